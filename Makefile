@@ -1,6 +1,7 @@
-# Every target that a contributor needs; `make help` lists them. The checks themselves are in xtask/.
+# All targets for contributors; `make help` lists them. xtask/ contains the checks.
 
-# Lint tools, built once into .tools because they take minutes; versions are pinned here and nowhere else.
+# Lint tools. They take minutes to compile, so they are built once into .tools. Only this file pins
+# their versions.
 CARGO_DENY := 0.20.2
 CARGO_MACHETE := 0.9.2
 CARGO_FUZZ := 0.13.2
@@ -8,10 +9,10 @@ CARGO_FUZZ := 0.13.2
 SERVICES := scripts/with-services.sh
 TOOLS := $(CURDIR)/.tools
 
-# On CI the lock file is taken as it is.
+# CI uses the committed lock file unchanged.
 LOCKED := $(if $(CI),--locked)
 
-# nextest where it is installed, else cargo's own runner.
+# cargo-nextest if it is installed, else `cargo test`.
 ifneq ($(shell cargo nextest --version 2>/dev/null),)
 RUN_TESTS := cargo nextest run $(LOCKED) --workspace --profile $(if $(CI),ci,default)
 RUN_PROOFS := cargo nextest run $(LOCKED) --workspace --profile prove --run-ignored only -E 'test(/(^|::)prove_/)'
@@ -21,45 +22,45 @@ RUN_PROOFS := cargo test $(LOCKED) --workspace --lib --bins --tests -- --ignored
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint audit prove fuzz nightly bench measure sdks clients docs openapi
+.PHONY: help run test check lint audit prove fuzz nightly bench measure sdks clients real-servers docs openapi
 
-help: ## Lists the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Builds the release binary and starts the gateway with its embedded default
+run: ## Build the release binary and start the gateway with its default settings
 	cargo build $(LOCKED) --release --package tollgate
 	target/release/tollgate serve
 
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
-# The clients call the binaries that the tests have built.
-test: check ## check, then every test and the official clients; brings up the PostgreSQL and Redis that they need
+# The client tests use the binaries that the Rust tests have built.
+test: check ## Run check, all tests and the official clients; starts PostgreSQL and Redis if necessary
 	cargo test $(LOCKED) --workspace --doc --quiet
 	$(SERVICES) $(RUN_TESTS)
 	TOLLGATE_BIN=$(BUILT)/tollgate FAKE_UPSTREAM_BIN=$(BUILT)/fake-upstream $(MAKE) sdks
 
-check: ## Format, tidy, clippy, the API document, the code's own documentation
+check: ## Check formatting, tidy rules, clippy, the OpenAPI documents and rustdoc
 	cargo fmt --all --check
 	cargo xtask tidy
 	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	cargo xtask openapi check
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc $(LOCKED) --workspace --no-deps --document-private-items
 
-lint: $(TOOLS)/cargo-deny-$(CARGO_DENY) $(TOOLS)/cargo-machete-$(CARGO_MACHETE) ## Bans, licences and sources of dependencies; unused dependencies
+lint: $(TOOLS)/cargo-deny-$(CARGO_DENY) $(TOOLS)/cargo-machete-$(CARGO_MACHETE) ## Check bans, licences and sources of dependencies; find unused ones
 	cargo fetch $(LOCKED)
 	$(TOOLS)/bin/cargo-deny --offline check bans licenses sources
 	$(TOOLS)/bin/cargo-machete
 
-audit: $(TOOLS)/cargo-deny-$(CARGO_DENY) ## Security advisories of dependencies (fetches the database)
+audit: $(TOOLS)/cargo-deny-$(CARGO_DENY) ## Check dependencies for security advisories (fetches the database)
 	$(TOOLS)/bin/cargo-deny check advisories
 
-prove: ## The long proofs of the money's invariants (ignored tests named prove_…)
+prove: ## Run the long tests of the ledger's invariants (ignored tests named prove_…)
 	$(SERVICES) $(RUN_PROOFS)
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
-# What libFuzzer finds stays in fuzz/corpus; what breaks a target is in fuzz/artifacts.
-fuzz: nightly $(TOOLS)/cargo-fuzz-$(CARGO_FUZZ) ## Fuzzes every parser for FUZZ_SECONDS each (60 unless set); needs nightly Rust
+# libFuzzer stores new inputs in fuzz/corpus, and inputs that make a target fail in fuzz/artifacts.
+fuzz: nightly $(TOOLS)/cargo-fuzz-$(CARGO_FUZZ) ## Fuzz every parser for FUZZ_SECONDS each (default 60); needs nightly Rust
 	@set -e; for target in $(FUZZ_TARGETS); do \
 		mkdir -p fuzz/corpus/$$target; \
 		dictionary=fuzz/dictionaries/$$target.dict; \
@@ -75,32 +76,38 @@ nightly:
 		exit 1; \
 	}
 
-bench: ## Compares the gateway with its peers on the loopback, in one run (ARGS=--quick for a short one)
+bench: ## Compare the gateway with similar gateways on the loopback (ARGS=--quick for a short run)
 	cargo build $(LOCKED) --profile dist --package tollgate --package tollgate-bench
 	$(SERVICES) scripts/bench.sh target/dist/compare $(ARGS)
 	target/dist/jobs
 	target/dist/batches
 	target/dist/decisions
 
-# Behind the gateway: the simulator, then a server of each of these formats.
+# The upstream of the gateway: the simulator first, then a server of each of these formats.
 WIRES := azure-openai anthropic openai-responses gemini bedrock
-sdks: ## The official client libraries against a running binary, as make test runs them
+sdks: ## Run the official client libraries against a running binary (part of make test)
 	sdk-tests/run.sh --official
 	@set -e; for wire in $(WIRES); do sdk-tests/run.sh --official --wire $$wire; done
 
-clients: ## The same with frameworks and coding agents besides (installs about 2 GB)
+clients: ## Run all clients: make sdks plus frameworks and coding agents (installs about 2 GB)
 	sdk-tests/run.sh
+	@set -e; for wire in $(WIRES); do sdk-tests/run.sh --toolkits --wire $$wire; done
 
-measure: ## Times single functions, such as the check of a request or a hold with its settlement; prints how near estimates of decisions are
-	$(SERVICES) cargo test $(LOCKED) --release -p tollgate-formats -p tollgate-backends -p tollgate-estimate -- --ignored --nocapture bench_
+real-servers: ## Test the gateway with vLLM, llama.cpp and transformers serve and tiny models (installs about 6 GB)
+	cargo build $(LOCKED) --package tollgate
+	sdk-tests/real-upstream/servers.sh --gateway-binary $(BUILT)/tollgate
 
-docs: ## Builds the code's documentation
+measure: ## Time single functions, and print the accuracy of decision estimates
+	$(SERVICES) cargo test $(LOCKED) --release -p tollgate-formats -p tollgate-backends -p tollgate-probability -- --ignored --nocapture bench_
+
+docs: ## Build the rustdoc documentation
 	cargo doc $(LOCKED) --workspace --no-deps --document-private-items
 
-openapi: ## Writes docs/openapi.json from the code; refuses to lose anything
+openapi: ## Write docs/openapi.json from the code; fails on breaking changes
 	cargo xtask openapi write
 
-# A stamp for each version, so that a new pin installs anew. Debug builds: they compile in half the time.
+# Each version has a stamp file, so a new pin installs the tool again. Debug builds compile in half
+# the time.
 $(TOOLS)/cargo-%:
 	CARGO_PROFILE_DEV_DEBUG=0 cargo install --debug --locked --root $(TOOLS) $(call tool,$*)
 	touch $@

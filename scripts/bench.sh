@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the loopback comparison, PostgreSQL and Redis included, in a database of its own that is dropped at the end.
+# Runs the loopback comparison, including PostgreSQL and Redis, in a new database that it drops at
+# the end.
 #
 #   scripts/with-services.sh scripts/bench.sh PROGRAM [ARGUMENT…]
 set -euo pipefail
@@ -8,7 +9,7 @@ program=$1
 shift
 database=tollgate_bench_$$
 
-# shellcheck disable=SC2317 # It is called by the trap.
+# shellcheck disable=SC2317 # The trap calls it.
 drop() { psql --no-psqlrc --quiet --command "drop database if exists $database with (force)" "$TEST_PG_URL"; }
 
 trap drop EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the server of S3's protocol that tests start themselves: moto's, as scripts/s3-server.txt pins it, in
-# .tools/s3-server. Does nothing when it is there already. `pip-compile --generate-hashes` of moto[s3], flask and flask-cors
-# writes the file.
+# Installs moto, the S3-compatible server that tests start, in .tools/s3-server. Does nothing if it
+# is already installed. scripts/s3-server.txt pins the versions; `pip-compile --generate-hashes` of
+# moto[s3], flask and flask-cors generates that file.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# Runs a command with the services that the tests need, and passes on its exit status.
+# Runs a command with the services that the tests need, and exits with its exit status.
 #
 #   scripts/with-services.sh COMMAND [ARGUMENT…]
 #
-# Sets TEST_PG_URL, the address of a PostgreSQL in which the tests make and drop databases of their own, and
-# TEST_REDIS_URL, that of a Redis in which they use prefixes of their own. For each:
-#   1. the variable itself, when it is set already;
-#   2. the server that answers on 127.0.0.1:5432 to user postgres, or on 127.0.0.1:6379, without a password;
-#   3. a server of our own from Debian's packages (installed when absent) on a free port, with its data in a
-#      temporary folder; it is stopped and removed at the end.
-# TOLLGATE_OWN_SERVICES=1 skips the second. Tests that stop Redis start one of their own by the name redis-server or
-# valkey-server, which is installed when absent. So are libfaketime, by which tests set the clock of one process, ffmpeg and
-# espeak-ng, by which films and speech are made, the font of captions, and the server of S3's protocol that tests start (s3-server.sh).
+# Sets TEST_PG_URL, the URL of a PostgreSQL server in which tests create and drop databases, and
+# TEST_REDIS_URL, the URL of a Redis in which tests use separate prefixes. For each, the first of:
+#   1. the variable itself, if it is already set;
+#   2. a server without a password on 127.0.0.1:5432 (user postgres), or on 127.0.0.1:6379;
+#   3. a temporary server from Debian's packages (installed if absent) on a free port, with its data
+#      in a temporary folder. The script stops it and removes the folder at the end.
+# TOLLGATE_OWN_SERVICES=1 skips step 2.
+#
+# Also installs, if absent: redis-server, which some tests start and stop themselves; libfaketime,
+# which sets the clock of one process; ffmpeg and espeak-ng, which produce videos and speech; the
+# font of captions; and the S3-compatible server of the tests (s3-server.sh).
 set -euo pipefail
 
-# Debian 12's major version; its package archive holds no other.
+# The PostgreSQL version of Debian 12; its package archive has no other.
 readonly PG_MAJOR=15
 readonly LOCAL_URL=postgres://postgres@127.0.0.1:5432/postgres
 
@@ -27,7 +29,7 @@ redis_process=
 
 say() { echo "with-services: $*" >&2; }
 
-# Runs a command as a user whom initdb accepts: it refuses root.
+# Runs a command as a user that initdb accepts: initdb refuses root.
 unprivileged() {
   if [ "$(id -u)" -eq 0 ]; then
     runuser -u postgres -- "$@"
@@ -49,13 +51,13 @@ find_programs() {
       return
     fi
   done
-  # Other systems have them on the path.
+  # Other systems have the programs on the path.
   if command -v initdb >/dev/null; then
     dirname "$(command -v initdb)"
   fi
 }
 
-# Installs a package of Debian's; without them, says what to do.
+# Installs a Debian package. On systems without apt-get, prints the advice and exits.
 install_package() {
   local package=$1 advice=$2 root=()
   if ! command -v apt-get >/dev/null; then
@@ -85,23 +87,23 @@ start_own() {
   unprivileged "$programs/initdb" --pgdata "$own_folder/data" --username postgres --auth trust --encoding UTF8 \
     --no-locale --no-sync >"$own_folder/initdb.log"
   for attempt in 1 2 3 4 5; do
-    # Below the range from which the system hands out ports of its own.
+    # Below the range of the system's ephemeral ports.
     port=$((20000 + RANDOM % 10000))
     options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$own_folder/data -c max_connections=200"
     if unprivileged "$programs/pg_ctl" start --silent --wait --pgdata "$own_folder/data" \
       --log "$own_folder/data/server.log" --options "$options"; then
       TEST_PG_URL=postgres://postgres@127.0.0.1:$port/postgres
       own_programs=$programs
-      say "PostgreSQL of our own on port $port"
+      say "started a temporary PostgreSQL on port $port"
       return
     fi
-    say "attempt $attempt: port $port did not do"
+    say "attempt $attempt: PostgreSQL did not start on port $port"
   done
   cat "$own_folder/data/server.log" >&2
   exit 1
 }
 
-# Whether a Redis answers on this port of this machine.
+# Succeeds if a Redis answers on this local port.
 redis_answers() {
   local answer
   { exec 3<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
@@ -130,19 +132,19 @@ start_redis() {
       fi
       if redis_answers "$port"; then
         TEST_REDIS_URL=redis://127.0.0.1:$port
-        say "Redis of our own on port $port"
+        say "started a temporary Redis on port $port"
         return
       fi
       sleep 0.1
     done
     kill "$redis_process" 2>/dev/null || true
-    say "attempt $attempt: port $port did not do after $moment looks"
+    say "attempt $attempt: Redis did not answer on port $port after $moment checks"
   done
   cat "$redis_folder/server.log" >&2
   exit 1
 }
 
-# shellcheck disable=SC2317 # It is called by the trap.
+# shellcheck disable=SC2317 # The trap calls it.
 stop_own() {
   if [ -n "$redis_process" ]; then
     kill "$redis_process" 2>/dev/null || true
@@ -166,10 +168,10 @@ if [ $# -eq 0 ]; then
 fi
 trap stop_own EXIT
 if [ -n "${TEST_PG_URL:-}" ]; then
-  say "PostgreSQL from TEST_PG_URL"
+  say "using the PostgreSQL of TEST_PG_URL"
 elif [ "${TOLLGATE_OWN_SERVICES:-0}" != 1 ] && answers "$LOCAL_URL"; then
   TEST_PG_URL=$LOCAL_URL
-  say "PostgreSQL on 127.0.0.1:5432"
+  say "using the PostgreSQL on 127.0.0.1:5432"
 else
   start_own
 fi
@@ -177,15 +179,15 @@ if [ -z "$(redis_program)" ]; then
   install_package redis-server "install Redis 6.2 or newer, or Valkey"
 fi
 if [ -n "${TEST_REDIS_URL:-}" ]; then
-  say "Redis from TEST_REDIS_URL"
+  say "using the Redis of TEST_REDIS_URL"
 elif [ "${TOLLGATE_OWN_SERVICES:-0}" != 1 ] && redis_answers 6379; then
   TEST_REDIS_URL=$LOCAL_REDIS_URL
-  say "Redis on 127.0.0.1:6379"
+  say "using the Redis on 127.0.0.1:6379"
 else
   start_redis
 fi
 if ! compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null; then
-  install_package libfaketime "install libfaketime where Debian does: /usr/lib/…/faketime"
+  install_package libfaketime "install libfaketime in Debian's location: /usr/lib/…/faketime"
 fi
 for program in ffmpeg espeak-ng; do
   if ! command -v "$program" >/dev/null; then
@@ -193,7 +195,7 @@ for program in ffmpeg espeak-ng; do
   fi
 done
 if ! compgen -G '/usr/share/fonts/*/dejavu/DejaVuSans-Bold.ttf' >/dev/null; then
-  install_package fonts-dejavu-core "install DejaVu Sans where Debian does: /usr/share/fonts/truetype/dejavu"
+  install_package fonts-dejavu-core "install DejaVu Sans in Debian's location: /usr/share/fonts/truetype/dejavu"
 fi
 "$(dirname "${BASH_SOURCE[0]}")/s3-server.sh"
 export TEST_PG_URL TEST_REDIS_URL

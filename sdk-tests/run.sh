@@ -1,43 +1,46 @@
 #!/usr/bin/env bash
-# Unmodified clients against a running gateway. See --help.
+# Runs unmodified clients against a gateway. See --help.
 set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-Runs official clients, frameworks and coding agents against a gateway and prints client by case: pass, FAIL or skip.
+Runs official clients, frameworks and coding agents against a gateway. Prints a table with the result of
+each case for each client: pass, FAIL or skip.
 
-Usage: sdk-tests/run.sh [--official] [--case TEXT] [--client NAME] [--config FILE] [--storage postgres] [--wire NAME]
+Usage: sdk-tests/run.sh [--official | --toolkits] [--case TEXT] [--client NAME] [--config FILE] [--storage postgres] [--wire NAME]
        sdk-tests/run.sh --base-url URL --key KEY --model MODEL [--abilities LIST]
                         [--official] [--case TEXT] [--client NAME]
 
-Without --base-url it builds tollgate, starts it on a free port with a fresh data directory and the simulator, makes
-its accounts and keys, and checks the ledger at the end. TOLLGATE_BIN names a binary to use instead of building one, and
-FAKE_UPSTREAM_BIN that of a provider's server.
-Settings in the environment reach the server, for instance TOLLGATE_STORAGE__URL=postgres://….
+Without --base-url, the script builds tollgate and starts it on a free port with an empty data directory and the
+simulator. It creates the accounts and keys, and checks the ledger at the end. TOLLGATE_BIN names a tollgate binary to
+use instead of a new build, and FAKE_UPSTREAM_BIN the binary of the provider's server. The server inherits settings in
+the environment, for instance TOLLGATE_STORAGE__URL=postgres://….
 
-  --official         the official clients only, without frameworks and agents
-  --base-url URL     a server that is running already, for instance http://127.0.0.1:8080/v1
-  --key KEY          a key for it; its account needs credits and at least 1000 requests a minute
+  --official         only the official clients, without frameworks and agents
+  --toolkits         only the frameworks for agents, whose conversations contain tools, images and reminders
+  --base-url URL     a running server, for instance http://127.0.0.1:8080/v1
+  --key KEY          an API key of that server; its account needs credits and at least 1000 requests a minute
   --model MODEL      the model to call
-  --wire NAME        behind the server, instead of the simulator, one that speaks a provider's own format:
+  --wire NAME        the upstream of the gateway is a server with this provider's format instead of the simulator:
                      openai, azure-openai, anthropic, openai-responses, gemini or bedrock. Older lines of a client are
-                     left out unless --client names them
-  --abilities LIST   what it can do: `gateway` (the error codes and headers of Tollgate), `simulator` (answers as the
-                     simulator gives them), `scripted` (it knows the directives [[sim …]] and echoes), `parameters`
-                     (every parameter of chat completions), `reasoning` (it reports tokens of reasoning). Cases that
-                     need more are skipped. Default: gateway and parameters, and all when the model's id starts
-                     with sim/
-  --config FILE      a configuration file for the server that is started
-  --storage postgres a new database for the server in the PostgreSQL of TEST_PG_URL (scripts/with-services.sh sets it)
-  --client NAME      one client only:
+                     skipped unless --client names them
+  --abilities LIST   abilities of the server: `gateway` (Tollgate's error codes and headers), `simulator` (the
+                     simulator's answers), `scripted` (directives [[sim …]] and echoes), `parameters` (every parameter
+                     of chat completions), `reasoning` (reports reasoning tokens). Cases that need other abilities are
+                     skipped. Default: gateway and parameters; all if the model's id starts with sim/
+  --config FILE      configuration file for the started server
+  --storage postgres the started server uses a new database in the PostgreSQL of TEST_PG_URL, which
+                     scripts/with-services.sh sets
+  --client NAME      only this client:
                      openai-python-3, openai-python-2, openai-node, anthropic-python, anthropic-node, google-python,
-                     google-node, langchain, litellm, ai-sdk, codex, claude-code or gemini-cli
-  --case TEXT        only cases whose name has TEXT in it
-  SDK_TRACE=1        print where a case failed
+                     google-node, langchain, litellm, ai-sdk, pydantic-ai, openai-agents, openai-agents-node, crewai,
+                     langchain-node, codex, claude-code or gemini-cli
+  --case TEXT        only cases whose name contains TEXT
+  SDK_TRACE=1        print the stack trace of each failed case
 
-A case is skipped when the server lacks what it needs, for instance the path in its /openapi.json. Where the script has
-started the server, that is a failure.
-Exit status: 0 when every case passed and the ledger is clean, 1 otherwise, 2 for wrong arguments.
+A case is skipped if the server lacks a requirement, for instance a path in its /openapi.json. If the script started
+the server, a skipped case is a failure.
+Exit status: 0 if every case passed and the ledger is consistent, 1 otherwise, 2 for invalid arguments.
 TEXT
 }
 
@@ -45,10 +48,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$here")
 tools=$root/.tools
 
-# What `--official` runs, and what else there is.
+# The clients of `--official`, of `--toolkits`, and all others.
 readonly openai='openai-python-3 openai-python-2 openai-node'
 readonly official="$openai anthropic-python anthropic-node google-python google-node"
-readonly others='langchain litellm ai-sdk codex claude-code gemini-cli'
+readonly toolkits='pydantic-ai openai-agents openai-agents-node crewai langchain-node'
+readonly others="langchain litellm ai-sdk $toolkits codex claude-code gemini-cli"
 
 base_url='' key='' model='' abilities='' only_client='' only_case='' config='' storage='' wire=''
 selection="$official $others"
@@ -56,6 +60,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --help | -h) usage; exit 0 ;;
         --official) selection=$official; shift; continue ;;
+        --toolkits) selection=$toolkits; shift; continue ;;
         --base-url | --key | --model | --abilities | --client | --case | --config | --storage | --wire)
             [ $# -ge 2 ] || { echo "run.sh: $1 needs a value" >&2; exit 2; } ;;
         *) echo "run.sh: unknown argument $1 (see --help)" >&2; exit 2 ;;
@@ -110,7 +115,7 @@ server='' provider='' database=''
 clean_up() {
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
-        # Streams that a case left behind may keep a server that stops in order busy for minutes.
+        # Open streams of a case can delay an orderly shutdown for minutes.
         timeout 20 tail --pid="$server" -f /dev/null || kill -KILL "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
@@ -129,7 +134,8 @@ note() { printf '%s\n' "$*" >&2; }
 
 python=$(command -v python3.11 || command -v python3) || { note 'run.sh: python3 is missing'; exit 1; }
 
-# A virtual environment with exactly what installs/NAME.txt names; made again when that changes.
+# Creates a virtual environment with the packages of installs/NAME.txt, again if that file has
+# changed.
 install_python() { # name
     local requirements=$here/installs/$1.txt venv=$tools/sdk-$1
     cmp -s "$requirements" "$venv/installed.txt" && return
@@ -140,11 +146,11 @@ install_python() { # name
     cp "$requirements" "$venv/installed.txt"
 }
 
-# The packages of installs/NAME/package-lock.json, the Node that they need among them. Nothing of them runs meanwhile.
+# Installs the packages of installs/NAME/package-lock.json, including Node. Runs no install scripts.
 install_node() { # name
     local lock=$here/installs/$1/package-lock.json folder=$tools/sdk-$1
     cmp -s "$lock" "$folder/installed.json" && return
-    note "installing $1 for Node, and Node"
+    note "installing Node and the packages of $1"
     rm -rf "$folder"
     mkdir -p "$folder"
     cp "$here/installs/$1/package.json" "$lock" "$folder/"
@@ -161,7 +167,9 @@ for client in $selection; do
         google-python) install_python google-genai-3.4.0 ;;
         openai-node | anthropic-node | google-node) install_node sdks ;;
         langchain | litellm) install_python frameworks ;;
-        ai-sdk) install_node frameworks-node ;;
+        pydantic-ai | openai-agents) install_python toolkits ;;
+        crewai) install_python crewai ;;
+        ai-sdk | openai-agents-node | langchain-node) install_node frameworks-node ;;
         codex | claude-code | gemini-cli) install_node agents ;;
     esac
 done
@@ -172,7 +180,7 @@ tollgate() { "$bin" "$@" --data "$work/data" ${config:+--config "$config"}; }
 
 field() { "$python" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 
-# Makes an account and prints a key for it.
+# Creates an account and prints an API key of it.
 account_key() { # name, requests a minute, credits, options of the key…
     local account
     account=$(tollgate accounts create "$1" --json | field id)
@@ -181,7 +189,7 @@ account_key() { # name, requests a minute, credits, options of the key…
     tollgate keys create --account "$account" --name sdk --json "${@:4}" | field key
 }
 
-# Starts the server of a provider and writes the configuration that reaches it.
+# Starts the provider's server and writes the gateway's configuration for it.
 start_provider() {
     local fake=${FAKE_UPSTREAM_BIN:-}
     if [ -z "$fake" ]; then
@@ -244,7 +252,7 @@ start_server() {
         tail -n 20 "$work/log" >&2
         exit 1
     fi
-    # What else it prints must not fill the pipe.
+    # Drain further output, which would fill the pipe.
     cat <&3 >"$work/banner.txt" &
     base_url=http://${address#http://}
     base_url=${base_url%/}/v1
@@ -276,7 +284,7 @@ expected=()
 run_client() { # group, name in the results, command…
     expected+=("$1=$2")
     note "running $2 against $base_url"
-    # The table counts the failures, and misses what a client did not report.
+    # The table counts failures and reports missing cases.
     "${@:3}" "$only_case" >>"$results" || true
 }
 
@@ -310,6 +318,19 @@ for client in $selection; do
             run_client frameworks 'litellm 1.106.2' \
                 "$tools/sdk-frameworks/bin/python" "$here/frameworks/run_litellm.py" ;;
         ai-sdk) run_client frameworks 'ai-sdk 7.0.173' run_node frameworks-node frameworks/run.mjs ;;
+        pydantic-ai)
+            run_client pydantic-ai 'pydantic-ai 2.68.0' \
+                "$tools/sdk-toolkits/bin/python" "$here/toolkits/run_pydantic_ai.py" ;;
+        openai-agents)
+            run_client openai-agents 'openai-agents 0.24.0' \
+                "$tools/sdk-toolkits/bin/python" "$here/toolkits/run_openai_agents.py" ;;
+        crewai)
+            run_client crewai 'crewai 1.15.30' "$tools/sdk-crewai/bin/python" "$here/toolkits/run_crewai.py" ;;
+        openai-agents-node)
+            run_client openai-agents-node 'openai-agents-node 0.20.0' \
+                run_node frameworks-node toolkits/run_openai_agents.mjs ;;
+        langchain-node)
+            run_client langchain-node 'langchain-node 2.3.2' run_node frameworks-node toolkits/run_langchain.mjs ;;
         codex) run_client agents 'codex 0.169.0' run_agent codex ;;
         claude-code) run_client agents 'claude-code 2.1.330' run_agent claude-code ;;
         gemini-cli) run_client agents 'gemini-cli 0.61.0' run_agent gemini-cli ;;
@@ -323,11 +344,11 @@ options=()
 if [ -n "$server" ]; then
     tollgate ledger check >&2 || { note 'ledger check: FAILED'; status=1; }
     if ! kill -0 "$server" 2>/dev/null; then
-        note 'run.sh: the server is gone; the end of its log:'
+        note 'run.sh: the server has exited; the end of its log:'
         tail -n 20 "$work/log" >&2
         status=1
     fi
 fi
-# The last line counts the cases.
+# The last line of the table counts the cases.
 "$python" "$here/table.py" "${options[@]}" "$results" "${expected[@]}" || status=1
 exit $status

@@ -1,9 +1,9 @@
-"""Prints the results of the clients, a table for each group, and fails when a case failed or was not reported.
+"""Prints a table of results for each group of clients. Fails if a case failed or was not reported.
 
 Usage: table.py [--no-skips] [--some] RESULTS.jsonl GROUP=CLIENT…
 
-The clients of a group must all report the same cases. With --no-skips a skipped case is a failure; with --some only a
-part of the cases was asked for, and a group may have none of them.
+All clients of a group must report the same cases. With --no-skips, a skipped case is a failure.
+With --some, the run was limited to some cases, and a group may have none of them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def print_group(
             print(f"MISSING  {client} did not report {len(unreported)} cases, the first: {(unreported or ['any'])[0]}")
     if any(result != "pass" for _, _, result in cells):
         print()
-    # A client that broke down before its first case is a failure, too.
+    # A client that exited before its first case is also a failure.
     failed = sum(result.isupper() for _, _, result in cells) + (not cases) * len(clients)
     passed = sum(result == "pass" for _, _, result in cells)
     return passed, failed, len(cells) - passed - sum(result.isupper() for _, _, result in cells)

@@ -1,4 +1,5 @@
-//! What a process and its children cost: CPU time and memory from the kernel's own books, and the scheduling class.
+//! CPU time and memory of a process and its children, from the kernel's accounting, and the
+//! scheduling class.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +11,7 @@ use crate::clock::nanoseconds;
 /// A process id.
 pub type Pid = libc::pid_t;
 
-/// Raises the limit of open files to what the machine allows, for this process and those it will start.
+/// Raises the limit of open files to the hard limit, for this process and its future children.
 pub fn raise_open_files() {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -25,7 +26,7 @@ pub fn raise_open_files() {
     }
 }
 
-/// How many files a process may have open.
+/// The limit of open files of a process.
 pub fn open_files() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -36,7 +37,7 @@ pub fn open_files() -> u64 {
     limit.rlim_cur
 }
 
-/// A process with all its living descendants.
+/// A process and all its living descendants.
 pub fn tree(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
     for pid in processes() {
@@ -70,7 +71,8 @@ fn processes() -> impl Iterator<Item = Pid> {
 
 fn parent(pid: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command name stands in parentheses and may hold anything, so the fields are counted behind the last one.
+    // The command name stands in parentheses and may contain any character, so the fields are
+    // counted after the last parenthesis.
     stat.rsplit_once(')')?
         .1
         .split_ascii_whitespace()
@@ -81,8 +83,9 @@ fn parent(pid: Pid) -> Option<Pid> {
 
 /// CPU time of these processes in nanoseconds, user and system, threads that have ended included.
 ///
-/// Each process's own CPU clock is read (`clock_getcpuclockid`): it is the sum of the scheduler's run times, as
-/// `/proc/<pid>/task/*/schedstat` has them, but up to the present instant and with the threads that are gone.
+/// Each process's own CPU clock is read (`clock_getcpuclockid`): it is the sum of the scheduler's
+/// run times, as `/proc/<pid>/task/*/schedstat` has them, but up to the present instant and with
+/// the threads that are gone.
 pub fn cpu_ns(pids: &[Pid]) -> u64 {
     pids.iter().filter_map(|pid| process_cpu_ns(*pid)).sum()
 }
@@ -93,7 +96,7 @@ fn process_cpu_ns(pid: Pid) -> Option<u64> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: both calls write to a live value of the type that they ask for.
+    // SAFETY: both calls write to a live value of the type that they expect.
     let read =
         unsafe { libc::clock_getcpuclockid(pid, &mut id) == 0 && libc::clock_gettime(id, &mut at) == 0 };
     read.then(|| nanoseconds(&at))
@@ -151,10 +154,11 @@ pub fn machine_busy_ns() -> u64 {
     ticks * (1_000_000_000 / per_second)
 }
 
-/// Puts every thread of these processes under SCHED_RR, or back under the normal class; false when the kernel refused.
+/// Puts every thread of these processes under SCHED_RR, or back under the normal class; false when
+/// the kernel refused.
 ///
-/// Under SCHED_RR other work of the machine cannot stand between a request and its answer, so the tail that is measured
-/// is the gateway's own. It is for light phases only: a saturating one would starve the machine.
+/// Under SCHED_RR other processes cannot delay a request, so the measured tail is the gateway's
+/// own. Only for light phases: a saturating one would starve the machine.
 pub fn set_realtime(pids: &[Pid], on: bool) -> bool {
     let (class, priority) = if on {
         (libc::SCHED_RR, 1)
@@ -188,9 +192,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_agrees_with_the_schedulers_books() {
+    fn clock_matches_scheduler_accounting() {
         let me = std::process::id() as Pid;
-        let books = |thread: Pid| {
+        let scheduled_ns = |thread: Pid| {
             let stat = fs::read_to_string(format!("/proc/{me}/task/{thread}/schedstat")).unwrap();
             stat.split_ascii_whitespace()
                 .next()
@@ -198,9 +202,9 @@ mod tests {
                 .parse::<u64>()
                 .unwrap()
         };
-        let before: u64 = threads(me).into_iter().map(books).sum();
+        let before: u64 = threads(me).into_iter().map(scheduled_ns).sum();
         let clock = cpu_ns(&[me]);
-        assert!(before > 0 && clock >= before, "books {before}, clock {clock}");
+        assert!(before > 0 && clock >= before, "scheduler {before}, clock {clock}");
         let mut sum = 0_u64;
         for round in 0..1_000_000_u64 {
             sum = std::hint::black_box(sum.wrapping_add(round));

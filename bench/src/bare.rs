@@ -1,5 +1,5 @@
-//! The bare proxy: bytes both ways through hyper, nothing read, nothing remembered. It is the floor that a gateway on
-//! the same HTTP library stands on.
+//! The bare proxy: forwards bytes both ways through hyper, without reading or storing them. It is
+//! the baseline of a gateway on the same HTTP library.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-/// Read buffers may grow to this many bytes, on both sides.
+/// Maximum size of the read buffers, on both sides.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Command line of the bare proxy.
@@ -23,17 +23,17 @@ pub struct Options {
     /// Where to listen; port 0 picks a free one. The bound address is the first line on stdout.
     #[arg(long, default_value = "127.0.0.1:9200")]
     pub listen: SocketAddr,
-    /// Where every request goes.
+    /// The server that receives every request.
     #[arg(long, default_value = "127.0.0.1:9100")]
     pub upstream: SocketAddr,
-    /// Worker threads; as many as the machine has cores when not given.
+    /// Worker threads; as many as the machine has cores if omitted.
     #[arg(long)]
     pub threads: Option<usize>,
 }
 
 type Forwarder = Client<HttpConnector, Incoming>;
 
-/// Serves until the process is ended.
+/// Serves until the process ends.
 ///
 /// # Errors
 /// When the address cannot be bound.
@@ -71,7 +71,7 @@ async fn accept(listener: tokio::net::TcpListener, authority: Authority) {
         let (forwarder, authority) = (forwarder.clone(), authority.clone());
         tokio::spawn(async move {
             let service = service_fn(|request| forward(&forwarder, &authority, request));
-            // An upstream that fails ends the caller's connection: the load tool counts it as a bad answer.
+            // A failing upstream ends the caller's connection: the load tool counts a bad answer.
             let _ = http1::Builder::new()
                 .max_buf_size(BUFFER_BYTES)
                 .serve_connection(TokioIo::new(socket), service)

@@ -1,5 +1,5 @@
-//! What batches cost: fifty thousand lines of embeddings and of chat, beside the same calls made one by one, and how fast a file is
-//! taken. The simulator of a gateway of our own answers.
+//! The cost of batches: fifty thousand lines of embeddings and of chat, compared with the same
+//! single calls, and the upload speed of a file. The simulator of a separate gateway answers.
 
 use std::fs;
 use std::io::Write;
@@ -11,15 +11,15 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::own::{Client, Gateway};
+use crate::gateway::{Client, Gateway};
 
-/// Connections over which calls are made one by one: as many as lines of an account run at once.
+/// Connections for single calls: as many as lines of an account run concurrently.
 const CONNECTIONS: usize = 16;
-/// Between two looks at a batch.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long a batch may take.
-const LONGEST: Duration = Duration::from_secs(1_800);
-/// What stands between the fields of a form.
+/// Interval between two status queries of a batch.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Timeout of a batch.
+const JOB_TIMEOUT: Duration = Duration::from_secs(1_800);
+/// The boundary of the multipart form.
 const BOUNDARY: &str = "7f83b1657ff1fc53";
 
 /// Command line of the measurement.
@@ -28,18 +28,18 @@ pub struct Options {
     /// The gateway's program.
     #[arg(long, default_value = "target/dist/tollgate")]
     pub program: PathBuf,
-    /// How many lines each batch has, at most 50,000.
+    /// Lines of each batch, at most 50,000.
     #[arg(long, default_value_t = 50_000)]
     pub lines: usize,
-    /// How many of the same calls are made one by one.
+    /// Number of the same calls made one by one.
     #[arg(long, default_value_t = 20_000)]
     pub calls: usize,
-    /// How large the file is whose upload is timed, in MiB.
+    /// Size of the uploaded file in MiB.
     #[arg(long, default_value_t = 256)]
     pub mib: usize,
 }
 
-/// What is asked for.
+/// The requests of one measurement.
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
@@ -66,7 +66,7 @@ const LOADS: [Load; 2] = [
 /// Prints the rows.
 ///
 /// # Errors
-/// When the gateway cannot be started, or does not do what is asked.
+/// The gateway cannot be started, or a request fails.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     println!("| what | figure |\n|---|---|");
@@ -79,7 +79,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     })
 }
 
-/// Carries a batch out, and answers the CPU seconds of one of its lines.
+/// Runs a batch, and returns the CPU seconds of one of its lines.
 async fn batch(options: &Options, load: Load) -> anyhow::Result<f64> {
     let gateway = Gateway::start(&options.program, "")?;
     let mut client = Client::connect(&gateway).await?;
@@ -93,26 +93,29 @@ async fn batch(options: &Options, load: Load) -> anyhow::Result<f64> {
         content.push_str(&line.to_string());
         content.push('\n');
     }
-    let file = keep(&mut client, "batch", content.as_bytes()).await?;
+    let file = upload_file(&mut client, "batch", content.as_bytes()).await?;
     let (before, began) = (gateway.cpu()?, Instant::now());
     let asked = json!({"input_file_id": file, "endpoint": load.endpoint, "completion_window": "24h"});
     let accepted = client.send("POST", "/v1/batches", asked.to_string()).await?;
     let accepting = began.elapsed();
-    let path = format!("/v1/batches/{}", accepted["id"].as_str().context("no batch")?);
+    let path = format!("/v1/batches/{}", accepted["id"].as_str().context("no batch id")?);
     let done = loop {
-        ensure!(began.elapsed() < LONGEST, "the batch does not end in time");
-        tokio::time::sleep(LOOK).await;
+        ensure!(
+            began.elapsed() < JOB_TIMEOUT,
+            "the batch did not end within the time limit"
+        );
+        tokio::time::sleep(POLL_INTERVAL).await;
         let seen = client.send("GET", &path, String::new()).await?;
         match seen["status"].as_str() {
             Some("completed") => break seen,
             Some("validating" | "in_progress" | "finalizing") => {}
-            _ => bail!("the batch is not carried out: {seen}"),
+            _ => bail!("the batch failed: {seen}"),
         }
     };
     let (took, cpu) = (began.elapsed().as_secs_f64(), gateway.cpu()? - before);
     ensure!(
         done["request_counts"]["completed"] == options.lines,
-        "not every line was answered: {done}"
+        "some lines have no response: {done}"
     );
     let (name, lines) = (load.name, options.lines as f64);
     println!(
@@ -121,18 +124,18 @@ async fn batch(options: &Options, load: Load) -> anyhow::Result<f64> {
         accepting.as_secs_f64()
     );
     println!(
-        "| {name}: lines a second, from the request to the files | {:.0} |",
+        "| {name}: lines per second, from request to result files | {:.0} |",
         lines / took
     );
-    println!("| {name}: CPU of a line | {:.0} µs |", cpu / lines * 1e6);
+    println!("| {name}: CPU per line | {:.0} µs |", cpu / lines * 1e6);
     println!(
-        "| {name}: memory at its most, over {idle} MiB before | {} MiB |",
+        "| {name}: peak memory, over {idle} MiB before | {} MiB |",
         gateway.peak_memory()?.saturating_sub(idle)
     );
     Ok(cpu / lines)
 }
 
-/// Makes the same calls one by one, beside what a line has cost.
+/// Makes the same calls one by one, and compares their cost with that of a line.
 async fn one_by_one(options: &Options, load: Load, line: f64) -> anyhow::Result<()> {
     let gateway = Gateway::start(&options.program, "")?;
     let before = gateway.cpu()?;
@@ -151,42 +154,42 @@ async fn one_by_one(options: &Options, load: Load, line: f64) -> anyhow::Result<
     while let Some(done) = tasks.join_next().await {
         done??;
     }
-    // What is settled behind the answer is counted.
-    tokio::time::sleep(LOOK).await;
+    // Work after the response (settlement) is counted, too.
+    tokio::time::sleep(POLL_INTERVAL).await;
     let call = (gateway.cpu()? - before) / (share * CONNECTIONS) as f64;
     println!(
-        "| {}: CPU of the same call made by itself | {:.0} µs |",
+        "| {}: CPU of the same call outside a batch | {:.0} µs |",
         load.name,
         call * 1e6
     );
     println!(
-        "| {}: a line, of such a call | {:.0} % |",
+        "| {}: CPU of a line, as a share of a call | {:.0} % |",
         load.name,
         line / call * 100.0
     );
     Ok(())
 }
 
-/// Uploads a large file, beside writing the same bytes to the same disk.
+/// Uploads a large file, and compares that with writing the same bytes to the same disk.
 async fn upload(options: &Options) -> anyhow::Result<()> {
     let gateway = Gateway::start(&options.program, "")?;
     let mut client = Client::connect(&gateway).await?;
     let content: Vec<u8> = (0..options.mib << 20).map(|place| (place % 251) as u8).collect();
     let disk = write(&gateway.folder().join("disk"), &content)?;
     let (idle, began) = (gateway.memory(), Instant::now());
-    keep(&mut client, "user_data", &content).await?;
+    upload_file(&mut client, "user_data", &content).await?;
     let speed = options.mib as f64 / began.elapsed().as_secs_f64();
     let disk = options.mib as f64 / disk.as_secs_f64();
     println!("| uploading {} MiB | {speed:.0} MiB/s |", options.mib);
-    println!("| writing the same to the disk, synced | {disk:.0} MiB/s |");
+    println!("| writing the same bytes to disk, synced | {disk:.0} MiB/s |");
     println!(
-        "| memory at its most while it came, over {idle} MiB before | {} MiB |",
+        "| peak memory during the upload, over {idle} MiB before | {} MiB |",
         gateway.peak_memory()?.saturating_sub(idle)
     );
     Ok(())
 }
 
-/// How long it takes to write a file and have it on the disk.
+/// The time to write a file and sync it to the disk.
 fn write(path: &Path, content: &[u8]) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let mut file = fs::File::create(path)?;
@@ -197,8 +200,8 @@ fn write(path: &Path, content: &[u8]) -> anyhow::Result<Duration> {
     Ok(took)
 }
 
-/// Uploads a file, and answers its id.
-async fn keep(client: &mut Client, purpose: &str, content: &[u8]) -> anyhow::Result<Value> {
+/// Uploads a file, and returns its id.
+async fn upload_file(client: &mut Client, purpose: &str, content: &[u8]) -> anyhow::Result<Value> {
     let mut form = format!(
         "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\n{purpose}\r\n--{BOUNDARY}\r\n\
          Content-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\n\r\n"
@@ -207,9 +210,9 @@ async fn keep(client: &mut Client, purpose: &str, content: &[u8]) -> anyhow::Res
     form.extend_from_slice(content);
     form.extend_from_slice(format!("\r\n--{BOUNDARY}--\r\n").as_bytes());
     let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
-    let kept = client
+    let uploaded = client
         .send_as("POST", "/v1/files", &content_type, Bytes::from(form))
         .await?;
-    let kept: Value = serde_json::from_slice(&kept)?;
-    Ok(kept["id"].clone())
+    let uploaded: Value = serde_json::from_slice(&uploaded)?;
+    Ok(uploaded["id"].clone())
 }

@@ -1,5 +1,5 @@
-//! The machine's monotonic clock: comparable between the processes of one machine, which is what lets the load tool
-//! measure one chunk's way from the stub's stamp.
+//! The machine's monotonic clock. The processes of one machine share it, so the load tool can
+//! measure the time of a chunk since the stub's stamp.
 
 /// CLOCK_MONOTONIC in nanoseconds.
 pub fn now_ns() -> u64 {
@@ -12,14 +12,15 @@ pub fn now_ns() -> u64 {
     nanoseconds(&at)
 }
 
-/// Blocks the thread until the given instant of [`now_ns`]; returns at once when it has passed.
+/// Blocks the thread until the given instant of [`now_ns`]; returns immediately when it has passed.
 pub fn sleep_until(instant_ns: u64) {
     let at = libc::timespec {
         tv_sec: (instant_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (instant_ns % 1_000_000_000) as libc::c_long,
     };
     while now_ns() < instant_ns {
-        // SAFETY: the request is a live timespec; an absolute sleep writes nothing back, so null is allowed.
+        // SAFETY: the request is a live timespec; an absolute sleep writes nothing back, so null is
+        // allowed.
         unsafe {
             libc::clock_nanosleep(
                 libc::CLOCK_MONOTONIC,
@@ -31,7 +32,8 @@ pub fn sleep_until(instant_ns: u64) {
     }
 }
 
-/// Lets the kernel wake this process's threads within 1 µs of their instant (the default slack is 50 µs).
+/// Lets the kernel wake this process's threads within 1 µs of their instant (the default slack is
+/// 50 µs).
 pub fn sharpen_timers() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_u64) };

@@ -1,5 +1,6 @@
-//! What typed decisions cost: 128 questions over a state of 20 KB in every way to a number. The simulator of a gateway of our own
-//! answers at once, so that what is measured is the gateway's part.
+//! The cost of typed decisions: 128 questions over a state of 20 KB, for every source of
+//! probabilities. The simulator of a separate gateway answers immediately, so the measured cost is
+//! the gateway's.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -8,20 +9,20 @@ use anyhow::ensure;
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
-use crate::own::{Client, Gateway};
+use crate::gateway::{Client, Gateway};
 
-/// The simulator's models, by how their numbers are obtained.
+/// The simulator's models, by their source of probabilities.
 const WAYS: [&str; 4] = [
     "sim/decide",
     "sim/decide-logits",
     "sim/decide-logprobs",
     "sim/decide-sampled",
 ];
-/// As many as a request may have.
+/// The maximum number of questions in a request.
 const QUESTIONS: usize = 128;
 /// Bytes of the state.
 const STATE: usize = 20 << 10;
-/// What is settled behind the answer is counted.
+/// The pause in which settlement after the response is counted.
 const SETTLED: Duration = Duration::from_millis(250);
 
 /// Command line of the measurement.
@@ -30,10 +31,10 @@ pub struct Options {
     /// The gateway's program.
     #[arg(long, default_value = "target/dist/tollgate")]
     pub program: PathBuf,
-    /// How many requests of each way.
+    /// Number of requests of each way.
     #[arg(long, default_value_t = 50)]
     pub requests: usize,
-    /// One request of each way: shows that it works.
+    /// One request of each way: checks that the measurement works.
     #[arg(long)]
     pub quick: bool,
 }
@@ -41,14 +42,14 @@ pub struct Options {
 /// Prints the rows.
 ///
 /// # Errors
-/// When the gateway cannot be started, or does not do what is asked.
+/// The gateway cannot be started, or a request fails.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     println!(
-        "{QUESTIONS} questions over {} KB, a quarter each of yes or no, 5 options, 50 options, 5 levels\n",
+        "{QUESTIONS} questions over {} KB, a quarter each: yes or no, 5 options, 50 options, 5 levels\n",
         STATE >> 10
     );
-    println!("| way | calls of the model | p50 | p95 | CPU | credits |\n|---|---|---|---|---|---|");
+    println!("| method | model calls | p50 | p95 | CPU | credits |\n|---|---|---|---|---|---|");
     runtime.block_on(async {
         for model in WAYS {
             way(options, model).await?;
@@ -57,11 +58,11 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     })
 }
 
-/// One way, on a gateway of its own.
+/// Measures one way on a new gateway.
 async fn way(options: &Options, model: &str) -> anyhow::Result<()> {
     let gateway = Gateway::start(&options.program, "tpm = 1000000000\n")?;
     let mut client = Client::connect(&gateway).await?;
-    // What is made at the first request, such as the tables of a tokenizer, is no part of it.
+    // One-time costs of the first request, such as the tables of a tokenizer, are not measured.
     client.send("POST", "/v1/decisions", body(model, 0)).await?;
     let requests = if options.quick { 1 } else { options.requests.max(1) };
     let mut times = Histogram::<u64>::new(3)?;
@@ -82,7 +83,7 @@ async fn way(options: &Options, model: &str) -> anyhow::Result<()> {
         .collect();
     ensure!(
         answers.len() == QUESTIONS,
-        "not every question was answered: {last}"
+        "some questions have no answer: {last}"
     );
     let calls = match last["method"]["source"].as_str() {
         // All questions are in one.
@@ -104,7 +105,7 @@ async fn way(options: &Options, model: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A request that none before it was like.
+/// A request body that differs from all earlier ones.
 fn body(model: &str, number: usize) -> String {
     let mut state = format!("Report {number}. ");
     while state.len() < STATE {

@@ -1,65 +1,68 @@
-//! A fleet of many nodes, simulated: how many transactions their leases and exact holds ask of the database, and what
-//! these cost by figures that were measured. It knows the rules of docs/money.md ("Many nodes") and nothing of the code.
+//! Simulates a fleet of many nodes: the database transactions of their leases and exact holds, and
+//! the cost of these by measured figures. It follows the rules of docs/money.md ("Many nodes") and
+//! shares no code with the product.
 
 use std::collections::HashMap;
 
 use anyhow::ensure;
 
-/// Calls of an account on a node within a second that make it busy.
-const BUSY: u32 = 10;
-/// In microseconds: what the rules say about rounds, renewals and accounts that were refused.
-const TOGETHER: u64 = 200_000;
+/// Calls per second of an account on a node from which it counts as busy.
+const BUSY_CALLS_PER_SECOND: u32 = 10;
+/// Intervals of the rules in microseconds: rounds and renewals.
+const ROUND_INTERVAL_US: u64 = 200_000;
 const RENEWAL: u64 = 3_000_000;
 const SECOND: u64 = 1_000_000;
-/// A lease without calls is given back with its second renewal.
+/// A lease without calls is released with its second renewal.
 const IDLE_RENEWALS: u64 = 2;
 
 /// Command line of the simulation.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Nodes.
+    /// Number of nodes.
     #[arg(long, default_value_t = 1000)]
     pub nodes: u64,
-    /// Accounts that call.
+    /// Number of accounts that call.
     #[arg(long, default_value_t = 100_000)]
     pub accounts: usize,
-    /// Calls a second over all accounts.
+    /// Calls per second over all accounts.
     #[arg(long, default_value_t = 200_000)]
     pub rate: u64,
-    /// How unevenly accounts call: account number n calls 1/n^SKEW times as often as the first.
+    /// Skew of the accounts: account number n calls 1/n^SKEW times as often as the first.
     #[arg(long, default_value_t = 1.0)]
     pub skew: f64,
-    /// Nodes that an account's calls are spread over, separated by commas: a line of the table for each.
+    /// Numbers of nodes that an account's calls are spread over, separated by commas: a line of the
+    /// table for each.
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 100, 10, 3, 1])]
     pub spread: Vec<u64>,
-    /// Seconds that are simulated, after ten that are not counted.
+    /// Simulated seconds, after ten that are not counted.
     #[arg(long, default_value_t = 20)]
     pub seconds: u64,
-    /// Processor time of the database for a call on the exact path (hold and settlement), in microseconds.
+    /// CPU time of the database for a call on the exact path (hold and settlement), in
+    /// microseconds.
     #[arg(long, default_value_t = 1100.0)]
     pub exact_us: f64,
-    /// The same for a round without calls.
+    /// CPU time of the database for a round without calls, in microseconds.
     #[arg(long, default_value_t = 2000.0)]
     pub round_us: f64,
-    /// The same for each call in a round.
+    /// CPU time of the database for each call in a round, in microseconds.
     #[arg(long, default_value_t = 30.0)]
     pub call_us: f64,
 }
 
-/// What one way to spread calls asks of the database, a second.
+/// Load on the database per second, for one way to spread calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Nodes that an account's calls are spread over.
+    /// Number of nodes that an account's calls are spread over.
     pub spread: u64,
-    /// Calls without a round trip to the database, of all.
+    /// Share of calls without a round trip to the database.
     pub leased: f64,
-    /// Transactions a second: holds, settlements and rounds.
+    /// Transactions per second: holds, settlements and rounds.
     pub transactions: f64,
-    /// The same of the account that calls most: they follow one another.
+    /// Transactions per second of the most active account, which are serialized.
     pub of_largest: f64,
-    /// Processor cores that the database needs.
+    /// CPU cores that the database needs.
     pub cores: f64,
-    /// Leases that are open at the end.
+    /// Number of leases open at the end.
     pub open: usize,
 }
 
@@ -67,8 +70,8 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     last_call: u64,
-    heat_since: u64,
-    heat: u32,
+    window_start: u64,
+    recent_calls: u32,
     is_leased: bool,
     next_round: u64,
 }
@@ -85,17 +88,17 @@ struct Sums {
 /// Prints the table.
 ///
 /// # Errors
-/// When there is nothing to simulate.
+/// The options have no nodes, accounts or calls.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     println!(
-        "{} nodes, {} accounts, {} calls a second; the largest account makes {:.1} % of them.\n",
+        "{} nodes, {} accounts, {} calls per second; the largest account makes {:.1} % of them.\n",
         options.nodes,
         options.accounts,
         options.rate,
         100.0 / harmonic(options).last().copied().unwrap_or(1.0)
     );
     println!(
-        "| nodes for an account | calls without a round trip | transactions/s | of the largest account | cores of the database | open leases |"
+        "| nodes per account | calls without a round trip | transactions/s | largest account's transactions/s | database cores | open leases |"
     );
     println!("|---|---|---|---|---|---|");
     for spread in &options.spread {
@@ -116,12 +119,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 /// Simulates one way to spread calls.
 ///
 /// # Errors
-/// When there are no nodes, accounts or calls.
+/// The options have no nodes, accounts or calls.
 pub fn simulate(options: &Options, spread: u64) -> anyhow::Result<Outcome> {
     let spread = spread.min(options.nodes);
     ensure!(
         spread > 0 && options.accounts > 0 && options.rate > 0 && options.seconds > 0,
-        "there must be nodes, accounts, calls and time"
+        "nodes, accounts, calls and time must be above 0"
     );
     let weights = harmonic(options);
     let total = weights.last().copied().unwrap_or(1.0);
@@ -140,7 +143,7 @@ pub fn simulate(options: &Options, spread: u64) -> anyhow::Result<Outcome> {
         let account = weights
             .partition_point(|weight| *weight <= wanted)
             .min(options.accounts - 1);
-        // Accounts begin at different nodes, so that every node has its share.
+        // Accounts start at different nodes, so that every node has its share.
         let node = (account as u64 * 7919 + (random.next() * spread as f64) as u64) % options.nodes;
         let place = places.entry((account, node)).or_default();
         let (is_exact, rounds) = place.call(at);
@@ -169,7 +172,8 @@ pub fn simulate(options: &Options, spread: u64) -> anyhow::Result<Outcome> {
 }
 
 impl Place {
-    /// A call: whether it takes the exact path, and how many rounds there were since the one before.
+    /// Records a call: whether it takes the exact path, and the number of rounds since the last
+    /// call.
     fn call(&mut self, at: u64) -> (bool, u64) {
         let renewals = (at - self.last_call) / RENEWAL;
         let mut rounds = 0;
@@ -181,18 +185,18 @@ impl Place {
         if self.is_leased {
             if at >= self.next_round {
                 rounds += 1;
-                self.next_round = at + TOGETHER;
+                self.next_round = at + ROUND_INTERVAL_US;
             }
             return (false, rounds);
         }
-        if at - self.heat_since > SECOND {
-            (self.heat_since, self.heat) = (at, 0);
+        if at - self.window_start > SECOND {
+            (self.window_start, self.recent_calls) = (at, 0);
         }
-        self.heat += 1;
-        if self.heat >= BUSY {
-            self.heat = 0;
+        self.recent_calls += 1;
+        if self.recent_calls >= BUSY_CALLS_PER_SECOND {
+            self.recent_calls = 0;
             self.is_leased = true;
-            self.next_round = at + TOGETHER;
+            self.next_round = at + ROUND_INTERVAL_US;
             rounds += 1;
         }
         (true, rounds)
@@ -203,7 +207,7 @@ impl Place {
     }
 }
 
-/// Sums of the accounts' weights up to each.
+/// Cumulative sums of the accounts' weights.
 fn harmonic(options: &Options) -> Vec<f64> {
     let mut sum = 0.0;
     let weights = (1..=options.accounts).map(|number| {
@@ -213,11 +217,11 @@ fn harmonic(options: &Options) -> Vec<f64> {
     weights.collect()
 }
 
-/// The same numbers in every run (splitmix64).
+/// A random number generator with a fixed seed (splitmix64).
 struct Random(u64);
 
 impl Random {
-    /// From 0 to below 1.
+    /// Returns a number from 0 to below 1.
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;

@@ -1,5 +1,5 @@
-//! What jobs cost: accepting them, following ten thousand at once, and putting a film together. The simulator of a gateway of our
-//! own makes what is asked for.
+//! The cost of jobs: accepting them, polling ten thousand concurrently, and composing a video. The
+//! simulator of a separate gateway generates the outputs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::own::{Client, Gateway};
+use crate::gateway::{Client, Gateway};
 
-/// Connections over which jobs are sent.
+/// Connections that send jobs.
 const CONNECTIONS: usize = 8;
-/// How long a film may take.
-const LONGEST: Duration = Duration::from_secs(600);
-/// As many jobs run as there are.
+/// Timeout of a video.
+const JOB_TIMEOUT: Duration = Duration::from_secs(600);
+/// All accepted jobs run concurrently.
 const SETTINGS: &str = "[jobs]\nconcurrency = 20000\nper_account = 20000\n";
-const FILMS: &str = "/v1/videos/generations";
+const VIDEOS_PATH: &str = "/v1/videos/generations";
 
 /// Command line of the measurement.
 #[derive(clap::Args, Clone, Debug)]
@@ -27,10 +27,10 @@ pub struct Options {
     /// The gateway's program.
     #[arg(long, default_value = "target/dist/tollgate")]
     pub program: PathBuf,
-    /// How many jobs are accepted, and followed at once.
+    /// Number of jobs that are accepted and polled concurrently.
     #[arg(long, default_value_t = 10_000)]
     pub jobs: usize,
-    /// For how many seconds they are followed.
+    /// Seconds for which they are polled.
     #[arg(long, default_value_t = 30)]
     pub seconds: u64,
 }
@@ -38,7 +38,7 @@ pub struct Options {
 /// Prints the rows.
 ///
 /// # Errors
-/// When the gateway cannot be started, or does not do what is asked.
+/// The gateway cannot be started, or a request fails.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     crate::accounting::raise_open_files();
@@ -49,7 +49,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     })
 }
 
-/// Films whose simulator takes long: they are accepted, and then all of them are asked for again and again.
+/// Accepts videos whose simulator takes long, and then polls all of them repeatedly.
 async fn accept_and_follow(options: &Options) -> anyhow::Result<()> {
     let gateway = Gateway::start(&options.program, SETTINGS)?;
     let times = Arc::new(Mutex::new(Histogram::<u64>::new(3)?));
@@ -64,7 +64,7 @@ async fn accept_and_follow(options: &Options) -> anyhow::Result<()> {
                 let body =
                     json!({"model": "sim/video", "prompt": prompt, "duration": 1, "resolution": "360p"});
                 let began = Instant::now();
-                client.send("POST", FILMS, body.to_string()).await?;
+                client.send("POST", VIDEOS_PATH, body.to_string()).await?;
                 let took = u64::try_from(began.elapsed().as_micros())?;
                 times.lock().await.record(took)?;
             }
@@ -78,61 +78,66 @@ async fn accept_and_follow(options: &Options) -> anyhow::Result<()> {
     let times = times.lock().await;
     let milliseconds = |quantile: f64| times.value_at_quantile(quantile) as f64 / 1e3;
     println!(
-        "| accepting {} jobs over {CONNECTIONS} connections while they are begun: p50, p99 | {:.1} ms, {:.1} ms |",
+        "| accepting {} jobs over {CONNECTIONS} connections while they start: p50, p99 | {:.1} ms, {:.1} ms |",
         times.len(),
         milliseconds(0.5),
         milliseconds(0.99)
     );
     println!(
-        "| CPU of a job, accepted, begun and submitted | {:.2} ms |",
+        "| CPU per job: accepted, started and submitted | {:.2} ms |",
         accepted * 1e3 / times.len() as f64
     );
-    // What was accepted last is begun by then.
+    // By then the last accepted job has started.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let (before, began) = (gateway.cpu()?, Instant::now());
     tokio::time::sleep(Duration::from_secs(options.seconds)).await;
     let share = (gateway.cpu()? - before) / began.elapsed().as_secs_f64() * 100.0;
     println!(
-        "| CPU while {} jobs are followed, of one core | {share:.1} % |",
+        "| CPU while {} jobs are polled, share of one core | {share:.1} % |",
         times.len()
     );
-    println!("| memory with them | {} MiB |", gateway.memory());
+    println!("| memory with these jobs | {} MiB |", gateway.memory());
     Ok(())
 }
 
-/// A film of three scenes in full size.
+/// Composes a video of three scenes in full size.
 async fn compose(options: &Options) -> anyhow::Result<()> {
     let gateway = Gateway::start(&options.program, SETTINGS)?;
     let mut client = Client::connect(&gateway).await?;
-    let scene = |n: u32| json!({"narration": format!("Scene {n} says what there is to be seen, and takes its time."), "visual": {"prompt": format!("scene {n}")}, "transition": "fade"});
+    let scene_spec = |n: u32| json!({"narration": format!("Scene {n} describes the harbour, slowly and in full detail."), "visual": {"prompt": format!("scene {n}")}, "transition": "fade"});
     let body = json!({"mode": "render", "storyboard": {
-        "scenes": [scene(1), scene(2), scene(3)], "aspect_ratio": "9:16", "resolution": "1080p",
+        "scenes": [scene_spec(1), scene_spec(2), scene_spec(3)], "aspect_ratio": "9:16", "resolution": "1080p",
         "captions": {"style": "karaoke"}, "music": {"mood": "calm"},
     }});
     let (before, began) = (gateway.cpu()?, Instant::now());
     let job = client
         .send("POST", "/v1/videos/compose", body.to_string())
         .await?;
-    let path = format!("/v1/jobs/{}?wait=30", job["job_id"].as_str().context("no job")?);
+    let path = format!("/v1/jobs/{}?wait=30", job["job_id"].as_str().context("no id")?);
     loop {
-        ensure!(began.elapsed() < LONGEST, "the film is not there in time");
+        ensure!(
+            began.elapsed() < JOB_TIMEOUT,
+            "the video was not ready within the time limit"
+        );
         let job = client.send("GET", &path, String::new()).await?;
         match job["status"].as_str() {
             Some("queued" | "in_progress") => {}
             Some("completed") => {
-                let seconds = job["result"]["duration"].as_f64().context("no duration")?;
+                let seconds = job["result"]["duration"]
+                    .as_f64()
+                    .context("the result has no duration")?;
                 let cpu = gateway.cpu()? - before;
                 println!(
-                    "| composing {seconds:.1} s of 1080x1920, three scenes: CPU for a second of film | {:.2} s |",
+                    "| composing {seconds:.1} s of 1080x1920, three scenes: CPU per second of video | {:.2} s |",
                     cpu / seconds
                 );
                 println!(
-                    "| the same: time for a second of film | {:.2} s |",
+                    "| the same: time per second of video | {:.2} s |",
                     began.elapsed().as_secs_f64() / seconds
                 );
                 return Ok(());
             }
-            _ => bail!("the film was not made: {job}"),
+            _ => bail!("the composition failed: {job}"),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The loopback comparison behind `make bench`: what one metered call costs beside nginx and beside a bare proxy.
-//! Reading order: `payload` (what is sent), `stub` (who answers it), `load` (who sends it), `bare` (the floor),
-//! `accounting` (what it cost), `compare` (rounds over targets, and the tables); `fleet` simulates many nodes, and `jobs` and `batches`
-//! measure work that goes on after its request was answered, by a gateway of their `own`, and
-//! `decisions` what typed decisions cost there. Linux only: it reads /proc.
+//! The loopback comparison behind `make bench`: the cost of one metered call, compared with nginx
+//! and a bare proxy. Reading order: `payload` (the requests), `stub` (the upstream), `load` (the
+//! client), `bare` (the baseline), `accounting` (CPU and memory), `compare` (rounds over targets,
+//! and the tables). `fleet` simulates many nodes. `jobs`, `batches` and `decisions` measure work on
+//! a separate `gateway`. Linux only: it reads /proc.
 #![cfg(target_os = "linux")]
 
 pub mod payload;
@@ -22,5 +22,5 @@ pub mod batches;
 pub mod compare;
 pub mod decisions;
 pub mod fleet;
+mod gateway;
 pub mod jobs;
-mod own;

@@ -1,20 +1,21 @@
-//! The request bodies of the comparison, and what the stub will say that each of them used.
+//! The request bodies of the comparison, and the usage that the stub reports for each of them.
 //!
-//! How the stub answers is asked for in the prompt, since prompt text survives every gateway: `[[n=100,f=0,d=20]]` is
-//! a stream of n content chunks, the first after f milliseconds, the others d milliseconds apart (f also delays an
-//! answer that is not streamed).
+//! A directive in the prompt determines the stub's answer, since prompt text survives every
+//! gateway: `[[n=100,f=0,d=20]]` is a stream of n content chunks, the first after f milliseconds,
+//! the others d milliseconds apart (f also delays an answer that is not streamed).
 
 use serde_json::json;
 
 /// Prompt tokens that the stub reports for every request.
 pub const PROMPT_TOKENS: u64 = 120;
-/// Completion tokens that the stub reports for an answer that is not streamed; a stream reports one for each chunk.
+/// Completion tokens that the stub reports for an answer that is not streamed; a stream reports one
+/// for each chunk.
 pub const COMPLETION_TOKENS: u64 = 24;
 
 /// The shape of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Content chunks of a stream.
+    /// Number of content chunks of a stream.
     pub chunks: u64,
     /// Milliseconds before the first byte.
     pub first_ms: u64,
@@ -23,7 +24,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A stream of so many chunks, so many milliseconds apart.
+    /// A stream of `chunks` content chunks, `pace_ms` milliseconds apart.
     pub const fn stream(chunks: u64, pace_ms: u64) -> Plan {
         Plan {
             chunks,
@@ -32,7 +33,7 @@ impl Plan {
         }
     }
 
-    /// Reads the first directive of a request body; what it leaves out is 100 chunks without delay.
+    /// Parses the first directive of a request body; omitted values are 100 chunks without delay.
     pub fn of_body(body: &[u8]) -> Plan {
         let mut plan = Plan::stream(100, 0);
         let Some(start) = memchr::memmem::find(body, b"[[") else {
@@ -63,21 +64,21 @@ impl Plan {
     }
 }
 
-/// What one request asks for.
+/// The kind of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// A prompt of half a kilobyte, answered whole.
+    /// A prompt of half a kilobyte, not streamed.
     Small,
-    /// A conversation of 100 KB, answered whole.
+    /// A conversation of 100 KB, not streamed.
     Large,
-    /// The small prompt, answered as a stream.
+    /// The small prompt with a streamed answer.
     Stream(Plan),
-    /// The small prompt in the format of messages, which the upstream does not speak.
+    /// The small prompt in the format of messages, which the upstream does not support.
     Crossed,
 }
 
 impl Payload {
-    /// The JSON body, for the model of this name.
+    /// The JSON body for this model.
     pub fn body(self, model: &str) -> Vec<u8> {
         let system = json!({"role": "system", "content": "You are a helpful assistant."});
         let body = match self {
@@ -120,7 +121,7 @@ impl Payload {
         body.to_string().into_bytes()
     }
 
-    /// Where it is sent.
+    /// The path of the endpoint.
     pub fn path(self) -> &'static str {
         match self {
             Payload::Crossed => "/v1/messages",
@@ -128,7 +129,7 @@ impl Payload {
         }
     }
 
-    /// Content chunks that a complete answer has (none when it is not streamed).
+    /// Number of content chunks of a complete answer (0 when it is not streamed).
     pub fn chunks(self) -> u64 {
         match self {
             Payload::Small | Payload::Large | Payload::Crossed => 0,
@@ -145,7 +146,8 @@ impl Payload {
     }
 }
 
-/// About `length` bytes of words, with the escapes and the non-ASCII letters of real text, the same at every call.
+/// Generates about `length` bytes of words, with the escapes and the non-ASCII letters of real
+/// text, the same at every call.
 fn prose(length: usize) -> String {
     const WORDS: [&str; 16] = [
         "the",

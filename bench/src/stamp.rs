@@ -1,11 +1,12 @@
 //! Clock stamps inside the stub's content chunks, and the reader that finds them in a stream.
 //!
-//! A stamp is `t=` + 16 hexadecimal digits of [`crate::clock::now_ns`] + `;`. It is ordinary content text, so it passes
-//! through every gateway untouched, and the load tool on the same machine learns how long this one chunk was on its way.
+//! A stamp is `t=` + 16 hexadecimal digits of [`crate::clock::now_ns`] + `;`. It is ordinary
+//! content text, so it passes through every gateway unchanged, and the load tool on the same
+//! machine can compute the transit time of its chunk.
 
 /// Length of a stamp in bytes.
 pub const LENGTH: usize = 19;
-/// A stamp without its instant, to be put into a template and overwritten by [`write_instant`].
+/// A stamp without its instant, for templates that [`write_instant`] overwrites.
 pub const BLANK: &str = "t=0000000000000000;";
 
 const DONE: &[u8] = b"data: [DONE]";
@@ -19,7 +20,8 @@ pub fn write_instant(event: &mut [u8], at: usize, instant_ns: u64) {
     }
 }
 
-/// Finds the stamps and the final `[DONE]` in the payload of one stream, however the payload was cut.
+/// Finds the stamps and the final `[DONE]` in the payload of one stream, however the payload was
+/// split.
 #[derive(Debug, Default)]
 pub struct StampReader {
     tail: Vec<u8>,
@@ -28,7 +30,8 @@ pub struct StampReader {
 }
 
 impl StampReader {
-    /// Reads the next payload bytes and calls `found` with the instant of each stamp that they complete.
+    /// Reads the next payload bytes and calls `found` with the instant of each stamp that they
+    /// complete.
     pub fn feed(&mut self, payload: &[u8], mut found: impl FnMut(u64)) {
         self.tail.extend_from_slice(payload);
         let mut used = 0;
@@ -47,12 +50,12 @@ impl StampReader {
         self.tail.drain(..keep_from);
     }
 
-    /// Stamps seen so far.
+    /// Number of stamps read so far.
     pub fn stamps(&self) -> u64 {
         self.stamps
     }
 
-    /// True once `data: [DONE]` has been seen.
+    /// True after `data: [DONE]` was read.
     pub fn done(&self) -> bool {
         self.done
     }
@@ -79,8 +82,8 @@ mod tests {
         for step in 1..stream.len() {
             let mut reader = StampReader::default();
             let mut seen = Vec::new();
-            for piece in stream.chunks(step) {
-                reader.feed(piece, |instant_ns| seen.push(instant_ns));
+            for chunk in stream.chunks(step) {
+                reader.feed(chunk, |instant_ns| seen.push(instant_ns));
             }
             assert_eq!(seen, [1, 0xfedc_ba98_7654_3210, 77], "step {step}");
             assert_eq!(reader.stamps(), 3);

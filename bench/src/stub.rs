@@ -1,7 +1,9 @@
-//! The stub upstream: the cheapest model server that still speaks the format, so that what is measured is the gateway.
+//! The stub upstream: the cheapest model server that still speaks the format, so that the measured
+//! cost is the gateway's.
 //!
-//! `POST …/chat/completions`, streamed and not, and `GET …/models`. The shape of the answer is asked for in the prompt
-//! ([`crate::payload`]); every event of a stream is one write, and every content chunk carries a clock stamp.
+//! `POST …/chat/completions`, streamed and not, and `GET …/models`. A directive in the prompt
+//! determines the answer ([`crate::payload`]); every event of a stream is one write, and every
+//! content chunk contains a clock stamp.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::payload::{COMPLETION_TOKENS, PROMPT_TOKENS, Plan};
-use crate::wire::{ChunkedBody, Framing, framing, says};
+use crate::wire::{ChunkedBody, Framing, framing, has_header_value};
 use crate::{clock, stamp};
 
 /// Command line of the stub.
@@ -22,12 +24,12 @@ pub struct Options {
     /// Where to listen; port 0 picks a free one. The bound address is the first line on stdout.
     #[arg(long, default_value = "127.0.0.1:9100")]
     pub listen: SocketAddr,
-    /// Worker threads.
+    /// Number of worker threads.
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
 }
 
-/// Serves until the process is ended.
+/// Serves until the process ends.
 ///
 /// # Errors
 /// When the address cannot be bound.
@@ -40,13 +42,14 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     runtime.block_on(async {
         let listener = bind(options.listen)?;
         println!("{}", listener.local_addr()?);
-        // The accept loop runs on a worker: on the main thread every connection would be handed over.
+        // The accept loop runs on a worker: on the main thread every connection would move to
+        // another thread.
         tokio::spawn(accept(listener)).await?;
         Ok(())
     })
 }
 
-/// Binds with a backlog that holds the ramp of the largest phase.
+/// Binds with a backlog that is enough for the ramp of the largest phase.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() {
         TcpSocket::new_v4()?
@@ -68,7 +71,7 @@ async fn accept(listener: TcpListener) {
     }
 }
 
-/// What one request asked for.
+/// The parsed request.
 enum Ask {
     Models,
     Whole(Plan),
@@ -106,7 +109,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads one request; `None` when the other side has closed or does not speak HTTP.
+    /// Reads one request; `None` when the client has closed or does not speak HTTP.
     async fn read(&mut self) -> io::Result<Option<Ask>> {
         let (head_length, kind, framing, expects) = loop {
             let mut headers = [httparse::EMPTY_HEADER; 64];
@@ -114,7 +117,7 @@ impl Connection {
             match request.parse(&self.input) {
                 Ok(httparse::Status::Complete(length)) => {
                     let kind = Kind::of(request.method, request.path);
-                    let expects = says(request.headers, "expect", "100-continue");
+                    let expects = has_header_value(request.headers, "expect", "100-continue");
                     break (length, kind, framing(request.headers), expects);
                 }
                 Ok(httparse::Status::Partial) => {}
@@ -249,8 +252,8 @@ impl Kind {
     }
 }
 
-/// True when the body has this member with the value `true`. A member name inside a prompt has its quotes escaped, so
-/// looking for the bytes is enough.
+/// True when the body has this member with the value `true`. A member name inside a prompt has its
+/// quotes escaped, so a search for the bytes is enough.
 fn is_true(body: &[u8], member: &[u8]) -> bool {
     let Some(at) = memmem::find(body, member) else {
         return false;
@@ -287,7 +290,7 @@ static COMPLETION: LazyLock<Vec<u8>> = LazyLock::new(|| {
     json_answer("200 OK", &body)
 });
 
-/// The parts of a stream, ready for the socket.
+/// The chunks of a stream in wire format.
 struct Events {
     opening: Vec<u8>,
     content: Vec<u8>,
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_apart() {
+    fn paths_are_distinguished() {
         let ask = |method, path| Kind::of(Some(method), Some(path)).ask(br#"{"stream":true}"#);
         assert!(matches!(
             ask("POST", "/v1/chat/completions"),

@@ -1,17 +1,18 @@
-//! As much HTTP/1.1 framing as the stub and the load tool need: where a body ends, and the payload of a chunked one.
+//! The HTTP/1.1 framing that the stub and the load tool need: the end of a body, and the payload of
+//! a chunked one.
 
-/// How long the body of a message is.
+/// The framing of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// `content-length`.
     Length(usize),
     /// `transfer-encoding: chunked`.
     Chunked,
-    /// Neither was given.
+    /// The headers have neither.
     Unstated,
 }
 
-/// Reads the framing off the headers (RFC 9112 §6.3; chunked wins over a length).
+/// Determines the framing from the headers (RFC 9112 §6.3; chunked takes precedence over a length).
 pub fn framing(headers: &[httparse::Header<'_>]) -> Framing {
     let mut found = Framing::Unstated;
     for header in headers {
@@ -29,8 +30,8 @@ pub fn framing(headers: &[httparse::Header<'_>]) -> Framing {
     found
 }
 
-/// True when one header says exactly this (ASCII case ignored on both sides).
-pub fn says(headers: &[httparse::Header<'_>], name: &str, value: &str) -> bool {
+/// True when one header has exactly this value (ASCII case ignored on both sides).
+pub fn has_header_value(headers: &[httparse::Header<'_>], name: &str, value: &str) -> bool {
     headers.iter().any(|header| {
         header.name.eq_ignore_ascii_case(name) && header.value.eq_ignore_ascii_case(value.as_bytes())
     })
@@ -48,7 +49,7 @@ enum At {
     End,
 }
 
-/// Decoder of one chunked body, fed with whatever the socket gave.
+/// Decoder of one chunked body, fed with bytes of the socket.
 #[derive(Debug, Default)]
 pub struct ChunkedBody {
     at: At,
@@ -56,13 +57,13 @@ pub struct ChunkedBody {
 }
 
 impl ChunkedBody {
-    /// True once the last chunk and its trailer have been read.
+    /// True after the last chunk and its trailer were read.
     pub fn ended(&self) -> bool {
         self.at == At::End
     }
 
-    /// The next run of payload bytes, taken from the front of `input`; `None` when `input` is used up or the body has
-    /// ended (then the rest of `input` belongs to the next message).
+    /// Returns the next payload bytes, taken from the front of `input`; `None` when `input` is used
+    /// up or the body has ended (then the rest of `input` belongs to the next message).
     pub fn take<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
         while let Some((&byte, rest)) = input.split_first() {
             match (self.at, byte) {
@@ -108,12 +109,12 @@ impl ChunkedBody {
 mod tests {
     use super::*;
 
-    /// Decodes `wire` cut into pieces of `step` bytes; gives the payload and whether the body ended.
+    /// Decodes `wire` in chunks of `step` bytes; returns the payload and whether the body ended.
     fn decode(wire: &[u8], step: usize) -> (Vec<u8>, bool) {
         let mut body = ChunkedBody::default();
         let mut payload = Vec::new();
-        for mut piece in wire.chunks(step) {
-            while let Some(data) = body.take(&mut piece) {
+        for mut chunk in wire.chunks(step) {
+            while let Some(data) = body.take(&mut chunk) {
                 payload.extend_from_slice(data);
             }
         }
@@ -153,6 +154,10 @@ mod tests {
         assert_eq!(framing(&[length]), Framing::Length(12));
         assert_eq!(framing(&[length, chunked]), Framing::Chunked);
         assert_eq!(framing(&[]), Framing::Unstated);
-        assert!(says(&[header("Connection", "Close")], "connection", "close"));
+        assert!(has_header_value(
+            &[header("Connection", "Close")],
+            "connection",
+            "close"
+        ));
     }
 }

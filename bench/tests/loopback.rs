@@ -1,6 +1,6 @@
-//! The tools against each other, as processes: the stub answers what the load tool expects, directly and through the
-//! bare proxy, in every mode.
-#![expect(clippy::unwrap_used, reason = "a test ends at whatever it did not expect")]
+//! Tests of the tools as processes: the stub's answers satisfy the load tool, directly and through
+//! the bare proxy, in every mode.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use tollgate_bench::load::Report;
 use tollgate_bench::payload::{Payload, Plan};
 
-/// A server that ends with the test, and the address that it printed.
+/// A server that ends with the test, and its printed address.
 struct Server {
     child: Child,
     address: String,
@@ -99,7 +99,7 @@ fn every_mode_gets_complete_answers_directly_and_through_the_bare_proxy() {
         assert_eq!((open.ok + open.missed, open.bad), (20, 0), "{open:?}");
     }
 
-    // A stream that is a chunk short is a bad answer, and the report says why.
+    // A stream with a missing chunk is a bad answer, and the report has the reason.
     let short = load(&stub.address, &stream, &["--mode", "closed", "--chunks", "8"]);
     assert_eq!(short.ok, 0);
     assert_eq!(short.first_bad.as_deref(), Some("7 content chunks of 8"));

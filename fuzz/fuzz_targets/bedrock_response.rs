@@ -1,5 +1,5 @@
-//! Answers and events of Bedrock's Converse: read or refused, and never more. An event is its name, a tabulator and its
-//! JSON; a stream has one on each line.
+//! Answers and events of Bedrock's Converse are parsed or refused without a panic. An event is its
+//! name, a tab and its JSON; a stream has one on each line.
 
 #![no_main]
 

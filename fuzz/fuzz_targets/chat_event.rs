@@ -1,4 +1,4 @@
-//! Events of a streamed answer, each as the caller gets it.
+//! Events of a streamed answer, each as the caller receives it.
 
 #![no_main]
 
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(shown, DONE);
             continue;
         }
-        let again = inspect_event(&shown).expect("what was spliced can be read");
+        let again = inspect_event(&shown).expect("the spliced output can be parsed");
         assert_eq!(again.output_bytes, head.output_bytes);
         let Some(before) = tree(data) else {
             continue;
@@ -50,16 +50,16 @@ fuzz_target!(|data: &[u8]| {
         let priced = splice_event(&event, &head, &edits, Some(cost)).expect("a cost hides nothing");
         let priced = tree(&only_event(&priced));
         assert_eq!(priced, Some(expected(&before, include_usage, Some(cost))));
-        let later = event_with_cost(&out, cost).expect("what was spliced can be read");
+        let later = event_with_cost(&out, cost).expect("the spliced output can be parsed");
         assert_eq!(tree(&only_event(&later)), priced);
     }
 });
 
-/// The data of the one event that these bytes are.
+/// Data of the single event in these bytes.
 fn only_event(bytes: &Bytes) -> Bytes {
     let mut reader = EventReader::default();
     reader.push(bytes.clone());
-    let event = reader.next_event().expect("it is small").expect("it is whole");
+    let event = reader.next_event().expect("the event is small").expect("the event is complete");
     assert_eq!(reader.next_event(), Ok(None));
     assert!(!reader.is_mid_event());
     event.data

@@ -1,4 +1,5 @@
-//! Chat requests: what is valid can be decoded, and is forwarded as the same request to another model.
+//! Chat requests: a valid one can be decoded, and is forwarded as the same request to another
+//! model.
 
 #![no_main]
 
@@ -22,10 +23,10 @@ fuzz_target!(|data: &[u8]| {
             return;
         }
     };
-    let decoded = decoded.expect("what is valid can be decoded");
+    let decoded = decoded.expect("a valid request can be decoded");
     let _ = check_unknown(&head, &["top_k"]);
     let encoded = encode_request(&decoded, CapName::AsSent);
-    validate(&encoded).expect("what was decoded and written is valid");
+    validate(&encoded).expect("a re-encoded request is valid");
 
     let before = tree(&body);
     for (cap_name, clamp_output) in [
@@ -42,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
             ..RequestEdits::default()
         };
         let out = splice_request(&body, &head, &edits).concat();
-        let again = validate(&out).expect("what is forwarded is valid");
+        let again = validate(&out).expect("the forwarded request is valid");
         assert_eq!(again.model, edits.model);
         assert_eq!(again.include_usage, head.stream);
         assert_eq!(again.unknown_fields().count(), 0);
@@ -53,14 +54,14 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// What the same edits make of the tree.
+/// The tree after the same edits.
 fn expected(before: &Value, edits: &RequestEdits<'_>, known: impl Fn(&str) -> bool) -> Value {
     let sent = before.as_object().expect("a request is an object");
     let wanted = match edits.cap_name {
-        CapName::MaxTokens => CAPS[1],
-        _ => CAPS[0],
+        CapName::MaxCompletionTokens => CAPS[0],
+        _ => CAPS[1],
     };
-    // A smaller cap of the gateway's takes the place of the caller's.
+    // The gateway's cap replaces a larger cap of the caller.
     let smaller = |cap: &Value| match (cap.as_u64(), edits.clamp_output) {
         (Some(asked), Some(clamp)) if clamp < asked => json!(clamp),
         _ => cap.clone(),

@@ -1,4 +1,5 @@
-//! Whole answers: the caller gets the upstream's answer with its own name of the model and its own cost.
+//! Whole answers: the caller gets the upstream's answer with the requested model name and the
+//! caller's cost.
 
 #![no_main]
 
@@ -20,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let plain = splice_response(&body, &head, "maker/model", None);
     let priced = splice_response(&body, &head, "maker/model", Some(cost));
     for out in [&plain, &priced] {
-        let again = inspect_response(out).expect("what was spliced can be read");
+        let again = inspect_response(out).expect("the spliced output can be parsed");
         assert_eq!(again.report, head.report);
         assert_eq!(
             (again.choices, again.output_bytes),

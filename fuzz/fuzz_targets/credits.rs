@@ -1,4 +1,4 @@
-//! Amounts: text and number say the same, both ways.
+//! Amounts: conversion between text and number is lossless, both ways.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use tollgate_types::Credits;
 fuzz_target!(|data: &[u8]| {
     if let Some(nanos) = data.first_chunk::<8>() {
         let nanos = i64::from_le_bytes(*nanos);
-        // The least number of all has no positive counterpart; no amount comes near it.
+        // The minimum has no positive counterpart; no real amount comes near it.
         if nanos != i64::MIN {
             let credits = Credits::from_nanos(nanos);
             assert_eq!(credits.to_string().parse(), Ok(credits));

@@ -1,10 +1,10 @@
-//! Typed decisions: what is read can be asked of an upstream, which reads the same; every medium has its marker; and no
-//! bytes of an upstream are more than an error.
+//! Typed decisions: a parsed request survives encoding for an upstream and parsing there; every
+//! medium has its marker; and invalid responses of an upstream yield errors.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_formats::decisions::{Piece, Shape, answers, ask, carry, pieces, read};
+use tollgate_formats::decisions::{Shape, StatePart, answers, ask, check_compatible, read, state_parts};
 use tollgate_types::decide::Verdict;
 
 const SHAPES: [Shape; 4] = [Shape::SystemOne, Shape::OpenAi, Shape::Google, Shape::OpenRouter];
@@ -34,10 +34,10 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let (mut text, mut media) = (String::new(), 0);
-    for piece in pieces(&asked.state) {
-        match piece {
-            Piece::Text(piece) => text.push_str(piece),
-            Piece::Medium(medium) => {
+    for part in state_parts(&asked.state) {
+        match part {
+            StatePart::Text(part) => text.push_str(part),
+            StatePart::Medium(medium) => {
                 assert!(text.ends_with(']'), "{} has its marker", medium.param);
                 media += 1;
             }
@@ -45,11 +45,11 @@ fuzz_target!(|data: &[u8]| {
     }
     assert_eq!((text, media), (asked.state.text.clone(), asked.state.media.len()));
     for shape in SHAPES {
-        if carry(shape, &asked.state, &asked.questions).is_err() {
+        if check_compatible(shape, &asked.state, &asked.questions).is_err() {
             continue;
         }
         let again =
-            read(&ask(shape, "up", &asked.state, &asked.questions)).expect("what is asked is well formed");
+            read(&ask(shape, "up", &asked.state, &asked.questions)).expect("the questions are well formed");
         assert_eq!(again.state.media.len(), asked.state.media.len());
         let ids = |questions: &[tollgate_types::decide::Question]| -> Vec<String> {
             questions.iter().map(|question| question.id.clone()).collect()

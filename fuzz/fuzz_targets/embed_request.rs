@@ -1,4 +1,5 @@
-//! Embeddings requests: what is valid can be decoded, and is forwarded as the same request to another model.
+//! Embeddings requests: a valid one can be decoded, and is forwarded as the same request to another
+//! model.
 
 #![no_main]
 
@@ -20,11 +21,11 @@ fuzz_target!(|data: &[u8]| {
             return;
         }
     };
-    let decoded = decoded.expect("what is valid can be decoded");
+    let decoded = decoded.expect("a valid request can be decoded");
     assert_eq!(decoded.inputs.len(), head.inputs as usize);
     let _ = check_unknown(&head, &["input_type"]);
     let encoded = encode_request(&decoded, Encoding::Base64);
-    let again = decode_request(&encoded).expect("what was decoded and written is valid");
+    let again = decode_request(&encoded).expect("a re-encoded request is valid");
     assert_eq!(again.inputs, decoded.inputs);
 
     let before = tree(&body);
@@ -36,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
             dimensions_name,
         };
         let out = splice_request(&body, &head, &edits);
-        let again = validate(&out).expect("what is forwarded is valid");
+        let again = validate(&out).expect("the forwarded request is valid");
         assert_eq!(again.model, edits.model);
         assert_eq!((again.text_bytes, again.tokens), (head.text_bytes, head.tokens));
         if let Some(before) = &before {
@@ -45,7 +46,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// What the same edits make of the tree.
+/// The tree after the same edits.
 fn expected(before: &Value, edits: &RequestEdits<'_>) -> Value {
     let sent = before.as_object().expect("a request is an object");
     let known = [
@@ -56,7 +57,7 @@ fn expected(before: &Value, edits: &RequestEdits<'_>) -> Value {
         "user",
         "input_type",
     ];
-    let kept = sent
+    let members = sent
         .iter()
         .filter(|(name, _)| known.contains(&name.as_str()) && !edits.remove.contains(&name.as_str()))
         .map(|(name, value)| match (name.as_str(), edits.dimensions_name) {
@@ -64,5 +65,5 @@ fn expected(before: &Value, edits: &RequestEdits<'_>) -> Value {
             ("dimensions", Some(other)) => (other.to_owned(), value.clone()),
             _ => (name.clone(), value.clone()),
         });
-    Value::Object(kept.collect())
+    Value::Object(members.collect())
 }

@@ -1,5 +1,5 @@
-//! Answers with vectors: the caller gets the upstream's answer with its own name of the model and its own cost, and
-//! vectors keep every bit in both encodings.
+//! Embeddings answers: the caller gets the upstream's answer with the requested model name and the
+//! caller's cost, and vectors keep every bit in both encodings.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(response) = decode_response(&body) {
         for encoding in [Encoding::Float, Encoding::Base64] {
             let written = encode_response(&response, "maker/model", encoding, &charged, cost);
-            let again = decode_response(&written).expect("what was written can be read");
+            let again = decode_response(&written).expect("the encoded output can be parsed");
             let bits = |vectors: &[Vec<f32>]| -> Vec<u32> {
                 vectors.iter().flatten().map(|value| value.to_bits()).collect()
             };
@@ -32,8 +32,8 @@ fuzz_target!(|data: &[u8]| {
     let Some(before) = tree(&body) else {
         return;
     };
-    let out = splice_response(&body, &head, "maker/model", &charged, cost).expect("it can be read");
-    let after = tree(&out).expect("what was spliced has each key once");
+    let out = splice_response(&body, &head, "maker/model", &charged, cost).expect("the output can be parsed");
+    let after = tree(&out).expect("the spliced output has no duplicate keys");
     assert_eq!(after["model"], "maker/model");
     assert_eq!(after["usage"]["cost"], "0.0000068");
     for (name, value) in before.as_object().into_iter().flatten() {
@@ -41,10 +41,10 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(&after[name.as_str()], value, "{name}");
         }
     }
-    let again = inspect_response(&out).expect("what was spliced can be read");
+    let again = inspect_response(&out).expect("the spliced output can be parsed");
     assert_eq!((again.vectors, again.encoding), (head.vectors, head.encoding));
     let reported = head.report.usage.unwrap_or(charged);
     assert_eq!(again.report.usage, Some(reported));
-    let kept = |usage: &Value| usage.as_object().map_or(0, serde_json::Map::len);
-    assert!(head.report.usage.is_none() || kept(&after["usage"]) <= kept(&before["usage"]) + 1);
+    let count = |usage: &Value| usage.as_object().map_or(0, serde_json::Map::len);
+    assert!(head.report.usage.is_none() || count(&after["usage"]) <= count(&before["usage"]) + 1);
 });

@@ -1,4 +1,5 @@
-//! Answers and events of generated content: the caller gets the upstream's with its own name of the model and its cost.
+//! Answers and events of generated content: the caller gets the upstream's with the requested model
+//! name and the caller's cost.
 
 #![no_main]
 
@@ -22,9 +23,15 @@ fuzz_target!(|data: &[u8]| {
     assert!(head.output_bytes <= body.len() as u64);
     for cost in [None, Some(Credits::from_nanos(6_800))] {
         let out = splice_response(&body, &head, "maker/model", cost);
-        let again = inspect_response(&out, ORIGIN).expect("what was spliced can be read");
+        let again = inspect_response(&out, ORIGIN).expect("the spliced output can be parsed");
         assert_eq!(again.usage, head.usage);
-        assert_eq!((again.candidates, again.finished), (head.candidates, head.finished));
-        assert_eq!((again.output_bytes, again.is_error), (head.output_bytes, head.is_error));
+        assert_eq!(
+            (again.candidates, again.finished),
+            (head.candidates, head.finished)
+        );
+        assert_eq!(
+            (again.output_bytes, again.is_error),
+            (head.output_bytes, head.is_error)
+        );
     }
 });

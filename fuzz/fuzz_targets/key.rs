@@ -1,4 +1,4 @@
-//! Keys: nothing but a key has a mode. The input is a slug, a line feed and a key.
+//! Keys: only a valid key has a mode. The input is a slug, a line feed and a key.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
     }
     assert!(key.starts_with(shape.prefix()));
     assert_eq!(shape.mode_of(&format!("{key}0")), None);
-    // The check notices every change of one character.
+    // The checksum detects every change of one character.
     for place in shape.prefix().len()..key.len() {
         let mut changed = key.as_bytes().to_vec();
         changed[place] = if changed[place] == b'x' { b'y' } else { b'x' };

@@ -1,5 +1,5 @@
-//! Requests in the format of messages: what is valid can be forwarded as a valid request, and what the common form has a
-//! place for survives it.
+//! Requests in the format of messages: a valid one is forwarded as a valid request, and every
+//! member that the common form supports survives.
 
 #![no_main]
 
@@ -19,15 +19,15 @@ fuzz_target!(|data: &[u8]| {
     let Ok(head) = validate(&body, Version::V2023_06_01, Purpose::Generate) else {
         return;
     };
-    let decoded = decoded.expect("what is valid can be decoded");
+    let decoded = decoded.expect("a valid request can be decoded");
     let spliced = splice_request(&body, &head, "up\"stream", ORIGIN, Some(7));
-    // A conversation of nothing but reasoning of others has nothing in it.
+    // A conversation with only reasoning of other providers becomes empty.
     if let Ok(again) = validate(&spliced, Version::V2023_06_01, Purpose::Generate) {
         assert_eq!(&*again.model, "up\"stream");
         assert_eq!(again.max_tokens, head.max_tokens.map(|asked| asked.min(7)));
         assert_eq!((again.tools, again.stream), (head.tools, head.stream));
     }
-    if let Ok(again) = decode_request(&encode_request(&decoded, 100)) {
+    if let Ok(again) = decode_request(&encode_request(&decoded, &Default::default(), 100)) {
         assert_eq!(again.tools, decoded.tools);
         assert_eq!(again.stop, decoded.stop);
     }

@@ -1,4 +1,4 @@
-//! Answers and events in the format of messages, as upstreams send them: read or refused, and never more.
+//! Answers and events in the format of messages are parsed or refused without a panic.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(answer) = decode_response(&body, 0) {
         let written = encode_response(&answer, "public", None, true);
-        decode_response(&written, 0).expect("what is written can be read");
+        decode_response(&written, 0).expect("the encoded output can be parsed");
     }
     let mut reader = EventReader::default();
     let mut decoder = StreamDecoder::new(0);

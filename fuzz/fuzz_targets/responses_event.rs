@@ -1,4 +1,4 @@
-//! Events of a streamed response, each as the caller gets it.
+//! Events of a streamed response, each as the caller receives it.
 
 #![no_main]
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use tollgate_formats::openai_responses::{
-    EventKind, Identity, Relay, StreamDecoder, dress_event, response_in_event, sequence_number,
+    EventKind, Identity, Relay, StreamDecoder, apply_identity, response_in_event, sequence_number,
 };
 use tollgate_formats::sse::{Event, EventReader};
 use tollgate_fuzz::tree;
@@ -40,10 +40,14 @@ fuzz_target!(|data: &[u8]| {
         previous_response_id: None,
     };
     let end = Some((&Usage::ZERO, Credits::from_nanos(6_800)));
-    let dressed = dress_event(&bytes, &identity, end);
+    let dressed = apply_identity(&bytes, &identity, end);
     let _ = sequence_number(&dressed);
     // Line feeds in the type of an event would end its name.
-    if data.windows(2).any(|pair| pair == b"\\n" || pair == b"\\u" || pair == b"\\r") || data.contains(&b'\n') {
+    if data
+        .windows(2)
+        .any(|pair| pair == b"\\n" || pair == b"\\u" || pair == b"\\r")
+        || data.contains(&b'\n')
+    {
         return;
     }
     let mut reader = EventReader::default();

@@ -1,4 +1,5 @@
-//! Requests for a response: what is valid can be decoded, and is forwarded as the same request to another model.
+//! Responses requests: a valid one can be decoded, and is forwarded as the same request to another
+//! model.
 
 #![no_main]
 
@@ -10,8 +11,8 @@ use tollgate_formats::openai_responses::{
 };
 use tollgate_fuzz::tree;
 
-/// What an upstream is not told.
-const KEPT_HERE: [&str; 8] = [
+/// Members that are not forwarded to an upstream.
+const GATEWAY_FIELDS: [&str; 8] = [
     "previous_response_id",
     "background",
     "client_metadata",
@@ -32,18 +33,19 @@ fuzz_target!(|data: &[u8]| {
             return;
         }
     };
-    let decoded = decoded.expect("what is valid can be decoded");
-    Echo::of(&body).expect("what is valid can be said again");
+    let decoded = decoded.expect("a valid request can be decoded");
+    Echo::of(&body).expect("a valid request can be echoed");
     let _ = decode_request(&encode_request(&decoded, Some(2_000), true));
-    let items = input_items(&body).expect("what is valid has items");
-    let joined = with_items(&body, &items).expect("what is valid can be gone on from");
-    assert_eq!(input_items(&joined).expect("it has items"), items);
+    let items = input_items(&body).expect("a valid request has items");
+    let joined = with_items(&body, &items).expect("a valid request can be continued");
+    assert_eq!(input_items(&joined).expect("the joined request has items"), items);
 
     let edits = RequestEdits {
         reasons: true,
         model: "up\"stream",
         origin: "0123456789abcdef",
         clamp_output: None,
+        stream: head.stream,
     };
     let out = splice_request(&body, &head, edits);
     let (Some(before), Some(after)) = (tree(&body), tree(&out)) else {
@@ -54,7 +56,7 @@ fuzz_target!(|data: &[u8]| {
     let sent = before.as_object().expect("a request is an object");
     for (name, value) in sent {
         let changed = ["model", "store", "input"].contains(&name.as_str());
-        if !changed && !KEPT_HERE.contains(&name.as_str()) && !value.is_null() {
+        if !changed && !GATEWAY_FIELDS.contains(&name.as_str()) && !value.is_null() {
             assert_eq!(after.get(name), Some(value));
         }
     }

@@ -1,4 +1,5 @@
-//! Whole responses: the caller gets the upstream's with its own id, model and cost, and every other member as it was.
+//! Whole responses: the caller gets the upstream's with the gateway's id, model and cost, and every
+//! other member unchanged.
 
 #![no_main]
 
@@ -24,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
         previous_response_id: None,
     };
     let out = splice_response(&body, &head, &identity, &Usage::ZERO, Credits::from_nanos(6_800));
-    inspect_response(&out, "0123456789abcdef").expect("what was spliced can be read");
+    inspect_response(&out, "0123456789abcdef").expect("the spliced output can be parsed");
     let (Some(before), Some(after)) = (tree(data), tree(&out)) else {
         return;
     };

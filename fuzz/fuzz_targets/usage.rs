@@ -1,4 +1,5 @@
-//! Usage reports: what is believed is bounded, in classes that do not overlap, and reads the same when it is written.
+//! Usage reports: accepted numbers are bounded, in classes that do not overlap, and survive writing
+//! and parsing.
 
 #![no_main]
 
@@ -31,11 +32,12 @@ fuzz_target!(|data: &[u8]| {
     let count = |name: &str| tree.get(name).and_then(Value::as_u64);
     if let (Some(prompt), Some(completion)) = (count("prompt_tokens"), count("completion_tokens")) {
         assert_eq!(usage.total_input(), prompt);
-        // Never less than the upstream says, and more only by the reasoning that its own total proves.
+        // Never less than the upstream reports, and more only by the reasoning that its own total
+        // proves.
         let more = usage
             .total_output()
             .checked_sub(completion)
-            .expect("nothing is lost");
+            .expect("no token is lost");
         assert!(more == 0 || count("total_tokens") == Some(prompt + completion + more));
     }
 });

@@ -1,4 +1,4 @@
-//! What the targets share: reading JSON with another library, to compare.
+//! Code shared by the targets: parses JSON with another library, to compare.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// The text as a tree, when it means the same to everyone: `None` for text that is not JSON to `serde_json`, and for
-/// objects that have a key twice, which readers understand differently.
+/// Parses JSON to a tree if its meaning is unambiguous: `None` for text that `serde_json` refuses,
+/// and for objects with a duplicate key, which parsers treat differently.
 pub fn tree(text: &[u8]) -> Option<Value> {
     serde_json::from_slice::<UniqueKeys>(text).ok()?;
     serde_json::from_slice(text).ok()
 }
 
-/// Succeeds for values without a key that stands twice in one object.
+/// Deserializes only values without duplicate keys in an object.
 struct UniqueKeys;
 
 impl<'de> Deserialize<'de> for UniqueKeys {
@@ -63,7 +63,7 @@ impl<'de> Visitor<'de> for UniqueKeys {
         while let Some(key) = fields.next_key::<String>()? {
             if !seen.insert(key) {
                 fields.next_value::<IgnoredAny>()?;
-                return Err(A::Error::custom("a key twice"));
+                return Err(A::Error::custom("a duplicate key"));
             }
             fields.next_value::<UniqueKeys>()?;
         }
@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for UniqueKeys {
     }
 }
 
-/// The usage object as the caller gets it: the cost to the caller in place of every cost that the upstream named.
+/// The usage object for the caller: the caller's cost replaces every cost that the upstream named.
 pub fn with_cost(usage: &mut Value, cost: Option<tollgate_types::Credits>) {
     let Some(fields) = usage.as_object_mut() else {
         return;

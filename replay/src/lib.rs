@@ -1,6 +1,6 @@
-//! In place of libFuzzer: what a target does with one input becomes a function.
+//! A replacement of libFuzzer: a fuzz target becomes a function of one input.
 
-/// Makes a function `run` of a target.
+/// Defines the function `run` of a target.
 #[macro_export]
 macro_rules! fuzz_target {
     (|$input:ident: &[u8]| $body:block) => {

@@ -1,4 +1,5 @@
-//! Every fuzz target on every seed, and on what once broke one: `make fuzz` finds more, and this keeps what it found.
+//! Runs every fuzz target on every seed and on every input that once failed: `make fuzz` finds
+//! more, and this test repeats its findings.
 
 #![expect(
     unused_attributes,
@@ -77,7 +78,7 @@ fn replay(name: &str, run: fn(&[u8])) {
     assert!(replayed > 0, "{} has no seeds", folder.display());
 }
 
-/// `make fuzz` builds the targets of its manifest, and nothing else here reads it.
+/// `make fuzz` builds the targets of its manifest, and no other test reads it.
 #[test]
 fn every_target_is_in_the_manifest() {
     let manifest = include_str!("../../fuzz/Cargo.toml")

@@ -1,8 +1,8 @@
-"""Coding agents for the command line through whole tool loops, with the simulator as their model.
+"""Cases for command-line coding agents: whole tool loops, with the simulator as the model.
 
-SDK_AGENT names the agent, SDK_NODE_ROOT is where the agents are installed and SDK_WORK a folder for what they write;
-the other settings are those of ../harness/harness.py. An agent has a home of its own, and its way to anything but this
-machine leads to a proxy that refuses and remembers.
+SDK_AGENT names the agent, SDK_NODE_ROOT is the folder of the installed agents, and SDK_WORK a
+folder for their files. ../harness/harness.py documents the other settings. Each agent has a
+separate home directory. A proxy refuses and records all its requests to other machines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-# The programs are large, and take seconds to start on a busy machine.
+# The agents are large programs: on a busy machine, each start takes seconds.
 os.environ.setdefault("SDK_CASE_SECONDS", "240")
 
 import harness  # noqa: E402
@@ -29,19 +29,19 @@ WORK = Path(os.environ["SDK_WORK"])
 
 @dataclass
 class Agent:
-    """An agent: the package whose version it has, the path it calls, and how it is started and told what to do."""
+    """An agent: its package, the path that it calls, and its command and settings."""
 
     package: str
     path: str
-    # The command before the prompt.
+    # The command without the prompt.
     command: list[str]
-    # What keeps the agent from asking for what a strict key refuses.
+    # Options that avoid requests that a strict key refuses.
     restraint: list[str]
-    # The environment, by the key for the server.
+    # Returns the environment for an API key of the server.
     environment: Callable[[str], dict[str, str]]
-    # Files of its home.
+    # Files of its home directory: path → content.
     settings: dict[str, str]
-    # The tool that runs a command, and its arguments.
+    # The tool that runs a shell command, and a function that returns its arguments.
     tool: str
     arguments: Callable[[str], dict[str, object]]
 
@@ -56,7 +56,7 @@ AGENTS = {
             "exec",
             "--skip-git-repo-check",
             "--dangerously-bypass-approvals-and-sandbox",
-            # It would ask for lists of plugins.
+            # The plugins feature would request lists of plugins.
             "--disable",
             "plugins",
             "--disable",
@@ -128,7 +128,7 @@ AGENT = AGENTS[os.environ["SDK_AGENT"]]
 
 
 class Outside:
-    """A proxy that lets nothing through and remembers who was asked for."""
+    """A proxy that refuses all requests and records their first lines."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -150,7 +150,7 @@ OUTSIDE = Outside()
 def work_on(
     name: str, prompt: str, key: str = KEY, restrained: bool = True
 ) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """Lets the agent work on a prompt in a new folder."""
+    """Runs the agent with a prompt in a new folder; returns the finished process and the folder."""
     home, folder = WORK / name / "user", WORK / name / "project"
     folder.mkdir(parents=True)
     for file, content in AGENT.settings.items():

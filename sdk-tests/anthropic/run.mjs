@@ -1,4 +1,5 @@
-// Cases for the official Anthropic client against POST /v1/messages. Settings: see ../harness/harness.py.
+// Cases for the official Anthropic client against POST /v1/messages. Settings: see
+// ../harness/harness.py.
 
 import {
   BROKEN_STREAM,
@@ -83,7 +84,7 @@ test('messages roles and settings', [PATH, 'simulator'], async () => {
 test('messages stream', [PATH, 'scripted'], async () => {
   const prompt = '[[sim reason=2 tokens=3 tool=weather:{"city":"Oslo"}]]';
   const message = await wholeStream(prompt, { tools: TOOLS });
-  // A seal that stands behind no thought, as Gemini's does, is a block of its own.
+  // A signature without thinking text, as Gemini sends it, is a separate block.
   const shown = message.content.map((block) => block.type).filter((type) => type !== 'redacted_thinking');
   equal(shown, ['thinking', 'text', 'tool_use'], 'blocks');
   equal(message.content.at(-1).input, { city: 'Oslo' }, 'input');

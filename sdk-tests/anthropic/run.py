@@ -1,4 +1,5 @@
-"""Cases for the official Anthropic client against POST /v1/messages. Settings: see ../harness/harness.py."""
+"""Cases for the official Anthropic client against POST /v1/messages. Settings: see
+../harness/harness.py."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def settings() -> None:
 def stream() -> None:
     prompt = '[[sim reason=2 tokens=3 tool=weather:{"city":"Oslo"}]]'
     message = whole_stream(prompt, tools=TOOLS)
-    # A seal that stands behind no thought, as Gemini's does, is a block of its own.
+    # A signature without thinking text, as Gemini sends it, is a separate block.
     shown = [block.type for block in message.content if block.type != "redacted_thinking"]
     equal(shown, ["thinking", "text", "tool_use"], "blocks")
     equal(message.content[-1].input, {"city": "Oslo"}, "input")

@@ -1,5 +1,5 @@
-// The Vercel AI SDK on the text formats: each of its providers does the same things. Settings: see
-// ../harness/harness.py.
+// Cases for the Vercel AI SDK on the text formats, the same for each of its providers. Settings:
+// see ../harness/harness.py.
 
 import {
   BASE_URL,
@@ -22,7 +22,7 @@ const { createOpenAICompatible } = load('@ai-sdk/openai-compatible');
 const { Output, embedMany, generateText, stepCountIs, streamText, tool } = load('ai');
 const { z } = load('zod');
 
-// It tells at each call that it does not know the model.
+// The SDK would warn at each call that it does not know the model.
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 const openai = createOpenAI({ baseURL: BASE_URL, apiKey: KEY });
@@ -34,10 +34,10 @@ const compatible = createOpenAICompatible({
   supportsStructuredOutputs: true,
 });
 const anthropic = createAnthropic({ baseURL: BASE_URL, apiKey: KEY });
-// It takes an id with a slash for a whole path.
+// The SDK uses an id with a slash as the whole path, so the id includes `models/`.
 const google = createGoogleGenerativeAI({ baseURL: `${ROOT_URL}/v1beta`, apiKey: KEY });
 
-/** Format, the path that it needs, and the models that speak it. */
+/** Format, its path, and the models that use it. */
 const FORMATS = [
   ['chat', '/v1/chat/completions', [openai.chat(MODEL), compatible(MODEL)]],
   ['responses', '/v1/responses', [openai.responses(MODEL)]],

@@ -1,4 +1,5 @@
-"""LangChain on the text formats: each of its chat models does the same things. Settings: see ../harness/harness.py."""
+"""Cases for LangChain on the text formats, the same for each of its chat models. Settings:
+../harness/harness.py."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def openai(**settings: Any) -> ChatOpenAI:
     return ChatOpenAI(model=MODEL, base_url=BASE_URL, api_key=KEY, max_retries=0, stream_usage=True, **settings)
 
 
-# Format, the path that it needs, and a model that speaks it.
+# Format, its path, and a function that creates a model for it.
 MODELS: list[tuple[str, str, Callable[[], BaseChatModel]]] = [
     ("chat", "/v1/chat/completions", openai),
     ("responses", "/v1/responses", lambda: openai(use_responses_api=True)),
@@ -98,7 +99,7 @@ for name, path, make in MODELS:
 
 @case("embeddings", "simulator")
 def embeddings() -> None:
-    # It would load a tokenizer from elsewhere to measure the texts.
+    # With check_embedding_ctx_length, LangChain would download a tokenizer.
     model = OpenAIEmbeddings(
         model=harness.VECTORS, base_url=BASE_URL, api_key=KEY, dimensions=8, check_embedding_ctx_length=False
     )

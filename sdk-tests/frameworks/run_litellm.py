@@ -1,4 +1,4 @@
-"""LiteLLM as a library on the text formats. Settings: see ../harness/harness.py."""
+"""Cases for the LiteLLM library on the text formats. Settings: see ../harness/harness.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 from importlib.metadata import version
 from typing import Any
 
-# Else it loads a price list from elsewhere.
+# Otherwise LiteLLM downloads a price list.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import harness  # noqa: E402
@@ -17,11 +17,11 @@ from harness import BASE_URL, KEY, MODEL, ROOT_URL, VECTORS, case, check, equal 
 from pydantic import BaseModel  # noqa: E402
 
 litellm.telemetry = False
-# Else it prints hints among the results.
+# Otherwise LiteLLM prints hints between the results.
 litellm.suppress_debug_info = True
-# It takes `usage.cost` for a float, and says at each answer that this one is a text.
+# LiteLLM expects a float in `usage.cost` and would warn about the string in each answer.
 warnings.filterwarnings("ignore", "Pydantic serializer warnings")
-# Else it writes the schema into the prompt, as for every model that it does not know.
+# Otherwise LiteLLM writes the schema into the prompt, as for every unknown model.
 litellm.register_model(
     {f"gemini/{MODEL}": {"litellm_provider": "gemini", "mode": "chat", "supports_response_schema": True}}
 )
@@ -41,7 +41,7 @@ class Thing(BaseModel):
     count: int
 
 
-# Format, the path that it needs, and what makes LiteLLM speak it.
+# Format, its path, and the arguments that select it in LiteLLM.
 FORMATS: list[tuple[str, str, dict[str, Any]]] = [
     ("chat", "/v1/chat/completions", {"model": f"openai/{MODEL}", "api_base": BASE_URL}),
     ("responses", "/v1/responses", {"model": f"openai/responses/{MODEL}", "api_base": BASE_URL}),

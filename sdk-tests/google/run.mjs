@@ -1,4 +1,5 @@
-// Cases for the official Google client against generateContent and its relatives. Settings: see ../harness/harness.py.
+// Cases for the official Google client against generateContent and related methods. Settings:
+// ../harness/harness.py.
 
 import {
   BROKEN_STREAM,
@@ -159,7 +160,7 @@ test('content embeddings', [PATH, 'simulator'], async () => {
   }
 });
 
-// The client has no decisions in this version: the body of its sibling for Python is sent as it is.
+// This version of the client has no decisions, so `fetch` sends the body of the Python client.
 const decide = async (request, path = '/v1beta/decisions') => {
   const body = { model: DECIDER, input: 'x', questions: { a: { type: 'noul', instructions: 'Is it?' } }, ...request };
   const headers = { 'x-goog-api-key': KEY, 'content-type': 'application/json' };

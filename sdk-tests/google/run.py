@@ -1,4 +1,5 @@
-"""Cases for the official Google client against generateContent and its relatives. Settings: ../harness/harness.py."""
+"""Cases for the official Google client against generateContent and related methods. Settings:
+../harness/harness.py."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Thing(BaseModel):
     tags: list[str]
 
 
-# A client closes its connections when nobody holds it any more, even while it answers.
+# Cached, because a client closes its connections when it is garbage-collected, even during a call.
 @functools.cache
 def client(key: str = KEY, version: str | None = None) -> genai.Client:
     return genai.Client(

@@ -1,16 +1,16 @@
-// What every case needs, whatever its client: the settings, checks, and a runner that prints one JSON line for each
-// case. The settings are those of harness.py; SDK_NODE_ROOT is the folder where the clients are installed.
+// Common code of all cases: settings, checks, and a runner that prints one JSON line for each case.
+// harness.py documents the settings; SDK_NODE_ROOT is the folder of the installed clients.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isDeepStrictEqual } from 'node:util';
 
 const root = process.env.SDK_NODE_ROOT;
-/** Loads a client from where it is installed. */
+/** Loads an installed client. */
 export const load = createRequire(`${root}/`);
 
 export const BASE_URL = process.env.SDK_BASE_URL;
-/** Where the server's paths begin: clients other than OpenAI's add the version themselves. */
+/** Base URL without the version, which clients other than OpenAI's add themselves. */
 export const ROOT_URL = BASE_URL.replace(/\/v1$/, '');
 export const KEY = process.env.SDK_KEY;
 export const MODEL = process.env.SDK_MODEL;
@@ -18,7 +18,7 @@ export const VECTORS = process.env.SDK_EMBEDDINGS_MODEL ?? 'sim/embeddings';
 export const BROKE_KEY = process.env.SDK_BROKE_KEY ?? '';
 export const LIMITED_KEY = process.env.SDK_LIMITED_KEY ?? '';
 export const BROKEN_STREAM = process.env.SDK_BROKEN_STREAM ?? '[[sim tokens=20 cut=5]]';
-/** One pixel. */
+/** A PNG image of one pixel, as base64. */
 export const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=';
 
@@ -30,8 +30,8 @@ const CASE_SECONDS = 90;
 const CASES = [];
 
 /**
- * Registers a case. `needs` names abilities, settings that must not be empty, or paths that the server's document must
- * have, with {} for what varies.
+ * Registers a case. `needs` names abilities, non-empty settings, or paths of the server's OpenAPI document, with {} for
+ * path parameters.
  */
 export function test(name, needs, run) {
   CASES.push({ name, needs, run });
@@ -46,7 +46,7 @@ export function equal(actual, expected, what) {
   check(isDeepStrictEqual(actual, expected), `${what}: ${show(actual)}, expected ${show(expected)}`);
 }
 
-/** The error that the call throws, which must be of this class. */
+/** Returns the error that the call throws. Fails unless it is of this class. */
 export async function raises(kind, call) {
   try {
     await call();
@@ -63,12 +63,12 @@ export async function collect(iterable) {
   return items;
 }
 
-/** The version of an installed package. */
+/** Returns the version of an installed package. */
 export function versionOf(name) {
   return JSON.parse(readFileSync(`${root}/node_modules/${name}/package.json`, 'utf8')).version;
 }
 
-/** The paths that the server's document names, with {} for what varies; none where a server has no document. */
+/** Returns the paths of the server's OpenAPI document, with {} for path parameters; none if it has no document. */
 async function servedPaths() {
   try {
     const document = await (await fetch(`${ROOT_URL}/openapi.json`)).json();
@@ -78,7 +78,7 @@ async function servedPaths() {
   }
 }
 
-/** Runs the cases whose name has the pattern in it and ends the process; the only argument is the pattern. */
+/** Runs the cases whose name contains the pattern (the only argument), and exits the process. */
 export async function main(client, version) {
   const pattern = process.argv[2] ?? '';
   const there = new Set([...ABILITIES, ...(await servedPaths())]);
@@ -99,11 +99,11 @@ export async function main(client, version) {
     }
     console.log(JSON.stringify({ client: `${client} ${version}`, case: name, result, detail }));
   }
-  // Connections that a case left open must not keep the process.
+  // Open connections of a case must not keep the process alive.
   process.exit(failures > 0 ? 1 : 0);
 }
 
-/** What a case throws, if it does, or that it hangs. */
+/** Returns the error that a case throws, or a timeout error if it hangs. */
 async function failure(run) {
   let timer;
   const hang = new Promise((_, reject) => {
@@ -118,7 +118,7 @@ async function failure(run) {
   }
 }
 
-/** The line of a case that the error went through. */
+/** Returns the file and line of the case in the error's stack. */
 function place(error) {
   const frames = (error.stack ?? '').split('\n').filter((line) => !/harness\.mjs|node_modules/.test(line));
   return /\/([\w.]+\.mjs:\d+)/.exec(frames.join('\n'))?.[1] ?? '';

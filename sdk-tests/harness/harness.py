@@ -1,7 +1,8 @@
-"""What every case needs, whatever its client: settings, checks, and a runner that prints one JSON line for each case.
+"""Common code of all cases: settings, checks, and a runner that prints one JSON line for each case.
 
-Settings, all from the environment: SDK_BASE_URL (ends in /v1), SDK_KEY, SDK_MODEL; SDK_ABILITIES, SDK_BROKE_KEY,
-SDK_LIMITED_KEY and SDK_LENIENT_KEY say what else a case may use. SDK_TRACE=1 prints where a case failed.
+All settings are environment variables. Required: SDK_BASE_URL (ends in /v1), SDK_KEY, SDK_MODEL.
+Optional: SDK_ABILITIES, SDK_BROKE_KEY, SDK_LIMITED_KEY and SDK_LENIENT_KEY, which some cases
+need. SDK_TRACE=1 prints the stack trace of each failed case.
 """
 
 from __future__ import annotations
@@ -16,28 +17,31 @@ import urllib.request
 from typing import Any, Callable
 
 BASE_URL = os.environ["SDK_BASE_URL"]
-# Where the server's paths begin: clients other than OpenAI's add the version themselves.
+# Base URL without the version, which clients other than OpenAI's add themselves.
 ROOT_URL = BASE_URL.removesuffix("/v1")
 KEY = os.environ["SDK_KEY"]
 MODEL = os.environ["SDK_MODEL"]
 VECTORS = os.environ.get("SDK_EMBEDDINGS_MODEL", "sim/embeddings")
 
-# Keys of accounts that the script made for the purpose; empty against a server that was running before.
+# Keys of special accounts that run.sh creates; empty if run.sh did not start the server.
 BROKE_KEY = os.environ.get("SDK_BROKE_KEY", "")
 LIMITED_KEY = os.environ.get("SDK_LIMITED_KEY", "")
 LENIENT_KEY = os.environ.get("SDK_LENIENT_KEY", "")
 
-# What the server can do; `../run.sh --help` says what each is.
+# Abilities of the server; `../run.sh --help` documents them.
 ABILITIES = set(filter(None, os.environ.get("SDK_ABILITIES", "").split(",")))
 ABILITIES |= {name for name in ("BROKE_KEY", "LIMITED_KEY", "LENIENT_KEY") if globals()[name]}
 
-# A case that takes longer than this hangs.
+# Standard output for the results, even if a client redirects its own output.
+RESULTS = os.fdopen(os.dup(1), "w")
+
+# Timeout of one case, in seconds.
 CASE_SECONDS = int(os.environ.get("SDK_CASE_SECONDS", "90"))
 
-# The prompt that breaks a stream off after some content.
+# A prompt whose stream breaks off after some content.
 BROKEN_STREAM = os.environ.get("SDK_BROKEN_STREAM", "[[sim tokens=20 cut=5]]")
 
-# One pixel.
+# A PNG image of one pixel, as base64.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 
 Case = tuple[str, list[str], Callable[[], None]]
@@ -45,8 +49,8 @@ CASES: list[Case] = []
 
 
 def case(name: str, *needs: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Registers a case. `needs` names abilities, settings that must not be empty, or paths that the server's document
-    must have, with {} for what varies."""
+    """Registers a case. `needs` names abilities, non-empty settings, or paths of the server's
+    OpenAPI document, with {} for path parameters."""
 
     def register(function: Callable[[], None]) -> Callable[[], None]:
         CASES.append((name, list(needs), function))
@@ -65,7 +69,7 @@ def equal(actual: Any, expected: Any, what: str) -> None:
 
 
 def raises(kind: type[BaseException], call: Callable[[], Any]) -> Any:
-    """The error that the call raises, which must be of this class."""
+    """Returns the error that the call raises. Fails unless it is of this class."""
     try:
         call()
     except kind as error:
@@ -74,7 +78,8 @@ def raises(kind: type[BaseException], call: Callable[[], Any]) -> Any:
 
 
 def served_paths() -> set[str]:
-    """The paths that the server's document names, with {} for what varies; none where a server has no document."""
+    """Returns the paths of the server's OpenAPI document, with {} for path parameters; none if
+    it has no document."""
     try:
         with urllib.request.urlopen(f"{ROOT_URL}/openapi.json", timeout=30) as document:
             return {re.sub(r"{[^}]*}", "{}", path) for path in json.load(document)["paths"]}
@@ -83,7 +88,7 @@ def served_paths() -> set[str]:
 
 
 def run(client: str, version: str, pattern: str) -> int:
-    """Runs the cases whose name has the pattern in it; the result is the number of failures."""
+    """Runs the cases whose name contains the pattern, and returns the number of failures."""
     there = ABILITIES | served_paths()
     failures = 0
     for name, needs, function in CASES:
@@ -98,7 +103,7 @@ def run(client: str, version: str, pattern: str) -> int:
             signal.alarm(CASE_SECONDS)
             try:
                 function()
-            except Exception as error:  # noqa: BLE001 - whatever goes wrong fails the case
+            except Exception as error:  # noqa: BLE001 - any error fails the case
                 failures += 1
                 result, detail = "fail", f"{type(error).__name__}: {error} ({place(error)})"
                 print(f"{client} {version}: {name}: {detail}", file=sys.stderr, flush=True)
@@ -107,18 +112,18 @@ def run(client: str, version: str, pattern: str) -> int:
             finally:
                 signal.alarm(0)
         line = {"client": f"{client} {version}", "case": name, "result": result, "detail": detail}
-        print(json.dumps(line), flush=True)
+        print(json.dumps(line), file=RESULTS, flush=True)
     return failures
 
 
 def main(client: str, version: str) -> None:
-    """Runs the cases that are registered and ends the program; its only argument is the pattern."""
+    """Runs the registered cases whose name contains the only argument, and exits the process."""
     pattern = sys.argv[1] if len(sys.argv) > 1 else ""
     sys.exit(1 if run(client, version, pattern) else 0)
 
 
 def place(error: BaseException) -> str:
-    """The last line of a case that the error went through."""
+    """Returns the file and line of the case in the error's traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     cases = [frame for frame in frames if os.path.dirname(frame.filename) == sys.path[0]]
     return ", ".join(f"{os.path.basename(frame.filename)}:{frame.lineno}" for frame in cases[-1:])

@@ -1,4 +1,4 @@
-// Speech and transcripts. What is spoken is heard again.
+// Speech and transcripts. The transcript of generated speech must match its text.
 
 import { MODEL, check, equal, raises, test } from '../harness/harness.mjs';
 import { client, openai } from './client.mjs';

@@ -1,4 +1,4 @@
-"""Speech and transcripts. What is spoken is heard again."""
+"""Speech and transcripts. The transcript of generated speech must match its text."""
 
 from __future__ import annotations
 

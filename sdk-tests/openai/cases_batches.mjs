@@ -1,4 +1,4 @@
-// Batches: a file of requests is carried out, delivered, listed and cancelled.
+// Batches: create from a file, wait for the results, list and cancel.
 
 import { MODEL, check, equal, raises, test } from '../harness/harness.mjs';
 import { client, openai } from './client.mjs';

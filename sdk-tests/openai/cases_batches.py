@@ -1,4 +1,4 @@
-"""Batches: a file of requests is carried out, delivered, listed and cancelled."""
+"""Batches: create from a file, wait for the results, list and cancel."""
 
 from __future__ import annotations
 

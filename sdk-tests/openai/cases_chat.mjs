@@ -1,4 +1,4 @@
-// Models, and chat completions that are not streamed.
+// Models, and chat completions without streaming.
 
 import { MODEL, PNG, check, collect, equal, raises, test } from '../harness/harness.mjs';
 import { LengthFinishReasonError, client, openai, user } from './client.mjs';

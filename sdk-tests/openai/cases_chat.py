@@ -1,4 +1,4 @@
-"""Models, and chat completions that are not streamed."""
+"""Models, and chat completions without streaming."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def models_retrieve() -> None:
 
 @case("models retrieve raw slash")
 def models_retrieve_raw() -> None:
-    # The SDK sends `/` as %2F; curl and other clients send it as it is.
+    # The SDK sends `/` as %2F; curl and other clients send it unescaped.
     record = client().get(f"/models/{MODEL}", cast_to=object)
     equal(record["id"], MODEL, "id")
 

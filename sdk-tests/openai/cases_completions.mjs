@@ -1,4 +1,4 @@
-// Completions of plain prompts, the older interface.
+// Completions of plain prompts (the legacy API).
 
 import { BROKEN_STREAM, MODEL, check, collect, equal, raises, test } from '../harness/harness.mjs';
 import { client, openai } from './client.mjs';

@@ -1,4 +1,4 @@
-"""Completions of plain prompts, the older interface."""
+"""Completions of plain prompts (the legacy API)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Time-outs, streams that the caller leaves, and many calls at once: the client must stay usable.
+// Timeouts, streams that the caller leaves, and concurrent calls: the client must stay usable.
 
 import { BROKE_KEY, MODEL, check, collect, equal, raises, test } from '../harness/harness.mjs';
 import { client, openai, user } from './client.mjs';
@@ -83,7 +83,8 @@ test('retries after a time-out', ['scripted'], async () => {
 });
 
 test('no retry of what cannot help', ['BROKE_KEY'], async () => {
-  // A client that would retry for ever must give up at once: the server says that it should.
+  // The server's response says that a retry is useless, so the client must give up after one
+  // attempt.
   let tries = 0;
   const counting = (url, init) => {
     tries += 1;

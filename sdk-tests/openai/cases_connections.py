@@ -1,4 +1,4 @@
-"""Time-outs, streams that the caller leaves, and many calls at once: the client must stay usable."""
+"""Timeouts, streams that the caller leaves, and concurrent calls: the client must stay usable."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def retries() -> None:
 
 @case("no retry of what cannot help", "BROKE_KEY")
 def no_retry() -> None:
-    # A client that would retry for ever must give up at once: the server says that it should.
+    # The server's response says that a retry is useless, so the client must give up after one
+    # attempt.
     error = raises(
         openai.APIStatusError,
         lambda: client(api_key=BROKE_KEY, max_retries=5).chat.completions.create(model=MODEL, messages=user("Hi.")),

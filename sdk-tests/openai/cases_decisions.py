@@ -1,4 +1,5 @@
-"""Typed decisions. The older line of the client does not know them: it sends the same body, and reads JSON."""
+"""Typed decisions. The older line of the client lacks them, so the cases send the same body and
+read JSON."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def decide(*questions: Any, input: Any = f"I was charged twice. {TRUTH}", model:
 
 
 def named(value: Any) -> Any:
-    """JSON whose members are read like those of a type."""
+    """Returns JSON values with objects as namespaces, whose members are attributes."""
     if isinstance(value, dict):
         return SimpleNamespace(**{name: named(member) for name, member in value.items()})
     return [named(item) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-// Embeddings. The client asks for base64 unless it is told otherwise, and decodes it.
+// Embeddings. By default, the client requests base64 and decodes it.
 
 import { MODEL, VECTORS, check, equal, raises, test } from '../harness/harness.mjs';
 import { client, openai } from './client.mjs';

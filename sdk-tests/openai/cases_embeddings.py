@@ -1,4 +1,4 @@
-"""Embeddings. The client asks for base64 unless it is told otherwise, and decodes it."""
+"""Embeddings. By default, the client requests base64 and decodes it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-// Errors: each comes as the class and with the code that a program can act on.
+// Errors: each has the expected class and code, so that programs can handle it.
 
 import { BROKEN_STREAM, BROKE_KEY, KEY, LIMITED_KEY, MODEL, check, equal, raises, test } from '../harness/harness.mjs';
 import { client, openai, user } from './client.mjs';
 
-// What the simulator is asked to fail with, and what must come of it (the status codes of the contract).
+// Error codes for the simulator, with the expected status and class.
 const CONTRACT = [
   ['invalid_json', 400, openai.BadRequestError],
   ['missing_required_parameter', 400, openai.BadRequestError],
@@ -80,7 +80,7 @@ test('error rate limit', ['simulator'], async () => {
 
 test('error rate limit of an account', ['LIMITED_KEY'], async () => {
   const error = await raises(openai.RateLimitError, async () => {
-    // The account may ask twice a minute.
+    // The account's limit is two requests a minute.
     for (let count = 0; count < 3; count += 1) await ask('Hi.', {}, LIMITED_KEY);
   });
   checkError(error, 429, 'rate_limit_exceeded');

@@ -1,4 +1,4 @@
-"""Errors: each comes as the class and with the code that a program can act on."""
+"""Errors: each has the expected class and code, so that programs can handle it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import openai
 from client import client, user
 from harness import BROKE_KEY, BROKEN_STREAM, KEY, LIMITED_KEY, MODEL, case, check, equal, raises
 
-# What the simulator is asked to fail with, and what must come of it (the status codes of the contract).
+# Error codes for the simulator, with the expected status and class.
 CONTRACT = [
     ("invalid_json", 400, openai.BadRequestError),
     ("missing_required_parameter", 400, openai.BadRequestError),
@@ -89,7 +89,7 @@ def rate_limit() -> None:
 @case("error rate limit of an account", "LIMITED_KEY")
 def rate_limit_of_account() -> None:
     def ask_often() -> None:
-        # The account may ask twice a minute.
+        # The account's limit is two requests a minute.
         for _ in range(3):
             ask(key=LIMITED_KEY)
 

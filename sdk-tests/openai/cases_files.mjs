@@ -1,4 +1,4 @@
-// Files: they are uploaded, listed, fetched, named in a request and deleted.
+// Files: upload, list, download, use in a request and delete.
 
 import { check, equal, raises, test } from '../harness/harness.mjs';
 import { client, openai } from './client.mjs';

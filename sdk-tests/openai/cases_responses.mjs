@@ -1,4 +1,4 @@
-// Responses: made, streamed, kept and continued.
+// Responses: create, stream, store and continue.
 
 import {
   BROKEN_STREAM,

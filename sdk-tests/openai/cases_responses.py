@@ -1,4 +1,4 @@
-"""Responses: made, streamed, kept and continued."""
+"""Responses: create, stream, store and continue."""
 
 from __future__ import annotations
 

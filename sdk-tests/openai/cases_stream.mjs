@@ -1,10 +1,10 @@
-// Chat completions that are streamed, by the rules of the stream and through the SDK's own helper.
+// Streamed chat completions: the rules of the stream, and the SDK's own helper.
 
 import { ARGUMENTS, CALL_WEATHER, THING, WEATHER, checkThing, checkUsage } from './cases_chat.mjs';
 import { MODEL, check, collect, equal, test } from '../harness/harness.mjs';
 import { client, user } from './client.mjs';
 
-/** The rules of a chat completion stream. */
+/** Checks the rules of a chat completion stream. */
 function checkStream(chunks, { choices = 1, usage = false } = {}) {
   check(chunks.length > 0, 'the stream is empty');
   for (const name of ['id', 'created', 'model', 'object']) {

@@ -1,4 +1,4 @@
-"""Chat completions that are streamed, by the rules of the stream and through the SDK's own helper."""
+"""Streamed chat completions: the rules of the stream, and the SDK's own helper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness import MODEL, case, check, equal
 
 
 def check_stream(chunks, choices: int = 1, usage: bool = False) -> None:
-    """The rules of a chat completion stream."""
+    """Checks the rules of a chat completion stream."""
     check(chunks, "the stream is empty")
     for name in ("id", "created", "model", "object"):
         values = {getattr(chunk, name) for chunk in chunks}

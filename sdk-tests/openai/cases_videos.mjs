@@ -1,4 +1,4 @@
-// Films: they are made while nobody waits, polled, fetched, listed and deleted.
+// Videos: create in the background, poll, download, list and delete.
 
 import { PNG, check, equal, raises, test } from '../harness/harness.mjs';
 import { client, openai } from './client.mjs';
@@ -14,7 +14,7 @@ const film = (more = {}) => ({
   ...more,
 });
 
-// This client has no helper that polls.
+// This client has no polling helper.
 async function ended(video) {
   for (let now = video; ; now = await client().videos.retrieve(video.id)) {
     if (now.status === 'completed' || now.status === 'failed') return now;

@@ -1,4 +1,4 @@
-"""Films: they are made while nobody waits, polled, fetched, listed and deleted."""
+"""Videos: create in the background, poll, download, list and delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The official client of OpenAI, set up for the server under test."""
+"""The official OpenAI client, configured for the server under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runs the cases with whatever version of the official client this Python has. Settings: see ../harness/harness.py."""
+"""Runs the cases with the installed version of the official client. Settings: see
+../harness/harness.py."""
 
 from __future__ import annotations
 

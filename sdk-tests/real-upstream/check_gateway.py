@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Puts a gateway in front of a real llama.cpp server and checks that what it charges is what the server counted.
+"""Runs a gateway in front of a real llama.cpp server and checks that its charges match the server's
+token counts.
 
-Calls go one after the other through curl, plain HTTP and the OpenAI SDK, streamed and not. For each the server's own
-counters are read before and after, so that three independent numbers meet: what the server counted, what the caller was
-told, and what the gateway's usage row and ledger say.
+Calls run one after the other through curl, plain HTTP and the OpenAI SDK, streamed and not. The
+script reads the server's counters before and after each call. It compares three independent
+numbers: the server's count, the usage in the answer, and the gateway's usage row and ledger.
 """
 
 import json
@@ -28,7 +29,7 @@ facts = Facts()
 
 
 class House(BaseModel):
-    """The shape asked for in structured output."""
+    """The requested schema of structured output."""
 
     open: bool
     light: bool
@@ -36,7 +37,7 @@ class House(BaseModel):
 
 @dataclass(frozen=True)
 class Seen:
-    """What the caller saw of a call: its request id, and the usage it was told, if any."""
+    """The caller's view of a call: its request id, and the reported usage, if any."""
 
     request_id: str
     told: Tokens | None = None
@@ -44,7 +45,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Call(Seen):
-    """A call, its name here, and what the server counted for it."""
+    """A call: its request id, the reported usage, its name, and the server's token count."""
 
     name: str = ""
     counted: Tokens = Tokens(0, 0)
@@ -55,7 +56,7 @@ def body(**fields) -> dict:
 
 
 def curl(gateway: Gateway, sent: dict) -> Answer:
-    """A call through curl, shown as it goes over the wire."""
+    """Makes a call through curl and prints the exchange."""
     headers = ["-H", f"authorization: Bearer {gateway.key}", "-H", "content-type: application/json"]
     command = ["curl", "-sS", "-N", "-D", "/dev/stderr", f"{gateway.base_url}/chat/completions", *headers]
     done = subprocess.run([*command, "-d", json.dumps(sent)], capture_output=True, text=True, timeout=120, check=True)
@@ -125,7 +126,8 @@ def with_sdk_structured(gateway: Gateway) -> Seen:
 
 
 def with_caller_gone(gateway: Gateway) -> Seen:
-    """The caller leaves after the first event; the gateway has to read on to learn what the call cost."""
+    """The caller leaves after the first event. The gateway must read to the end to learn the
+    usage."""
     sent = body(stream=True, max_tokens=3000, logit_bias=NEVER_END)
     connection, response = open_call(gateway.base_url, "/chat/completions", sent, gateway.key)
     response.readline()
@@ -136,17 +138,19 @@ def with_caller_gone(gateway: Gateway) -> Seen:
 
 
 def with_two_choices(gateway: Gateway) -> Seen | None:
-    """The server reports the output of one choice only. A gateway refuses, or charges for both."""
+    """The server reports the output of one choice only. The gateway must refuse the call or
+    charge for both."""
     return if_served(gateway, "two choices", body(n=2, max_tokens=5, logit_bias=NEVER_END), 10)
 
 
 def with_other_cap(gateway: Gateway) -> Seen | None:
-    """`n_predict` is the server's own name for the cap and would win over the one that the hold was made for."""
+    """`n_predict` is the server's own output cap. It would override the cap on which the hold is based."""
     return if_served(gateway, "the server's own cap", body(n_predict=200, max_tokens=5, logit_bias=NEVER_END), 5)
 
 
 def if_served(gateway: Gateway, name: str, sent: dict, most: int) -> Seen | None:
-    """A call that a gateway may refuse; when it serves it, the output is at most this many tokens."""
+    """Makes a call that the gateway may refuse. If it serves the call, the output has at most
+    `most` tokens."""
     answer = call(gateway.base_url, "/chat/completions", sent, gateway.key)
     facts.check(f"{name}: answered, or refused as the caller's mistake", answer.status in (200, 400, 422), answer.text)
     if answer.status != 200:
@@ -157,7 +161,7 @@ def if_served(gateway: Gateway, name: str, sent: dict, most: int) -> Seen | None
 
 
 def check_refused(gateway: Gateway, status: int, code: str, sent: dict, key: str | None = None) -> None:
-    """A call that must fail with this status and code, and cost nothing."""
+    """Checks that a call fails with this status and code, and costs nothing."""
     before = gateway.settled_balance()
     answer = call(gateway.base_url, "/chat/completions", sent, key or gateway.key)
     complete = set(answer.error) >= {"message", "type", "code", "param"}
@@ -167,7 +171,8 @@ def check_refused(gateway: Gateway, status: int, code: str, sent: dict, key: str
 
 
 def make_calls(gateway: Gateway, upstream: str, makers: list[Callable[[Gateway], Seen | None]]) -> list[Call]:
-    """Makes the calls one by one and reads the server's counters around each."""
+    """Makes the calls one after the other, and reads the server's counters before and after
+    each."""
     calls = []
     for make in makers:
         before = counted(upstream)
@@ -178,7 +183,8 @@ def make_calls(gateway: Gateway, upstream: str, makers: list[Callable[[Gateway],
 
 
 def usage_rows(gateway: Gateway, calls: list[Call]) -> dict[str, dict]:
-    """The usage rows by request id, once there is one for every call; those that are there after a minute otherwise."""
+    """Returns the usage rows by request id. Waits until each call has a row, for at most a
+    minute."""
     deadline = time.monotonic() + 60
     while True:
         answer = call(gateway.base_url, "/account/usage?limit=100", key=gateway.key)
@@ -189,7 +195,7 @@ def usage_rows(gateway: Gateway, calls: list[Call]) -> dict[str, dict]:
 
 
 def charged(row: dict) -> Tokens:
-    """The tokens of a usage row; its classes do not overlap."""
+    """Returns the tokens of a usage row. Its token classes do not overlap."""
     classes = row["usage"]
     going_in = [name for name in classes if name.startswith(("input", "cache_"))]
     coming_out = [name for name in classes if name.startswith(("output", "reasoning"))]
@@ -197,7 +203,8 @@ def charged(row: dict) -> Tokens:
 
 
 def check_books(gateway: Gateway, calls: list[Call], before: Decimal) -> None:
-    """Every call has a row with the server's numbers, and the balance fell by exactly what they cost."""
+    """Checks that every call has a row with the server's numbers, and that the balance fell by
+    exactly their cost."""
     rows = usage_rows(gateway, calls)
     for made in calls:
         row = rows.get(made.request_id)
@@ -209,16 +216,16 @@ def check_books(gateway: Gateway, calls: list[Call], before: Decimal) -> None:
                     f"{made.counted.output} out", charged(row) == made.counted, row)
         facts.check(f"{made.name}: it cost {cost:f}", Decimal(row["cost"]) == cost, row)
         if made.told is not None:
-            facts.check(f"{made.name}: the caller was told the same", made.told == made.counted, made)
+            facts.check(f"{made.name}: the caller received the same usage", made.told == made.counted, made)
     known = {made.request_id for made in calls}
-    # A call that the upstream refused has a row, too, and costs nothing.
+    # A call that the upstream refused also has a row, and costs nothing.
     charged_rows = {request_id for request_id, row in rows.items() if Decimal(row["cost"]) > 0}
-    facts.check("there is a charge for each call and none more", charged_rows == known, charged_rows ^ known)
+    facts.check("each call has one charge, and no other charge exists", charged_rows == known, charged_rows ^ known)
     total = sum((made.counted for made in calls), Tokens(0, 0))
     cost = total.input * INPUT_PRICE + total.output * OUTPUT_PRICE
     after, held = gateway.settled_balance()
     facts.check(f"the balance fell by {cost:f}", before - after == cost, (before, after))
-    facts.check("nothing is held any more", held == 0, held)
+    facts.check("no credits are held", held == 0, held)
 
 
 def check_all(gateway: Gateway, upstream: str) -> None:
@@ -238,8 +245,8 @@ def check_all(gateway: Gateway, upstream: str) -> None:
 
     gateway.run("credits", "balance", gateway.account)
     facts.check("ledger check, while it runs", gateway.run("ledger", "check").returncode == 0)
-    facts.check("it stops when asked", gateway.stop() == 0)
-    facts.check("ledger check, once it is stopped", gateway.run("ledger", "check", "--reprice").returncode == 0)
+    facts.check("it stops on SIGTERM", gateway.stop() == 0)
+    facts.check("ledger check, after it stopped", gateway.run("ledger", "check", "--reprice").returncode == 0)
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Asks a llama.cpp server directly and checks the facts about it that a gateway has to know.
+"""Calls a llama.cpp server directly and checks the behaviour on which the gateway relies.
 
-Every fact is one line of output, so a newer server that behaves differently shows itself here first.
+Each fact is one line of output, so changes in a newer server become visible here first.
 """
 
 import sys
@@ -13,21 +13,21 @@ facts = Facts()
 
 
 class Server:
-    """The server under check."""
+    """The server under test."""
 
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url
 
     def chat(self, **fields) -> Answer:
-        """A chat call with exactly eight tokens of output unless the fields say otherwise."""
+        """Makes a chat call with exactly eight output tokens, unless the fields override that."""
         return call(self.base_url, "/chat/completions", self.body(**fields))
 
     def body(self, **fields) -> dict:
-        """The body of such a call."""
+        """Returns the body of such a call."""
         return {"model": "tiny", "messages": MESSAGES, "max_tokens": 8, "logit_bias": NEVER_END} | fields
 
     def chat_counted(self, **fields) -> tuple[Answer, Tokens]:
-        """A chat call and what the server counted for it."""
+        """Makes a chat call; returns the answer and the server's token count."""
         before = counted(self.base_url)
         answer = self.chat(**fields)
         return answer, counted(self.base_url) - before
@@ -47,7 +47,7 @@ def check_answer(server: Server) -> None:
     answer, tokens = server.chat_counted(model="some/other")
     body = answer.json
     facts.check("a chat call answers", answer.status == 200 and bool(body["choices"][0]["message"]["content"]), answer)
-    facts.check("any model name is taken, the answer has the server's own", body["model"] == "tiny", body)
+    facts.check("any model name is accepted; the answer has the server's own name", body["model"] == "tiny", body)
     facts.check("usage is what the metrics count", Tokens.reported(body["usage"]) == tokens, (body["usage"], tokens))
     again = server.chat().json["usage"]
     facts.check("a prompt seen before is reported in cached_tokens",
@@ -58,7 +58,7 @@ def check_answer(server: Server) -> None:
 def check_stream(server: Server) -> None:
     plain = server.chat(stream=True)
     facts.check("a stream ends with [DONE]", plain.ended and len(plain.events) > 3, plain.text)
-    facts.check("a stream has no usage unless asked", not any("usage" in event for event in plain.events), plain.text)
+    facts.check("a stream has no usage unless requested", not any("usage" in event for event in plain.events), plain.text)
     first = plain.events[0]["choices"][0]["delta"]
     facts.check("the first delta has a role and a null content", first == {"role": "assistant", "content": None}, first)
     asked = server.chat(stream=True, stream_options={"include_usage": True})
@@ -86,7 +86,7 @@ def check_caps(server: Server) -> None:
     facts.check("max_tokens caps the output", output(max_tokens=5) == 5)
     facts.check("max_completion_tokens caps it too, and wins", output(max_tokens=5, max_completion_tokens=3) == 3)
     facts.check("n_predict wins over both", output(max_completion_tokens=3, n_predict=12) == 12)
-    facts.check("a cap of 0 still makes one token", output(max_tokens=0) == 1)
+    facts.check("a cap of 0 still generates one token", output(max_tokens=0) == 1)
 
 
 def check_choices(server: Server) -> None:
@@ -111,7 +111,7 @@ def check_tools(server: Server) -> None:
     facts.check("a tool is called", choice["finish_reason"] == "tool_calls" and len(calls) == 1, answer.text)
     named = {"type": "function", "function": {"name": "get_number"}}
     answer = server.chat(tools=[TOOL], tool_choice=named)
-    facts.check("tool_choice that names a function is ignored in silence",
+    facts.check("tool_choice that names a function is silently ignored",
                 answer.status == 200 and "tool_calls" not in answer.json["choices"][0]["message"], answer.text)
     form = {"type": "json_schema", "json_schema": {"name": "house", "strict": True, "schema": SCHEMA}}
     answer = server.chat(response_format=form, logit_bias={}, max_tokens=300)
@@ -131,7 +131,7 @@ def check_errors(server: Server) -> None:
     facts.check("an image for a text model is 500 (the caller's fault, not the server's)", answer.status == 500,
                 answer.text)
     answer = call(server.base_url, "/chat/completions", b'{"messages": [{"role": "user", "content": "\\ud800"}]}')
-    facts.check("a lone surrogate, like any broken JSON, is 500", answer.status == 500, answer.text)
+    facts.check("a lone surrogate, like any malformed JSON, is 500", answer.status == 500, answer.text)
     answer = server.chat(temperature=9, some_unknown_field={"a": 1}, max_tokens=1)
     facts.check("unknown fields and a temperature of 9 are accepted", answer.status == 200, answer.text)
     answer = server.chat(messages=[])

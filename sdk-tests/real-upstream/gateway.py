@@ -1,4 +1,4 @@
-"""Runs a gateway process with one provider, the server under run.sh, and its command line."""
+"""Runs a gateway process and its commands. By default its only provider is the server of run.sh."""
 
 import json
 import os
@@ -13,29 +13,32 @@ CONFIGURATION = """
 [providers.llama]
 preset = "llama.cpp"
 base_url = "{upstream}"
+# The checks compare every call with the server's count, also that of a caller that leaves.
+on_disconnect = "drain"
 
 [models."llama/tiny"]
 targets = ["llama/tiny"]
 prices = {{ input = "0.10", output = "0.40" }}
 """
 
-# Credits for one token at the prices above, which are for a million.
+# Credits per token; the prices above are per million tokens.
 INPUT_PRICE, OUTPUT_PRICE = Decimal("0.10") / 1_000_000, Decimal("0.40") / 1_000_000
 
 
 class Gateway:
-    """A gateway on a free loopback port with data of its own, and one account with credits and a key."""
+    """A gateway on a free loopback port with a separate data directory, and one account with
+    credits and a key."""
 
-    def __init__(self, binary: str, upstream: str, folder: Path) -> None:
+    def __init__(self, binary: str, upstream: str, folder: Path, configuration: str = CONFIGURATION) -> None:
         self.binary = os.path.abspath(binary)
         self.folder = folder.resolve()
         self.data = self.folder / "data"
         self.config = self.folder / "tollgate.toml"
-        self.config.write_text(CONFIGURATION.format(upstream=upstream))
+        self.config.write_text(configuration.format(upstream=upstream))
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        """Starts it, waits until it is ready, and makes the account."""
+        """Starts the gateway, waits until it is ready, and creates the account."""
         stdout = self.folder / "gateway.stdout"
         with stdout.open("w") as out, (self.folder / "gateway.stderr").open("w") as err:
             ports = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
@@ -50,7 +53,7 @@ class Gateway:
         self.key = created["key"]
 
     def wait_for_address(self, stdout: Path) -> str:
-        """The bound address: the first line of its output."""
+        """Returns the bound address, from the first line of the output."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.process.poll() is None:
             first, newline, _ = stdout.read_text().partition("\n")
@@ -61,7 +64,7 @@ class Gateway:
         raise RuntimeError("the gateway did not start:\n" + (self.folder / "gateway.stderr").read_text()[-4000:])
 
     def stop(self) -> int:
-        """Asks it to end and returns its exit status."""
+        """Sends SIGTERM and returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -71,22 +74,24 @@ class Gateway:
         return self.process.wait()
 
     def command(self, *words: str) -> list[str]:
-        """The command line of one of its commands, on this configuration and data."""
+        """Returns the command line of a tollgate command with this configuration and data."""
         return [self.binary, *words, "--config", str(self.config), "--data", str(self.data)]
 
     def environment(self) -> dict[str, str]:
-        """Nothing of ours: a provider's key in the environment would turn that provider on."""
+        """Returns a minimal environment: a provider's key in the environment would enable that
+        provider."""
         return {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
 
     def run(self, *words: str) -> subprocess.CompletedProcess:
-        """Runs a command and shows it with its output."""
+        """Runs a command and prints it with its output."""
         command = self.command(*words)
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=120)
         print(f"$ tollgate {' '.join(words)}\n{done.stdout}{done.stderr}".rstrip(), flush=True)
         return done
 
     def cli(self, *words: str, json_output: bool = False):
-        """Runs a command that must succeed, in silence; returns its output, as JSON when asked."""
+        """Runs a command silently and returns its output, as text or parsed JSON. Raises if it
+        fails."""
         command = self.command(*words, *(["--json"] if json_output else []))
         done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
@@ -94,7 +99,7 @@ class Gateway:
         return json.loads(done.stdout) if json_output else done.stdout
 
     def settled_balance(self) -> tuple[Decimal, Decimal]:
-        """Credits, and what of them is still held a minute later at most."""
+        """Returns the credits and the held credits. Waits at most a minute until none are held."""
         deadline = time.monotonic() + 60
         while True:
             shown = self.cli("credits", "balance", self.account, json_output=True)

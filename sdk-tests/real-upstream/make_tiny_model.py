@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Writes a tiny GGUF model that llama.cpp loads and generates from.
+"""Writes a tiny GGUF model for llama.cpp.
 
-The model is a real two-layer llama transformer with random weights from a fixed seed, so the same script always gives
-the same file. It has learned nothing; it strings together words of a short list, as valid UTF-8, and ends its answer by
-itself now and then. That is all a gateway needs of an upstream: real tokens, really counted, by a server that the
-project did not write.
+The model is a real two-layer llama transformer with untrained, random weights from a fixed seed, so
+the script always writes the same file. Its answers are words of a short list, in valid UTF-8, and
+sometimes end before the cap. Tests of a gateway need only this: real tokens, counted by a server
+that this project did not write.
 
-The one thing that is not random: the first element of every embedding is the same constant and no layer writes to it,
-so it reaches the output unchanged and its row in the output matrix acts as a bias for each token. The bias keeps
-control tokens, lone bytes and fragments of words rare. Without it the text would be mostly broken UTF-8.
+One element is not random: the first element of every embedding is the same constant, and no
+layer writes to it. It reaches the output unchanged, so its row in the output matrix acts as a
+bias for each token. The bias makes control tokens, lone bytes and fragments of words rare.
+Without it, the text would be mostly invalid UTF-8.
 """
 
 import argparse
@@ -28,8 +29,8 @@ know while last might us great old year come since against go came right used ta
 house open paper green quiet morning winter garden window story letter music number answer question
 """.split()
 
-# ChatML with tools. llama.cpp works out from it how a tool call looks, and takes "<|im_end|>" as an end of generation
-# by its name.
+# ChatML with tools. llama.cpp derives the format of tool calls from it, and recognizes "<|im_end|>"
+# by its name as an end of generation.
 CHAT_TEMPLATE = r"""
 {%- if tools %}
     {{- '<|im_start|>system\nTools:\n' }}
@@ -53,17 +54,18 @@ SPACE = "\u2581"  # SentencePiece writes a space as this character.
 CONTROL = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
 UNK, BOS, EOS, _, END_OF_TURN = range(len(CONTROL))
 
-# The token that opens a tool call comes right after those, so its id is 5. A caller who wants a call raises it, and the
-# end of the turn still higher, with `logit_bias`: the server's grammar then leaves nothing but one call and the end.
+# The token that opens a tool call follows the control tokens, so its id is 5. To force one tool
+# call, a caller raises this token with `logit_bias`, and the end of the turn higher. The server's
+# grammar then allows only one call and the end.
 TOOL_CALL = "<tool_call>"
 
-# Bias of the output, in units of the logit's own spread.
+# Bias of the output, in standard deviations of the logits.
 BIAS_WORD, BIAS_END, BIAS_RARE, BIAS_NEVER = 4.0, 4.0, -4.0, -12.0
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the network; the defaults make a file of 0.7 MB."""
+    """Sizes of the network. With the defaults, the file has 0.7 MB."""
 
     layers: int = 2
     width: int = 64
@@ -75,7 +77,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Token:
-    """One entry of the vocabulary: its text, its merge score, its kind, and how likely the output is to choose it."""
+    """One entry of the vocabulary: its text, merge score, kind, and output bias."""
 
     text: str
     score: float
@@ -84,10 +86,11 @@ class Token:
 
 
 def vocabulary() -> list[Token]:
-    """Control tokens, the opening of a tool call, every byte (as fallback), printable characters, beginnings of words.
+    """Returns control tokens, the opening of a tool call, all bytes (as fallback), printable
+    characters and words.
 
-    The tokenizer merges two neighbours when their join is in the vocabulary, best score first, so a word is reached
-    only when all of its beginnings are there too.
+    The tokenizer merges two neighbours if the result is in the vocabulary, best score first. It
+    reaches a word only if the vocabulary also has all prefixes of the word.
     """
     tokens = [Token(text, 0.0, gguf.TokenType.CONTROL, BIAS_NEVER) for text in CONTROL]
     tokens[UNK] = Token(CONTROL[UNK], 0.0, gguf.TokenType.UNKNOWN, BIAS_NEVER)
@@ -129,13 +132,14 @@ def add_metadata(writer: gguf.GGUFWriter, shape: Shape, tokens: list[Token]) -> 
     writer.add_unk_token_id(UNK)
     writer.add_add_bos_token(True)
     writer.add_add_eos_token(False)
-    # A grammar starts with the template's text as it stands; a space put before it would never match.
+    # A grammar starts with the exact text of the template; an added space would never match.
     writer.add_add_space_prefix(False)
     writer.add_chat_template(CHAT_TEMPLATE)
 
 
 def add_weights(writer: gguf.GGUFWriter, shape: Shape, tokens: list[Token], seed: int) -> None:
-    """Writes the tensors. Every matrix is scaled by its input width, so that values neither vanish nor explode."""
+    """Writes the tensors. Every matrix is scaled by its input width, so that values neither
+    vanish nor explode."""
     random = np.random.default_rng(seed)
     width, key_width = shape.width, shape.width // shape.heads * shape.heads_kv
 
@@ -144,7 +148,7 @@ def add_weights(writer: gguf.GGUFWriter, shape: Shape, tokens: list[Token], seed
 
     def matrix_into_stream(columns: int) -> np.ndarray:
         weights = matrix(width, columns)
-        weights[0] = 0.0  # The constant element stays as it is.
+        weights[0] = 0.0  # Do not change the constant element.
         return weights
 
     embedding = random.standard_normal((len(tokens), width), dtype=np.float32)

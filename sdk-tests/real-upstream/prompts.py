@@ -1,4 +1,4 @@
-"""What the checks ask of the tiny model."""
+"""Prompts and parameters of the checks with the tiny model."""
 
 MESSAGES = [{"role": "user", "content": "What is the number of the house?"}]
 SCHEMA = {

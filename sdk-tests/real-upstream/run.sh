@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
-# Builds a real llama.cpp server and a tiny model, starts the server, and, when asked, checks it or a gateway in front.
+# Builds a real llama.cpp server and a tiny model, and starts the server. Optionally checks the
+# server, or a gateway in front of it.
 set -euo pipefail
 
 usage() {
     cat <<'TEXT'
 usage: sdk-tests/real-upstream/run.sh [--check | --gateway-binary PATH]
 
-Without options: build what is missing, start the server on a free loopback port, print its base URL, and serve until
+Without options: build missing parts, start the server on a free loopback port, print its base URL, and serve until
 interrupted.
 
-  --check                 ask the server directly, show what it answers, and stop
+  --check                 call the server directly, print the checked facts, and stop
   --gateway-binary PATH   run `PATH serve` in front of the server, call the gateway with curl and the OpenAI SDK,
                           compare the server's own token counts with the usage and the ledger, and stop
   -h, --help              this text
 
-Everything is kept under .tools/llama; the first run compiles for about ten minutes. It needs python3 with venv, a C++
+All files are under .tools/llama; the first run compiles for about ten minutes. Requires python3 with venv, a C++
 compiler, curl, and a package index (for the first run only).
-Exit codes: 0 fine, 1 failed, 2 usage, 3 a check found faults.
+Exit codes: 0 success, 1 failure, 2 invalid arguments, 3 failed checks.
 TEXT
 }
 
-# The source package of the Python binding carries the whole of llama.cpp, its server included.
+# The source package of the Python binding contains all of llama.cpp, including its server.
 readonly PACKAGE=llama_cpp_python-0.3.36
 readonly PACKAGE_SHA256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 readonly LLAMA_COMMIT=0c1e57098
@@ -80,8 +81,8 @@ fetch_source() {
     fi
 }
 
-# Only the server, as one static program, without speed that a tiny model has no use for. Its web page is left out: it
-# would be fetched from elsewhere.
+# Builds only the server, as one static program, without optimizations that a tiny model does not
+# need. Omits its web UI, which the build would download.
 build_server() {
     if [[ ! -x "$server" ]]; then
         local flags="-O1 -DNDEBUG"
@@ -101,7 +102,7 @@ make_model() {
     mv "$model.new" "$model"
 }
 
-# Starts the server on a port of its own choosing and waits until it answers; sets server_pid and base_url.
+# Starts the server on a free port and waits until it answers. Sets server_pid and base_url.
 start_server() {
     local log="$scratch/llama-server.log" address='' deadline=$((SECONDS + 120))
     "$server" --model "$model" --alias tiny --host 127.0.0.1 --port 0 \

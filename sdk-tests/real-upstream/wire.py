@@ -1,4 +1,4 @@
-"""Plain HTTP calls, the server's own token counters, and the list of facts that a check prints."""
+"""Plain HTTP calls, the server's token counters, and the printed list of checked facts."""
 
 import http.client
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP answer, read to its end."""
+    """A complete HTTP response."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -17,7 +17,7 @@ class Answer:
 
     @property
     def json(self) -> dict:
-        """The body as JSON; an empty object when it is none."""
+        """The body as JSON; an empty object if it is not JSON."""
         try:
             return json.loads(self.text)
         except ValueError:
@@ -25,28 +25,29 @@ class Answer:
 
     @property
     def error(self) -> dict:
-        """The error object of the body; empty when there is none."""
+        """The error object of the body; empty if it has none."""
         return self.json.get("error", {})
 
     @property
     def events(self) -> list[dict]:
-        """The events of a stream, without its end mark."""
+        """The events of a stream, without the final `[DONE]`."""
         return events(self.text)
 
     @property
     def ended(self) -> bool:
-        """Whether a stream came to its end mark."""
+        """Whether a stream ends with `[DONE]`."""
         return self.text.rstrip().endswith("data: [DONE]")
 
 
 def events(text: str) -> list[dict]:
-    """The JSON events in the text of a stream."""
+    """Returns the JSON events in the text of a stream."""
     data = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
     return [json.loads(line) for line in data if line != "[DONE]"]
 
 
 def open_call(base_url: str, path: str, body: dict | bytes | None, key: str | None = None):
-    """Sends a request (POST when there is a body) and returns the connection and the answer, not yet read."""
+    """Sends a request (POST if it has a body) and returns the connection and the unread
+    response."""
     url = urllib.parse.urlsplit(base_url)
     connection = http.client.HTTPConnection(url.hostname, url.port, timeout=120)
     headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
@@ -56,7 +57,7 @@ def open_call(base_url: str, path: str, body: dict | bytes | None, key: str | No
 
 
 def call(base_url: str, path: str, body: dict | bytes | None = None, key: str | None = None) -> Answer:
-    """Sends a request and reads the whole answer."""
+    """Sends a request and returns the whole response."""
     connection, response = open_call(base_url, path, body, key)
     answer = Answer(response.status, response.headers, response.read().decode())
     connection.close()
@@ -65,7 +66,7 @@ def call(base_url: str, path: str, body: dict | bytes | None = None, key: str | 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens that went in (cached ones included) and came out."""
+    """Input tokens (including cached ones) and output tokens."""
 
     input: int
     output: int
@@ -78,12 +79,12 @@ class Tokens:
 
     @staticmethod
     def reported(usage: dict) -> "Tokens":
-        """What the `usage` object of an answer says."""
+        """Returns the tokens of a `usage` object."""
         return Tokens(usage["prompt_tokens"], usage["completion_tokens"])
 
 
 def counted(base_url: str) -> Tokens:
-    """What the server has counted since its start, read from its metrics once it is idle."""
+    """Returns the server's token counts since its start, read from its metrics once it is idle."""
     deadline = time.monotonic() + 60
     while True:
         lines = call(base_url.removesuffix("/v1"), "/metrics").text.splitlines()
@@ -97,17 +98,17 @@ def counted(base_url: str) -> Tokens:
 
 
 class Facts:
-    """Prints each fact as it is checked and remembers whether one did not hold."""
+    """Prints each checked fact and counts the false ones."""
 
     def __init__(self) -> None:
         self.faults = 0
 
     def check(self, fact: str, holds: bool, seen: object = None) -> None:
-        """Prints the fact, and what was seen when it does not hold."""
+        """Prints the fact, and the observed value if the fact is false."""
         self.faults += not holds
         print(f"{'ok   ' if holds else 'FAULT'} {fact}" + ("" if holds else f"\n      seen: {seen}"), flush=True)
 
     def exit_code(self) -> int:
-        """0 when every fact held, 3 otherwise."""
+        """Prints a summary. Returns 0 if every fact is true, else 3."""
         print(f"{self.faults} faults" if self.faults else "all facts hold", flush=True)
         return 3 if self.faults else 0

@@ -1,9 +1,9 @@
 //! `cargo xtask`: checks of the repository itself. Nothing here is part of the gateway.
 
-mod floors;
+mod fault_injection;
+mod layers;
 mod openapi;
 mod tidy;
-mod torture;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,13 +14,18 @@ const HELP: &str = "\
 Checks of the repository itself.
 
   cargo xtask tidy
-      Floors, names, error pages, links, words; prints the largest files and functions.
+      Layers, names, error pages, links, words; prints the largest files and functions.
+  cargo xtask language [PATH]
+      Lists the words and comments below PATH that need another wording.
+  cargo xtask language --sample COUNT SEED
+      Prints COUNT comments and COUNT user-visible texts, drawn at random, for a review.
   cargo xtask openapi check [--from FILE]
       Fails when docs/openapi.json or docs/openapi-admin.json is not what the code generates, or has lost or narrowed something.
   cargo xtask openapi write [--from FILE] [--allow-breaking]
       Writes both; refuses a loss unless --allow-breaking is given.
-  cargo xtask torture [--seed N] [--minutes M]
-      Runs three nodes for M minutes (1) while their databases, processes and roads fail as the seed says, and checks the books.
+  cargo xtask fault-injection [--seed N] [--minutes M]
+      Runs three nodes for M minutes (default 1) under faults of databases, processes and network that the seed
+      determines, and checks the ledger.
 
 FILE is the public document, printed earlier by `tollgate openapi`; without it the command is built and run.
 Exit codes: 0 fine, 1 a check found faults, 2 the command itself failed.";
@@ -37,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Carries out one command; false when a check found faults.
+/// Executes one command; false when a check found faults.
 fn run(arguments: &[String]) -> anyhow::Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -45,9 +50,14 @@ fn run(arguments: &[String]) -> anyhow::Result<bool> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["tidy"] => tidy::run(root),
+        ["language", "--sample", count, seed] => tidy::sample_language(root, count, seed),
+        ["language"] => tidy::print_language(root, ""),
+        ["language", below] => tidy::print_language(root, below),
         ["openapi", "check", options @ ..] => openapi::check(root, &openapi::Options::parse(options)?),
         ["openapi", "write", options @ ..] => openapi::write(root, &openapi::Options::parse(options)?),
-        ["torture", options @ ..] => torture::run(root, &torture::Options::parse(options)?),
+        ["fault-injection", options @ ..] => {
+            fault_injection::run(root, &fault_injection::Options::parse(options)?)
+        }
         [] | ["help" | "-h" | "--help"] => {
             println!("{HELP}");
             Ok(true)

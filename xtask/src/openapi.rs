@@ -1,6 +1,7 @@
-//! The committed API documents: they are what the code generates, and they never lose or narrow anything.
+//! The committed API documents: they match the code's output, and never lose or narrow anything.
 //!
-//! Losses are looked for relative to the last commit, so that a rewritten working file cannot hide one.
+//! Losses are computed relative to the last commit, so that a rewritten working file cannot hide
+//! one.
 
 mod operations;
 mod schema;
@@ -14,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-/// A document and how it is asked for.
+/// A document and the command that generates it.
 struct Document {
     path: &'static str,
     arguments: &'static [&'static str],
@@ -29,17 +30,17 @@ const ADMIN: Document = Document {
     arguments: &["--admin"],
 };
 
-/// What both commands accept.
+/// Options of both commands.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// A document generated earlier; without it the gateway is built and asked.
+    /// A document generated earlier; without it the gateway is built and generates one.
     from: Option<PathBuf>,
-    /// Write although something is lost or narrowed.
+    /// Write even if something is lost or narrowed.
     allow_breaking: bool,
 }
 
 impl Options {
-    /// Reads the words after `openapi check` or `openapi write`.
+    /// Parses the arguments after `openapi check` or `openapi write`.
     pub fn parse(words: &[&str]) -> anyhow::Result<Self> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -54,7 +55,7 @@ impl Options {
     }
 }
 
-/// `openapi check`: false when a document is stale or has lost something.
+/// Runs `openapi check`: false when a document is stale or has lost something.
 pub fn check(root: &Path, options: &Options) -> anyhow::Result<bool> {
     ensure!(!options.allow_breaking, "--allow-breaking is for `openapi write`");
     let mut fine = true;
@@ -74,12 +75,12 @@ fn check_one(root: &Path, document: &Document, options: &Options) -> anyhow::Res
         println!("{path} is not what the code generates: run `cargo xtask openapi write` and commit it");
     }
     if current && losses.is_empty() {
-        println!("{path} is current and has lost nothing");
+        println!("{path} is up to date and compatible");
     }
     Ok(current && losses.is_empty())
 }
 
-/// `openapi write`: false when it refused.
+/// Runs `openapi write`: false when it refused.
 pub fn write(root: &Path, options: &Options) -> anyhow::Result<bool> {
     let mut fine = true;
     for document in documents(options) {
@@ -94,7 +95,7 @@ fn write_one(root: &Path, document: &Document, options: &Options) -> anyhow::Res
     let losses = losses(root, path, &generated)?;
     print_losses(&losses);
     if !losses.is_empty() && !options.allow_breaking {
-        println!("{path} not written: the API only grows; --allow-breaking writes all the same");
+        println!("{path} not written: the API must stay compatible; --allow-breaking writes it anyway");
         return Ok(false);
     }
     let mut text = serde_json::to_string_pretty(&generated)?;
@@ -123,7 +124,7 @@ fn print_losses(losses: &[String]) {
     }
 }
 
-/// The document as the code has it now.
+/// Generates the document from the current code.
 fn generate(root: &Path, document: &Document, options: &Options) -> anyhow::Result<Value> {
     if let Some(file) = &options.from {
         let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
@@ -142,11 +143,11 @@ fn generate(root: &Path, document: &Document, options: &Options) -> anyhow::Resu
     );
     parse(
         &String::from_utf8_lossy(&output.stdout),
-        "what tollgate openapi printed",
+        "the output of tollgate openapi",
     )
 }
 
-/// The working file, or nothing when it is not written yet.
+/// The working file; `None` when it does not exist yet.
 fn read_document(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
     let file = root.join(path);
     if !file.exists() {
@@ -156,7 +157,7 @@ fn read_document(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
     parse(&text, path).map(Some)
 }
 
-/// The document of the last commit. Outside a checkout the working file stands in for it.
+/// The document of the last commit; outside a Git checkout, the working file.
 fn last_committed(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
     let git = |arguments: &[&str]| Command::new("git").args(arguments).current_dir(root).output();
     let in_checkout =

@@ -1,9 +1,11 @@
-//! What the architecture stands on, checked. Each rule is a module with its own bad examples.
+//! Checks of the architecture. Each rule is a module with tests of its bad examples.
 
+mod changes;
 mod error_pages;
 mod file_names;
 mod forbidden;
 mod ignored_tests;
+mod language;
 mod links;
 mod naming;
 mod permits;
@@ -22,7 +24,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::floors;
+use crate::layers;
 use tree::Tree;
 
 /// One broken rule at one place.
@@ -34,7 +36,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault of a file, or of something that is missing there.
+    /// A fault of a file, or of a missing element in it.
     pub fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -62,28 +64,30 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A rule looks at the whole tree and says what is wrong.
+/// A rule checks the whole tree and returns the faults.
 type Rule = fn(&Tree) -> Vec<Fault>;
 
 const RULES: &[(&str, Rule)] = &[
     ("who may name which library", naming::check),
-    ("no maker's name in the core", vendors::check),
-    ("the ground floor is pure", purity::check),
-    ("only admission lets a call go upstream", permits::check),
+    ("no provider names in the core", vendors::check),
+    ("the lowest layer is pure", purity::check),
+    ("only admission permits upstream calls", permits::check),
     ("every error code has a page", error_pages::check),
     ("every preset is documented", presets::check),
     ("file names", file_names::check),
+    ("fragments of the changelog", changes::check),
     ("forbidden attributes and macros", forbidden::check),
-    ("ignored tests are proofs", ignored_tests::check),
-    ("links lead somewhere", links::check),
+    ("ignored tests are proofs or benchmarks", ignored_tests::check),
+    ("no broken links", links::check),
     ("words of one machine", words::check),
+    ("standard terms and plain comments", language::check),
 ];
 
 /// Runs every rule, prints the faults and the sizes; false when there are faults.
 pub fn run(root: &Path) -> anyhow::Result<bool> {
     let tree = Tree::read(root)?;
-    let mut faults = floors::check(&cargo_metadata(root)?);
-    print_rule("dependencies go down", &faults);
+    let mut faults = layers::check(&cargo_metadata(root)?);
+    print_rule("dependencies point to lower layers", &faults);
     for (name, rule) in RULES {
         let found = rule(&tree);
         print_rule(name, &found);
@@ -94,6 +98,37 @@ pub fn run(root: &Path) -> anyhow::Result<bool> {
         println!("\ntidy: {} faults", faults.len());
     }
     Ok(faults.is_empty())
+}
+
+/// Prints `count` comments and `count` user-visible texts, drawn with `seed`.
+pub fn sample_language(root: &Path, count: &str, seed: &str) -> anyhow::Result<bool> {
+    let count = count.parse().context("the number of samples")?;
+    let seed = seed.parse().context("the seed")?;
+    let tree = Tree::read(root)?;
+    for (title, texts) in [
+        ("Comments", language::sample::comments(&tree)),
+        ("User-visible texts", language::sample::user_texts(&tree)),
+    ] {
+        println!("{title}: {count} of {}", texts.len());
+        for (index, sample) in language::sample::draw(texts, count, seed).iter().enumerate() {
+            println!("{:>4}. {}\n      {}", index + 1, sample.text, sample.place);
+        }
+    }
+    Ok(true)
+}
+
+/// Prints every finding of [`language`] below a path.
+pub fn print_language(root: &Path, below: &str) -> anyhow::Result<bool> {
+    let found = language::findings(&Tree::read(root)?);
+    let found: Vec<_> = found
+        .iter()
+        .filter(|finding| finding.path.starts_with(below))
+        .collect();
+    for finding in &found {
+        println!("{}:{}: {}", finding.path, finding.line, finding.what);
+    }
+    println!("{} findings", found.len());
+    Ok(true)
 }
 
 fn print_rule(name: &str, faults: &[Fault]) {
@@ -114,7 +149,7 @@ fn cargo_metadata(root: &Path) -> anyhow::Result<Value> {
         "cargo metadata failed: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    serde_json::from_slice(&output.stdout).context("reading what cargo metadata printed")
+    serde_json::from_slice(&output.stdout).context("parsing the output of cargo metadata")
 }
 
 /// Runs a rule over single files and compares the number of faults: (path, text, expected).

@@ -1,10 +1,10 @@
-//! The bare proxy on its own; see `tollgate_bench::bare`.
+//! The bare proxy as a program; see `tollgate_bench::bare`.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(clap::Parser)]
-#[command(about = "The bare proxy on its own.")]
+#[command(about = "Run the bare proxy alone.")]
 struct Cli {
     #[command(flatten)]
     options: tollgate_bench::bare::Options,

@@ -1,7 +1,7 @@
-//! What batches cost; see `tollgate_bench::batches`.
+//! The cost of batches; see `tollgate_bench::batches`.
 
 #[derive(clap::Parser)]
-#[command(about = "What batches cost, beside the same calls made one by one, and how fast files are taken.")]
+#[command(about = "Measure the cost of batches, compared with single calls, and the upload speed.")]
 struct Cli {
     #[command(flatten)]
     options: tollgate_bench::batches::Options,

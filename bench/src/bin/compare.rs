@@ -1,5 +1,5 @@
-//! The loopback comparison; see `tollgate_bench::compare`. The stub, the load tool and the bare proxy are run from
-//! this same program, so that all four are always of one build.
+//! The loopback comparison; see `tollgate_bench::compare`. This program also runs as the stub, the
+//! load tool and the bare proxy, so that all four come from one build.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,8 @@ use tollgate_bench::{bare, compare, load, stub};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Compares direct, nginx, a bare proxy and Tollgate on loopback, and prints the tables in Markdown.
+/// Compares direct, nginx, a bare proxy and Tollgate on loopback, and prints the tables in
+/// Markdown.
 #[derive(clap::Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {

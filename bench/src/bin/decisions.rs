@@ -1,8 +1,8 @@
-//! What typed decisions cost; see `tollgate_bench::decisions`.
+//! The cost of typed decisions; see `tollgate_bench::decisions`.
 
 #[derive(clap::Parser)]
 #[command(
-    about = "What typed decisions cost: 128 questions over a state of 20 KB, in every way to a number."
+    about = "Measure the cost of typed decisions: 128 questions over a state of 20 KB, with every method."
 )]
 struct Cli {
     #[command(flatten)]

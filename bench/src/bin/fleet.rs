@@ -1,7 +1,7 @@
-//! The simulation of a fleet on its own; see `tollgate_bench::fleet`.
+//! The simulation of a fleet as a program; see `tollgate_bench::fleet`.
 
 #[derive(clap::Parser)]
-#[command(about = "What a fleet of many nodes asks of its database, simulated.")]
+#[command(about = "Simulate the database load of a fleet of many nodes.")]
 struct Cli {
     #[command(flatten)]
     options: tollgate_bench::fleet::Options,

@@ -1,7 +1,7 @@
-//! What jobs cost; see `tollgate_bench::jobs`.
+//! The cost of jobs; see `tollgate_bench::jobs`.
 
 #[derive(clap::Parser)]
-#[command(about = "What jobs cost: accepting them, following many at once, and putting a film together.")]
+#[command(about = "Measure the cost of jobs: accept them, poll many, and compose a video.")]
 struct Cli {
     #[command(flatten)]
     options: tollgate_bench::jobs::Options,

@@ -1,10 +1,10 @@
-//! The load tool on its own; see `tollgate_bench::load`.
+//! The load tool as a program; see `tollgate_bench::load`.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(clap::Parser)]
-#[command(about = "The load tool on its own.")]
+#[command(about = "Run the load tool alone.")]
 struct Cli {
     #[command(flatten)]
     options: tollgate_bench::load::Options,

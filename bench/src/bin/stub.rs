@@ -1,10 +1,10 @@
-//! The stub upstream on its own; see `tollgate_bench::stub`.
+//! The stub upstream as a program; see `tollgate_bench::stub`.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(clap::Parser)]
-#[command(about = "The stub upstream on its own.")]
+#[command(about = "Run the stub upstream alone.")]
 struct Cli {
     #[command(flatten)]
     options: tollgate_bench::stub::Options,

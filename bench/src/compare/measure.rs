@@ -1,4 +1,5 @@
-//! One target, from its start to its stop: phases and holds, with the kernel's books read before and after each.
+//! Measures one target from its start to its stop: phases and holds, with the kernel's counters
+//! read before and after each.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,11 +16,12 @@ use crate::accounting::{self, Memory, Pid};
 use crate::load::{Connection, Mode, Report, request};
 use crate::payload::Payload;
 
-/// How long a server may take from its start to its first good answer.
-const UP_WITHIN: Duration = Duration::from_secs(60);
-/// Work that a gateway does behind the answer (settlement, for one) is counted up to so long after the last one.
-const AFTERMATH: Duration = Duration::from_millis(250);
-/// How long a load may take beyond its own length.
+/// Timeout from a server's start to its first good answer.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time after the last answer in which a gateway's background work (settlement, for example) is
+/// counted.
+const SETTLE_DELAY: Duration = Duration::from_millis(250);
+/// Timeout of a load beyond its length.
 const LOAD_SLACK: Duration = Duration::from_secs(120);
 
 /// A started target under measurement.
@@ -34,8 +36,8 @@ pub(super) struct Session<'a> {
     pub(super) answered: Answered,
 }
 
-/// The kernel's books at one moment.
-struct Books {
+/// The kernel's counters at one moment.
+struct Counters {
     at: Instant,
     target: u64,
     stub: u64,
@@ -52,11 +54,11 @@ impl Session<'_> {
             key,
             &Payload::Small.body(&self.started.model),
         );
-        let deadline = Instant::now() + UP_WITHIN;
+        let deadline = Instant::now() + START_TIMEOUT;
         for address in &self.started.addresses {
             while let Err(error) = Connection::new(*address).probe(&request) {
                 if Instant::now() > deadline {
-                    return Err(error.context("it never answered"));
+                    return Err(error.context("the target never responded"));
                 }
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -65,20 +67,20 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The warm-up; what it costs is nobody's business.
+    /// Runs the warm-up, which is not measured.
     pub(super) fn warm_up(&mut self, quick: bool) -> anyhow::Result<()> {
         let phase = if quick { WARM_UP.quick() } else { WARM_UP };
         let report = self.load(&phase)?.finish()?;
         self.count(&phase, &report);
         ensure!(
             report.ok > 0,
-            "no good answer in the warm-up: {}",
+            "no valid response during the warm-up: {}",
             report.first_bad.unwrap_or_default()
         );
         Ok(())
     }
 
-    /// One phase.
+    /// Measures one phase.
     pub(super) fn phase(&mut self, phase: &Phase) -> anyhow::Result<PhaseResult> {
         let mut load = self.load(phase)?;
         if phase.realtime && self.realtime {
@@ -90,11 +92,11 @@ impl Session<'_> {
                 accounting::set_realtime(&pids, true);
             }
         }
-        let before = self.books();
-        let report = load.go().and_then(|()| load.result(phase.seconds));
+        let before = self.counters();
+        let report = load.send_go().and_then(|()| load.result(phase.seconds));
         let load_cpu = accounting::cpu_ns(&[load.process.pid()]);
-        std::thread::sleep(AFTERMATH);
-        let after = self.books();
+        std::thread::sleep(SETTLE_DELAY);
+        let after = self.counters();
         if phase.realtime && self.realtime {
             for pids in [self.pids(), accounting::tree(self.stub)] {
                 accounting::set_realtime(&pids, false);
@@ -127,7 +129,7 @@ impl Session<'_> {
         })
     }
 
-    /// Many slow streams.
+    /// Measures many slow streams.
     pub(super) fn hold(&mut self, hold: Hold) -> anyhow::Result<HoldResult> {
         let before = self.memory();
         let phase = Phase {
@@ -139,24 +141,24 @@ impl Session<'_> {
             ..WARM_UP
         };
         let mut load = self.load(&phase)?;
-        let books = self.books();
+        let counters = self.counters();
         let mut peak = Memory::default();
-        while books.at.elapsed() < Duration::from_secs(HOLD_STEADY_SECONDS) {
+        while counters.at.elapsed() < Duration::from_secs(HOLD_STEADY_SECONDS) {
             peak = peak.max(self.memory());
             std::thread::sleep(Duration::from_millis(250));
         }
-        let after = self.books();
-        load.go()?;
+        let after = self.counters();
+        load.send_go()?;
         let report = load.result(hold.payload().chunks() as f64)?;
         load.end()?;
         self.count(&phase, &report);
-        let passed = (after.at - books.at).as_nanos() as f64;
+        let passed = (after.at - counters.at).as_nanos() as f64;
         Ok(HoldResult {
             target: self.name.to_owned(),
             streams: hold.streams,
             before,
             peak,
-            cores: (after.target.saturating_sub(books.target)) as f64 / passed,
+            cores: (after.target.saturating_sub(counters.target)) as f64 / passed,
             load: report,
         })
     }
@@ -173,8 +175,8 @@ impl Session<'_> {
         }
     }
 
-    fn books(&self) -> Books {
-        Books {
+    fn counters(&self) -> Counters {
+        Counters {
             at: Instant::now(),
             target: accounting::cpu_ns(&self.pids()),
             stub: accounting::cpu_ns(&[self.stub]),
@@ -195,7 +197,8 @@ impl Session<'_> {
         self.answered.bad += report.bad;
     }
 
-    /// Starts the load tool and waits until its connections are warm (a hold: until its streams are open).
+    /// Starts the load tool and waits until its connections are warm (a hold: until its streams are
+    /// open).
     fn load(&self, phase: &Phase) -> anyhow::Result<Load> {
         let body = self.body_file(phase.payload)?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -225,7 +228,7 @@ impl Session<'_> {
         let stdin = process.take_stdin().context("no stdin")?;
         let slack = LOAD_SLACK + Duration::from_millis(phase.spread_ms);
         let word = process.line(slack)?;
-        ensure!(word == "ready", "the load tool said {word}");
+        ensure!(word == "ready", "unexpected output of the load tool: {word}");
         Ok(Load { process, stdin })
     }
 
@@ -242,7 +245,7 @@ impl Session<'_> {
     }
 }
 
-/// What connections are warmed by: a small request to the same path.
+/// The payload that warms connections: a small request to the same path.
 fn warm_body(payload: Payload) -> Payload {
     match payload {
         Payload::Crossed => Payload::Crossed,
@@ -250,30 +253,30 @@ fn warm_body(payload: Payload) -> Payload {
     }
 }
 
-/// The load tool at its gate.
+/// The load tool, waiting at its gate.
 struct Load {
     process: Process,
     stdin: ChildStdin,
 }
 
 impl Load {
-    fn go(&mut self) -> anyhow::Result<()> {
-        self.stdin.write_all(b"go\n").context("the load tool has ended")
+    fn send_go(&mut self) -> anyhow::Result<()> {
+        self.stdin.write_all(b"go\n").context("the load tool exited")
     }
 
     fn result(&self, seconds: f64) -> anyhow::Result<Report> {
         let line = self.process.line(LOAD_SLACK + Duration::from_secs_f64(seconds))?;
-        serde_json::from_str(&line).with_context(|| format!("the load tool said {line}"))
+        serde_json::from_str(&line).with_context(|| format!("unexpected output of the load tool: {line}"))
     }
 
-    /// Lets it go: it has stayed alive until here so that its CPU time could be read.
+    /// Lets the load tool end; until then it stays alive so that its CPU time can be read.
     fn end(self) -> anyhow::Result<()> {
         drop(self.stdin);
         self.process.stop(Duration::from_secs(10))
     }
 
     fn finish(mut self) -> anyhow::Result<Report> {
-        self.go()?;
+        self.send_go()?;
         let report = self.result(WARM_UP.seconds)?;
         self.end()?;
         Ok(report)

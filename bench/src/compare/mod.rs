@@ -1,7 +1,8 @@
-//! The comparison: for every round, every target is started, warmed, measured and stopped; then the tables.
+//! The comparison: for every round, every target is started, warmed, measured and stopped; then the
+//! tables are printed.
 //!
-//! Figures are compared within a round only, and the order of the targets turns from round to round, so that a machine
-//! that grows slower by the minute is nobody's disadvantage.
+//! Figures are compared within a round only, and the order of the targets rotates from round to
+//! round, so that a machine that slows down puts no target at a disadvantage.
 
 mod measure;
 mod phase;
@@ -20,7 +21,7 @@ use anyhow::{Context as _, bail, ensure};
 use self::measure::Session;
 use self::phase::{Hold, PHASES, Phase};
 use self::process::Process;
-use self::record::{Books, Idle, Journal, Machine, Record, Trouble};
+use self::record::{ChargeCheck, Idle, Journal, Machine, Record, Trouble};
 use self::target::{Answered, Bare, Direct, Nginx, Target};
 use self::tollgate::{Setup, Tollgate};
 use crate::accounting::{self, Pid};
@@ -35,12 +36,12 @@ const TARGETS: [&str; 6] = [
     "tollgate-postgres",
     "tollgate-nodes",
 ];
-/// Nodes of the target of several.
+/// Number of nodes of the target `tollgate-nodes`.
 const NODES: usize = 3;
 /// The holds of a full run, and that of a quick one.
 const HOLDS: [u64; 2] = [1000, 5000];
 const QUICK_HOLD: u64 = 200;
-/// The keys of a quick run, and the most that are made in PostgreSQL.
+/// Number of keys of a quick run, and the maximum that is created in PostgreSQL.
 const QUICK_KEYS: usize = 500;
 
 /// Command line of the comparison.
@@ -49,36 +50,42 @@ pub struct Options {
     /// Rounds over all targets [default: 3, with --quick 1]. Each figure is the median over them.
     #[arg(long)]
     pub rounds: Option<usize>,
-    /// Targets, separated by commas: direct, nginx, bare, tollgate-sqlite, tollgate-postgres, tollgate-nodes [default: all that can be].
+    /// Targets, separated by commas: direct, nginx, bare, tollgate-sqlite, tollgate-postgres,
+    /// tollgate-nodes [default: all that are available].
     #[arg(long, value_delimiter = ',')]
     pub targets: Vec<String>,
-    /// Phases, separated by commas: small, large, stream, stream1, open100, open1000, paced, hold1000, hold5000 (any
-    /// number will do) [default: all].
+    /// Phases, separated by commas: small, large, stream, stream1, open100, open1000, paced,
+    /// hold1000, hold5000 (any number will do) [default: all].
     #[arg(long, value_delimiter = ',')]
     pub phases: Vec<String>,
     /// The tollgate program [default: the one beside this program].
     #[arg(long)]
     pub tollgate: Option<PathBuf>,
-    /// An empty PostgreSQL database for the target tollgate-postgres, as `postgres://user:password@host/database`.
+    /// An empty PostgreSQL database for the target tollgate-postgres, as
+    /// `postgres://user:password@host/database`.
     #[arg(long)]
     pub postgres: Option<String>,
-    /// A Redis for the limits of the target tollgate-nodes (three nodes on the database above), as `redis://host:port/0`.
+    /// A Redis for the limits of the target tollgate-nodes (three nodes on the database above), as
+    /// `redis://host:port/0`.
     #[arg(long)]
     pub redis: Option<String>,
-    /// One round, short phases, 200 held streams, 500 keys: shows that everything works; the figures are rough.
+    /// One round, short phases, 200 held streams, 500 keys: checks that everything works; the
+    /// figures are rough.
     #[arg(long)]
     pub quick: bool,
-    /// API keys in Tollgate's store, at most 500 of them in PostgreSQL [default: 10000, with --quick 500].
+    /// API keys in Tollgate's store, at most 500 of them in PostgreSQL [default: 10000, with
+    /// --quick 500].
     #[arg(long)]
     pub keys: Option<usize>,
-    /// Accounts that the load is spread over: one is the hardest case, since all calls meet in one balance.
+    /// Accounts that the load is spread over: one is the hardest case, since all calls use one
+    /// balance.
     #[arg(long, default_value_t = 1)]
     pub callers: usize,
     /// Leave the light phases at normal priority.
     #[arg(long)]
     pub no_realtime: bool,
-    /// Folder for the data of the targets while the run lasts [default: one in the temporary folder]. The speed of its
-    /// disk is part of what is measured.
+    /// Folder for the data of the targets during the run [default: one in the temporary folder].
+    /// The speed of its disk affects the results.
     #[arg(long)]
     pub work: Option<PathBuf>,
     /// Folder for the records.
@@ -89,10 +96,11 @@ pub struct Options {
     pub report: Option<PathBuf>,
 }
 
-/// Runs the comparison and prints the tables; a failure when anything went wrong on the way.
+/// Runs the comparison and prints the tables; returns a failure when any step went wrong.
 ///
 /// # Errors
-/// When it cannot begin, or its own tools fail. What goes wrong with one target is recorded, and the others go on.
+/// The run cannot start, or its own tools fail. Failures of one target are recorded, and the others
+/// continue.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let records = match &options.report {
         Some(file) => record::read(file)?,
@@ -107,7 +115,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Cores that this process may use.
+/// Number of cores that this process may use.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
@@ -168,8 +176,8 @@ impl<'a> Comparison<'a> {
         targets.retain(|target| !unprepared.contains(&target.name()));
         for round in 0..self.rounds {
             for place in 0..targets.len() {
-                let turn = (round + place) % targets.len();
-                let target = targets[turn].as_mut();
+                let index = (round + place) % targets.len();
+                let target = targets[index].as_mut();
                 if let Err(error) = self.measure(round, target) {
                     self.trouble(round, target.name(), "run", &error)?;
                 }
@@ -189,7 +197,7 @@ impl<'a> Comparison<'a> {
         self.clean_up()
     }
 
-    /// The phases of one round on one target.
+    /// Runs the phases of one round on one target.
     fn measure(&mut self, round: usize, target: &mut dyn Target) -> anyhow::Result<()> {
         if self.phases.is_empty() {
             return Ok(());
@@ -213,7 +221,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// One hold on a fresh process.
+    /// Runs one hold on a fresh process.
     fn measure_hold(&mut self, hold: Hold, target: &mut dyn Target) -> anyhow::Result<()> {
         if target.name() == "direct" {
             return Ok(());
@@ -243,7 +251,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// Starts the target, waits until it answers, does the work, looks at its books, stops it.
+    /// Starts the target, waits until it answers, does the work, checks its charges, stops it.
     fn with_target(
         &mut self,
         round: usize,
@@ -251,7 +259,7 @@ impl<'a> Comparison<'a> {
         work: impl FnOnce(&mut Self, &mut Session<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let name = target.name();
-        let begun = Instant::now();
+        let launched_at = Instant::now();
         let started = target.start().context("start")?;
         let directory = self.work.clone();
         let mut session = Session {
@@ -265,7 +273,7 @@ impl<'a> Comparison<'a> {
             answered: Answered::default(),
         };
         session.wait_until_up()?;
-        let start_ms = begun.elapsed().as_secs_f64() * 1e3;
+        let start_ms = launched_at.elapsed().as_secs_f64() * 1e3;
         std::thread::sleep(Duration::from_secs(1));
         if !started.processes.is_empty() {
             let memory = session.memory();
@@ -280,7 +288,7 @@ impl<'a> Comparison<'a> {
         let answered = session.answered;
         if let Some(charged) = target.charged(&answered).context("books")? {
             let (expected, charged) = (charged.expected, charged.charged);
-            self.journal.write(Record::Books(Books {
+            self.journal.write(Record::ChargeCheck(ChargeCheck {
                 target: name.to_owned(),
                 round,
                 expected,
@@ -288,14 +296,14 @@ impl<'a> Comparison<'a> {
             }))?;
             ensure!(
                 expected == charged,
-                "charged {charged} nano-credits for answers worth {expected}"
+                "charged {charged} nano-credits instead of {expected}"
             );
         }
         let mut processes = started.processes.into_iter();
-        processes.try_for_each(|process| process.stop(target.patience()))
+        processes.try_for_each(|process| process.stop(target.stop_timeout()))
     }
 
-    /// Bad answers are trouble: a gateway that refuses quickly would look cheap.
+    /// Bad answers are recorded as trouble: a gateway that refuses quickly would look cheap.
     fn judge(
         &mut self,
         round: usize,
@@ -308,7 +316,7 @@ impl<'a> Comparison<'a> {
         }
         let first = report.first_bad.clone().unwrap_or_default();
         let what = anyhow::anyhow!(
-            "{} bad answers, {} missed, {} good; first: {first}",
+            "{} invalid responses, {} missed, {} valid; first: {first}",
             report.bad,
             report.missed,
             report.ok
@@ -324,7 +332,7 @@ impl<'a> Comparison<'a> {
         error: &anyhow::Error,
     ) -> anyhow::Result<()> {
         let what = format!("{error:#}");
-        eprintln!("TROUBLE: {target} {phase}: {what}");
+        eprintln!("PROBLEM: {target} {phase}: {what}");
         let (target, phase) = (target.to_owned(), phase.to_owned());
         self.journal.write(Record::Trouble(Trouble {
             round,
@@ -354,7 +362,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Removes the data of a run that went well, keeps that of one that did not.
+    /// Removes the data of a successful run; retains that of a failed one.
     fn clean_up(self) -> anyhow::Result<Vec<Record>> {
         self.stub.stop(Duration::from_secs(5))?;
         eprintln!("records: {}", self.journal.path.display());
@@ -364,7 +372,7 @@ impl<'a> Comparison<'a> {
             .iter()
             .any(|record| matches!(record, Record::Trouble(_)))
         {
-            eprintln!("logs and data are kept: {}", self.work.display());
+            eprintln!("logs and data remain in {}", self.work.display());
         } else {
             std::fs::remove_dir_all(&self.work)?;
         }
@@ -378,7 +386,7 @@ fn keys(options: &Options) -> usize {
 }
 
 fn choose_phases(options: &Options) -> anyhow::Result<(Vec<Phase>, Vec<Hold>)> {
-    let in_a_hurry = |phase: &Phase| if options.quick { phase.quick() } else { *phase };
+    let shortened = |phase: &Phase| if options.quick { phase.quick() } else { *phase };
     if options.phases.is_empty() {
         let holds = if options.quick {
             vec![QUICK_HOLD]
@@ -386,21 +394,18 @@ fn choose_phases(options: &Options) -> anyhow::Result<(Vec<Phase>, Vec<Hold>)> {
             HOLDS.to_vec()
         };
         let holds = holds.into_iter().map(|streams| Hold { streams });
-        return Ok((PHASES.iter().map(in_a_hurry).collect(), holds.collect()));
+        return Ok((PHASES.iter().map(shortened).collect(), holds.collect()));
     }
     let mut phases = Vec::new();
     let mut holds = Vec::new();
     for name in &options.phases {
         if let Some(phase) = PHASES.iter().find(|phase| phase.name == name) {
-            phases.push(in_a_hurry(phase));
+            phases.push(shortened(phase));
         } else if let Some(streams) = name.strip_prefix("hold").and_then(|number| number.parse().ok()) {
             holds.push(Hold { streams });
         } else {
             let names: Vec<_> = PHASES.iter().map(|phase| phase.name).collect();
-            bail!(
-                "no phase is called {name}; there are {} and hold<streams>",
-                names.join(", ")
-            );
+            bail!("unknown phase {name}; use {} or hold<streams>", names.join(", "));
         }
     }
     Ok((phases, holds))
@@ -411,7 +416,7 @@ fn choose_targets(options: &Options, stub: &Process, work: &Path) -> anyhow::Res
     for name in &options.targets {
         ensure!(
             TARGETS.contains(&name.as_str()),
-            "no target is called {name}; there are {}",
+            "unknown target {name}; use {}",
             TARGETS.join(", ")
         );
     }
@@ -424,9 +429,7 @@ fn choose_targets(options: &Options, stub: &Process, work: &Path) -> anyhow::Res
     if wanted("nginx") {
         match Nginx::find(address, work) {
             Some(nginx) => targets.push(Box::new(nginx)),
-            None => eprintln!(
-                "nginx is not installed: the run goes on without it (Debian: apt-get install nginx-light)"
-            ),
+            None => eprintln!("nginx is not installed: skipping it (Debian: apt-get install nginx-light)"),
         }
     }
     if wanted("bare") {
@@ -436,8 +439,9 @@ fn choose_targets(options: &Options, stub: &Process, work: &Path) -> anyhow::Res
         }));
     }
     let setup = |name: &'static str, postgres: Option<String>| -> anyhow::Result<Setup> {
-        let most_keys = match &postgres {
-            // Each is made by a program that opens the database first; they are many for the sake of SQLite's memory.
+        let max_keys = match &postgres {
+            // Each key is created by a program that opens the database first; the large number is
+            // only for SQLite's memory.
             Some(_) => QUICK_KEYS,
             None => usize::MAX,
         };
@@ -450,7 +454,7 @@ fn choose_targets(options: &Options, stub: &Process, work: &Path) -> anyhow::Res
             postgres,
             redis: None,
             nodes: 1,
-            keys: keys(options).min(most_keys),
+            keys: keys(options).min(max_keys),
             callers: options.callers,
         })
     };
@@ -467,7 +471,7 @@ fn choose_targets(options: &Options, stub: &Process, work: &Path) -> anyhow::Res
         None if options.targets.iter().any(|name| name == "tollgate-postgres") => {
             bail!("the target tollgate-postgres needs --postgres URL");
         }
-        None => eprintln!("no --postgres URL: the run goes on without tollgate-postgres"),
+        None => eprintln!("no --postgres URL: skipping tollgate-postgres"),
         Some(_) => {}
     }
     match (&options.postgres, &options.redis) {
@@ -494,7 +498,7 @@ fn tollgate_program(options: &Options) -> anyhow::Result<PathBuf> {
         Some(path) => path.clone(),
         None => std::env::current_exe()?.with_file_name("tollgate"),
     };
-    let advice = "build it with `cargo build -p tollgate --profile dist`, or say --tollgate PATH";
+    let advice = "build it with `cargo build -p tollgate --profile dist`, or pass --tollgate PATH";
     ensure!(
         program.is_file(),
         "{} does not exist: {advice}",
@@ -503,12 +507,12 @@ fn tollgate_program(options: &Options) -> anyhow::Result<PathBuf> {
     Ok(std::path::absolute(program)?)
 }
 
-/// Tries SCHED_RR on the stub and takes it back.
+/// Tries SCHED_RR on the stub and reverts it.
 fn realtime_allowed(stub: Pid) -> bool {
     let allowed = accounting::set_realtime(&[stub], true);
     accounting::set_realtime(&[stub], false);
     if !allowed {
-        eprintln!("SCHED_RR is not allowed (it needs root): the tails include other work of this machine");
+        eprintln!("SCHED_RR is not allowed (requires root): tail latencies include other work");
     }
     allowed
 }

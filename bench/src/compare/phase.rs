@@ -1,14 +1,14 @@
-//! The phases: what is sent, how, and for how long.
+//! The phases: payload, mode and duration of each.
 
 use crate::load::Mode;
 use crate::payload::{Payload, Plan};
 
-/// Streams that are opened a second while a hold fills up.
+/// Streams opened per second while a hold fills up.
 const HOLD_RAMP_PER_SECOND: u64 = 400;
-/// How long all streams of a hold are open together, in seconds.
+/// Seconds for which all streams of a hold are open together.
 pub(super) const HOLD_STEADY_SECONDS: u64 = 4;
 
-/// A load that lasts for a time and is measured by CPU and latency.
+/// A load of fixed duration, measured by CPU and latency.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phase {
     pub(super) name: &'static str,
@@ -41,7 +41,8 @@ const OPEN: Phase = Phase {
     ..CLOSED
 };
 
-/// Every phase, in the order in which they are run. The names are those of `--phases` and of the tables.
+/// Every phase, in the order in which they are run. The names are those of `--phases` and of the
+/// tables.
 pub(super) const PHASES: [Phase; 8] = [
     CLOSED,
     Phase {
@@ -80,7 +81,8 @@ pub(super) const PHASES: [Phase; 8] = [
         rate: 1000.0,
         ..OPEN
     },
-    // Twenty streams in step: their chunks come in bunches, as they do to a busy gateway, and cost the least that they can.
+    // Twenty streams in step: their chunks arrive in bunches, as at a busy gateway, and have the
+    // lowest possible cost.
     Phase {
         name: "paced",
         payload: Payload::Stream(Plan::stream(100, 20)),
@@ -91,7 +93,7 @@ pub(super) const PHASES: [Phase; 8] = [
     },
 ];
 
-/// The load before the phases: pools are filled, caches are warm.
+/// The load before the phases: it fills pools and caches.
 pub(super) const WARM_UP: Phase = Phase {
     name: "warm-up",
     connections: 16,
@@ -100,7 +102,7 @@ pub(super) const WARM_UP: Phase = Phase {
 };
 
 impl Phase {
-    /// The same phase in a hurry.
+    /// The same phase with a short duration.
     pub(super) fn quick(self) -> Phase {
         Phase {
             seconds: self.seconds * 0.4,
@@ -109,7 +111,7 @@ impl Phase {
     }
 }
 
-/// Many slow streams open at once, measured by memory.
+/// Many concurrent slow streams, measured by memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub(super) streams: u64,
@@ -125,7 +127,8 @@ impl Hold {
         self.streams * 1000 / HOLD_RAMP_PER_SECOND
     }
 
-    /// One chunk a second, long enough for the first stream to see the last one through the steady time.
+    /// One chunk a second, long enough for the first stream to see the last one through the steady
+    /// time.
     pub(super) fn payload(self) -> Payload {
         Payload::Stream(Plan::stream(
             self.ramp_ms().div_ceil(1000) + HOLD_STEADY_SECONDS + 3,
@@ -133,7 +136,7 @@ impl Hold {
         ))
     }
 
-    /// Files that the busiest process has open: each stream is two sockets in a proxy.
+    /// Number of open files of the busiest process: each stream is two sockets in a proxy.
     pub(super) fn open_files(self) -> u64 {
         2 * self.streams + 500
     }

@@ -1,4 +1,5 @@
-//! Child processes of the comparison: started with a log, stopped politely, never left behind.
+//! Child processes of the comparison: started with a log, stopped by SIGTERM first, never left
+//! behind.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -13,7 +14,7 @@ use anyhow::{Context as _, bail};
 
 use crate::accounting::{self, Pid};
 
-/// How long a process may take to say its first word.
+/// Timeout of a process's first line.
 const FIRST_WORD: Duration = Duration::from_secs(60);
 
 /// A running child with its output: stdout as lines, stderr in the log file.
@@ -36,7 +37,7 @@ impl Process {
         // SAFETY: prctl is async-signal-safe, and nothing else happens between fork and exec.
         unsafe {
             command.pre_exec(|| {
-                // Should the comparison be killed, the kernel ends its children.
+                // If the comparison is killed, the kernel ends its children.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
                 Ok(())
             })
@@ -47,7 +48,8 @@ impl Process {
         let (sender, lines) = channel();
         let stdout = child.stdout.take().context("no stdout")?;
         std::thread::spawn(move || {
-            // The pipe is read to its end even when nobody listens, so that the child never blocks on it.
+            // The pipe is read to its end even without a receiver, so that the child never blocks
+            // on it.
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 let _ = sender.send(line);
             }
@@ -64,19 +66,19 @@ impl Process {
         self.child.id() as Pid
     }
 
-    /// The process with its living descendants.
+    /// The process and its living descendants.
     pub(super) fn tree(&self) -> Vec<Pid> {
         accounting::tree(self.pid())
     }
 
-    /// The next line on stdout, within so long.
-    pub(super) fn line(&self, patience: Duration) -> anyhow::Result<String> {
+    /// Returns the next line on stdout; fails after the timeout.
+    pub(super) fn line(&self, stop_timeout: Duration) -> anyhow::Result<String> {
         self.lines
-            .recv_timeout(patience)
-            .map_err(|_| anyhow::anyhow!("no answer on stdout; {}", self.last_words()))
+            .recv_timeout(stop_timeout)
+            .map_err(|_| anyhow::anyhow!("no address on stdout; {}", self.output_tail()))
     }
 
-    /// The address in the first line on stdout, whatever stands around it.
+    /// Finds the address in the first line on stdout.
     pub(super) fn bound_address(&self) -> anyhow::Result<SocketAddr> {
         let line = self.line(FIRST_WORD)?;
         find_address(&line).with_context(|| format!("no address in the first line on stdout: {line}"))
@@ -93,31 +95,31 @@ impl Process {
     }
 
     /// The end of the log, for an error message.
-    pub(super) fn last_words(&self) -> String {
+    pub(super) fn output_tail(&self) -> String {
         let mut text = String::new();
         let read = File::open(&self.log).and_then(|mut file| file.read_to_string(&mut text));
         let lines: Vec<_> = text.lines().rev().take(3).collect();
         match read {
             Ok(_) if !lines.is_empty() => {
                 let end: Vec<_> = lines.into_iter().rev().collect();
-                format!("{} ends with: {}", self.log.display(), end.join(" | "))
+                format!("{}; its log ends with: {}", self.log.display(), end.join(" | "))
             }
             _ => format!("see {}", self.log.display()),
         }
     }
 
-    /// SIGTERM, then as long as `patience` for the child to end by itself.
-    pub(super) fn stop(mut self, patience: Duration) -> anyhow::Result<()> {
+    /// Sends SIGTERM, then waits up to `stop_timeout` for the child to end by itself.
+    pub(super) fn stop(mut self, stop_timeout: Duration) -> anyhow::Result<()> {
         drop(self.stdin.take());
         // SAFETY: a signal to a child that has not been waited for, so the id is still its own.
         unsafe { libc::kill(self.pid(), libc::SIGTERM) };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + stop_timeout;
         while self.alive() {
             if Instant::now() > deadline {
                 bail!(
                     "did not stop within {} s of SIGTERM; {}",
-                    patience.as_secs(),
-                    self.last_words()
+                    stop_timeout.as_secs(),
+                    self.output_tail()
                 );
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -138,7 +140,7 @@ impl Drop for Process {
     }
 }
 
-/// The first `address:port` in a line of prose or in a URL.
+/// Finds the first `address:port` in a line of prose or in a URL.
 fn find_address(line: &str) -> Option<SocketAddr> {
     line.split(|letter: char| !(letter.is_ascii_hexdigit() || ".:[]".contains(letter)))
         .find_map(|word| word.trim_matches('.').parse().ok())

@@ -1,4 +1,4 @@
-//! What is written down: one line of JSON for each finding, from which the tables are made.
+//! The records: one line of JSON for each result, from which the tables are made.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounting::Memory;
 use crate::load;
 
-/// One finding.
+/// One line of the record file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Record {
@@ -18,24 +18,25 @@ pub(super) enum Record {
     Idle(Idle),
     Phase(Box<PhaseResult>),
     Hold(Box<HoldResult>),
-    Books(Books),
+    #[serde(rename = "books")]
+    ChargeCheck(ChargeCheck),
     Trouble(Trouble),
 }
 
-/// Where and how the run was made.
+/// The machine and the options of the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Machine {
     pub(super) started: String,
     pub(super) cpu: String,
     pub(super) cores: usize,
     pub(super) kernel: String,
-    /// SCHED_RR for the light phases: asked for.
+    /// Whether SCHED_RR was requested for the light phases.
     pub(super) realtime: bool,
     pub(super) quick: bool,
     pub(super) rounds: usize,
-    /// API keys in Tollgate's store.
+    /// Number of API keys in Tollgate's store.
     pub(super) keys: usize,
-    /// Accounts that the load is spread over.
+    /// Number of accounts that the load is spread over.
     pub(super) callers: usize,
     pub(super) versions: Vec<String>,
 }
@@ -45,7 +46,7 @@ pub(super) struct Machine {
 pub(super) struct Idle {
     pub(super) round: usize,
     pub(super) target: String,
-    /// From the start of the process to its first good answer.
+    /// Milliseconds from the start of the process to its first good answer.
     pub(super) start_ms: f64,
     pub(super) memory: Memory,
 }
@@ -56,15 +57,16 @@ pub(super) struct PhaseResult {
     pub(super) round: usize,
     pub(super) target: String,
     pub(super) phase: String,
-    /// CPU time of the target for each good answer, in microseconds.
+    /// CPU time of the target per good answer, in microseconds.
     pub(super) cpu_us: f64,
-    /// The same for every process named `postgres` on this machine, where the target uses one.
+    /// CPU time per good answer of all processes named `postgres` on this machine, in microseconds,
+    /// if the target uses one.
     pub(super) database_cpu_us: Option<f64>,
-    /// Cores that the target kept busy.
+    /// Average number of cores that the target used.
     pub(super) cores: f64,
-    /// Cores kept busy by processes that do not belong to the comparison.
+    /// Average number of cores that processes outside the comparison used.
     pub(super) other_cores: f64,
-    /// After the phase.
+    /// Memory after the phase.
     pub(super) memory: Option<Memory>,
     pub(super) load: load::Report,
 }
@@ -74,27 +76,27 @@ pub(super) struct PhaseResult {
 pub(super) struct HoldResult {
     pub(super) target: String,
     pub(super) streams: u64,
-    /// After the warm-up, without a stream.
+    /// Memory after the warm-up, without a stream.
     pub(super) before: Memory,
-    /// The most while all streams were open.
+    /// Peak memory while all streams were open.
     pub(super) peak: Memory,
-    /// Cores that the target kept busy meanwhile.
+    /// Average number of cores that the target used meanwhile.
     pub(super) cores: f64,
     pub(super) load: load::Report,
 }
 
-/// What a metering target charged beside what it should have charged.
+/// The actual and the expected charges of a metering target.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Books {
+pub(super) struct ChargeCheck {
     pub(super) target: String,
     pub(super) round: usize,
-    /// Nano-credits.
+    /// Expected charges in nano-credits.
     pub(super) expected: i64,
-    /// Nano-credits.
+    /// Actual charges in nano-credits.
     pub(super) charged: i64,
 }
 
-/// Something that went wrong: the run ends with a failure.
+/// A problem, which makes the run end with a failure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Trouble {
     pub(super) round: usize,
@@ -103,7 +105,7 @@ pub(super) struct Trouble {
     pub(super) what: String,
 }
 
-/// The records of a run, kept and written as they come.
+/// The records of a run, stored and written as they come.
 pub(super) struct Journal {
     pub(super) path: PathBuf,
     file: File,

@@ -7,7 +7,7 @@ use super::phase::PHASES;
 use super::record::{HoldResult, Idle, Machine, PhaseResult, Record};
 use crate::load::Quantiles;
 
-/// What the project aims at on SQLite, all but the last two as ratios or differences within one round.
+/// The project's targets on SQLite, all but the last two as ratios or differences within one round.
 const AIMS: [Aim; 9] = [
     Aim {
         what: "small JSON, CPU per request, × nginx",
@@ -38,7 +38,7 @@ const AIMS: [Aim; 9] = [
         value: |board, target| board.added(target, "open1000", "nginx", |result| result.load.latency.p50),
     },
     Aim {
-        what: "unpaced 100-chunk stream, 8 at once, p50, × direct",
+        what: "unpaced 100-chunk stream, 8 concurrent, p50, × direct",
         limit: 1.5,
         value: |board, target| board.ratio(target, "stream", "direct", |result| result.load.latency.p50),
     },
@@ -109,7 +109,7 @@ impl<'a> Board<'a> {
                 Record::Phase(result) => board.phases.push(result),
                 Record::Idle(idle) => board.idles.push(idle),
                 Record::Hold(result) => board.holds.push(result),
-                Record::Books(_) | Record::Trouble(_) => {}
+                Record::ChargeCheck(_) | Record::Trouble(_) => {}
             }
         }
         let seen = |target: &str| {
@@ -136,7 +136,7 @@ impl<'a> Board<'a> {
         median(self.results(target, phase).map(figure).collect())
     }
 
-    /// A figure beside that of another target in the same round, put together by `compare`.
+    /// A figure combined with that of another target in the same round by `compare`.
     fn beside(
         &self,
         target: &str,
@@ -223,7 +223,7 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// The aims are Tollgate's; nginx and the bare proxy stand beside them for scale.
+    /// The aims are Tollgate's; nginx and the bare proxy are shown for scale.
     fn aims(&self, out: &mut String) {
         let targets: Vec<_> = self
             .targets
@@ -234,7 +234,7 @@ impl<'a> Board<'a> {
         if !targets.iter().any(|target| target.starts_with("tollgate")) {
             return;
         }
-        let mut header = vec!["aim (on SQLite)", "at most"];
+        let mut header = vec!["target (SQLite)", "at most"];
         header.extend(&targets);
         let rows = AIMS.iter().map(|aim| {
             let mut row = vec![aim.what.to_owned(), number(Some(aim.limit), 1)];
@@ -393,7 +393,7 @@ impl<'a> Board<'a> {
     fn unpaced(&self, out: &mut String) {
         let p50 = |result: &PhaseResult| result.load.latency.p50;
         for (phase, title) in [
-            ("stream", "Unpaced streams of 100 chunks, 8 at once"),
+            ("stream", "Unpaced streams of 100 chunks, 8 concurrent"),
             ("stream1", "One unpaced stream of 100 chunks at a time"),
         ] {
             if !self.ran.contains(&phase) {
@@ -478,20 +478,20 @@ impl<'a> Board<'a> {
                 "\nOther work on the machine during the light phases: median {other:.2} cores."
             );
         }
-        let books = records
+        let charge_checks = records
             .iter()
-            .filter(|record| matches!(record, Record::Books(books) if books.expected == books.charged));
-        let books = books.count();
-        if books > 0 {
+            .filter(|record| matches!(record, Record::ChargeCheck(charge_checks) if charge_checks.expected == charge_checks.charged));
+        let charge_checks = charge_checks.count();
+        if charge_checks > 0 {
             let _ = writeln!(
                 out,
-                "\nBooks: {books} times the charge was compared with what was answered, and was equal."
+                "\nLedger: {charge_checks} comparisons of charges with responses; all were equal."
             );
         }
     }
 }
 
-/// What went wrong comes before the figures, since it takes their meaning away.
+/// Problems come before the figures, since they invalidate them.
 fn troubles(out: &mut String, records: &[Record]) {
     let troubles: Vec<_> = records
         .iter()
@@ -503,7 +503,7 @@ fn troubles(out: &mut String, records: &[Record]) {
     if troubles.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n### Trouble: the figures concerned do not count\n");
+    let _ = writeln!(out, "\n### Problems: ignore the affected figures\n");
     for trouble in troubles {
         let _ = writeln!(
             out,
@@ -527,7 +527,7 @@ fn median(mut figures: Vec<f64>) -> Option<f64> {
     Some((figures[figures.len() / 2 - 1] + upper) / 2.0)
 }
 
-/// A number with thousands separated, or a dash.
+/// Formats a number with thousands separators; a dash for none.
 fn number(value: Option<f64>, decimals: usize) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let plain = format!("{:.decimals$}", value.abs());

@@ -1,4 +1,4 @@
-//! The targets: what stands between the load tool and the stub.
+//! The targets: the servers between the load tool and the stub.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -10,33 +10,33 @@ use anyhow::Context as _;
 use super::process::Process;
 use crate::payload::Payload;
 
-/// A server that is up.
+/// A running target.
 pub(super) struct Started {
-    /// None for `direct`: the stub serves, and the stub is measured.
+    /// Empty for `direct`: the stub serves and is measured.
     pub(super) processes: Vec<Process>,
-    /// One of each process.
+    /// The address of each process.
     pub(super) addresses: Vec<SocketAddr>,
-    /// What the requests name as their model.
+    /// The model name in the requests.
     pub(super) model: String,
     /// API keys, one for each caller.
     pub(super) keys: Vec<String>,
 }
 
-/// What has been answered well since a target started, so that its books can be checked.
+/// The good answers since the start of a target, to check its charges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answered {
     /// Payload and number of good answers.
     pub(super) answers: Vec<(Payload, u64)>,
-    /// Answers that were not good: what they cost is the target's to decide.
+    /// Number of bad answers, which a target may charge or not.
     pub(super) bad: u64,
 }
 
-/// What a target charged, against what it should have.
+/// The actual and the expected charges of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Charged {
-    /// Nano-credits.
+    /// Expected charges in nano-credits.
     pub(super) expected: i64,
-    /// Nano-credits.
+    /// Actual charges in nano-credits.
     pub(super) charged: i64,
 }
 
@@ -45,44 +45,45 @@ pub(super) trait Target {
     /// The name in `--targets` and in the tables.
     fn name(&self) -> &'static str;
 
-    /// What it is and in which version, for the record.
+    /// Product and version, for the record.
     fn version(&self) -> String;
 
-    /// Once, before the first round.
+    /// Prepares the target once, before the first round.
     fn prepare(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// Starts it; it may not answer yet when this returns.
+    /// Starts the target; it may not answer yet when this returns.
     fn start(&mut self) -> anyhow::Result<Started>;
 
-    /// While it runs: what the answers since the start cost. `None` where nothing is metered.
+    /// Computes the charges for the answers since the start, while the target runs. `None` where no
+    /// answer is metered.
     fn charged(&mut self, _answered: &Answered) -> anyhow::Result<Option<Charged>> {
         Ok(None)
     }
 
-    /// Once, after the last round, when it is stopped: an error when its books are not clean.
+    /// Checks the stopped target once, after the last round: an error if its ledger has faults.
     fn finish(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// How long it may take to stop.
-    fn patience(&self) -> Duration {
+    /// Time from SIGTERM until the stop counts as failed.
+    fn stop_timeout(&self) -> Duration {
         Duration::from_secs(5)
     }
 
-    /// True when it answers in formats that its upstream does not speak.
+    /// True if the target answers in formats that its upstream does not speak.
     fn translates(&self) -> bool {
         false
     }
 
-    /// True when its work is shared with PostgreSQL processes of this machine.
+    /// True if PostgreSQL processes of this machine do part of its work.
     fn uses_postgres(&self) -> bool {
         false
     }
 }
 
-/// No gateway at all.
+/// No gateway: the load tool calls the stub.
 pub(super) struct Direct {
     pub(super) stub: SocketAddr,
 }
@@ -93,7 +94,7 @@ impl Target for Direct {
     }
 
     fn version(&self) -> String {
-        "direct: the stub itself".to_owned()
+        "direct: the stub without a gateway".to_owned()
     }
 
     fn start(&mut self) -> anyhow::Result<Started> {
@@ -118,7 +119,7 @@ impl Target for Bare {
     }
 
     fn version(&self) -> String {
-        "bare: hyper both ways, nothing read".to_owned()
+        "bare: hyper on both sides, bodies not parsed".to_owned()
     }
 
     fn start(&mut self) -> anyhow::Result<Started> {
@@ -150,7 +151,7 @@ pub(super) struct Nginx {
 }
 
 impl Nginx {
-    /// Finds nginx on the path or where Debian puts it; `None` when it is not installed.
+    /// Finds nginx on the path or in Debian's location; `None` when it is not installed.
     pub(super) fn find(stub: SocketAddr, work: &Path) -> Option<Nginx> {
         [
             "nginx",
@@ -229,7 +230,8 @@ impl Target for Nginx {
         std::fs::write(&file, self.settings(port))?;
         let mut command = Command::new(&self.program);
         command.arg("-p").arg(&self.work).arg("-c").arg(&file);
-        // Messages before the settings are read go to a compiled-in path; stderr is better.
+        // Messages before the settings are read go to a compiled-in path by default; stderr is
+        // better.
         command.args(["-e", "stderr"]);
         let process = Process::start(command, &self.work, "nginx")?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
@@ -242,7 +244,7 @@ impl Target for Nginx {
     }
 }
 
-/// A port that nobody listens on, for servers that cannot choose one themselves.
+/// Finds a free port, for servers that cannot choose one themselves.
 fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
     Ok(listener.local_addr()?.port())

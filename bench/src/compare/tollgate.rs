@@ -1,5 +1,5 @@
-//! Tollgate as a target: keys, limits, holds and durable settlement on. Everything that the comparison knows about the
-//! command line and the configuration file is in this file.
+//! Tollgate as a target: keys, limits, holds and durable settlement are enabled. This file contains
+//! everything that the comparison needs of the command line and the configuration file.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,23 +17,23 @@ const MODEL: &str = "stub/stub-model";
 const PRICES: (&str, &str) = ("0.15", "0.60");
 /// The same prices in nano-credits a token.
 const NANO_PER_TOKEN: (i64, i64) = (150, 600);
-/// The most keys that one account may have.
+/// Maximum number of keys of one account.
 const KEYS_PER_ACCOUNT: usize = 50;
-/// Far above any load, and still a 32-bit number.
+/// Requests per minute: far above any load, and still a 32-bit number.
 const RPM: &str = "100000000";
 const TPM: &str = "4000000000";
 const CREDITS: &str = "1000000";
-/// Clients of the command line that make keys at the same time.
+/// Number of command-line clients that create keys concurrently.
 const PROVISIONERS: usize = 4;
-/// How long settlement may trail behind the answers.
-const SETTLED_WITHIN: Duration = Duration::from_secs(30);
-/// The variables that carry the two secrets into the server, as an operator would, and what they hold.
+/// Maximum delay of settlement after the answers.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The environment variables of the server's two secrets, with their values.
 const SECRETS: [(&str, &str); 2] = [
     ("TOLLGATE_BENCH_UPSTREAM_KEY", "sk-upstream"),
     ("TOLLGATE_BENCH_PEPPER", "a pepper for runs of the comparison"),
 ];
 
-/// What is asked of the target.
+/// Parameters of the target.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) name: &'static str,
@@ -42,13 +42,13 @@ pub(super) struct Setup {
     pub(super) stub: std::net::SocketAddr,
     /// `None` for SQLite in the data folder.
     pub(super) postgres: Option<String>,
-    /// Where nodes share their limits.
+    /// The Redis of the nodes' limits.
     pub(super) redis: Option<String>,
-    /// Processes on one database.
+    /// Number of processes on one database.
     pub(super) nodes: usize,
-    /// API keys in the store.
+    /// Number of API keys in the store.
     pub(super) keys: usize,
-    /// Accounts that the load is spread over, each with one of the keys.
+    /// Number of accounts that the load is spread over, each with one of the keys.
     pub(super) callers: usize,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Tollgate {
     setup: Setup,
     cli: Cli,
     callers: Vec<Caller>,
-    /// Nano-credits of the callers together, when the server was last started.
+    /// Nano-credits of all callers at the last start of the server.
     balance: i64,
 }
 
@@ -68,7 +68,7 @@ struct Caller {
 }
 
 impl Tollgate {
-    /// Writes the configuration file; nothing is started.
+    /// Writes the configuration file; starts no process.
     pub(super) fn new(setup: Setup) -> anyhow::Result<Tollgate> {
         let data = setup.work.join(setup.name);
         std::fs::create_dir_all(&data)?;
@@ -87,7 +87,7 @@ impl Tollgate {
         })
     }
 
-    /// Starts a node. All have one configuration file, and a data folder each.
+    /// Starts a node. All nodes share the configuration file; each has its own data folder.
     fn serve(&self, node: usize) -> anyhow::Result<(Process, std::net::SocketAddr)> {
         let cli = match node {
             0 => self.cli.clone(),
@@ -102,7 +102,7 @@ impl Tollgate {
         Ok((process, address))
     }
 
-    /// Makes the accounts and their keys through the running server.
+    /// Creates the accounts and their keys through the running server.
     fn provision(&self) -> anyhow::Result<Vec<Caller>> {
         let accounts = self.setup.keys.div_ceil(KEYS_PER_ACCOUNT).max(self.setup.callers);
         let names: Vec<_> = (0..accounts)
@@ -143,7 +143,7 @@ impl Tollgate {
                 self.cli.run(["credits", "grant", &account, CREDITS])?;
                 callers.push(Caller {
                     account,
-                    key: first.context("a caller without a key")?,
+                    key: first.context("the caller has no key")?,
                 });
             }
         }
@@ -160,15 +160,15 @@ impl Tollgate {
         Ok(sum)
     }
 
-    /// Waits until no hold is open: then everything that was answered is charged.
+    /// Waits until no hold is open: then every answer is charged.
     fn settled(&self) -> anyhow::Result<i64> {
-        let deadline = Instant::now() + SETTLED_WITHIN;
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let balance = self.balance()?;
             if balance.held == 0 {
                 return Ok(balance.credits);
             }
-            let waited = SETTLED_WITHIN.as_secs();
+            let waited = SETTLE_TIMEOUT.as_secs();
             ensure!(
                 Instant::now() < deadline,
                 "{} nano-credits still held after {waited} s",
@@ -199,12 +199,12 @@ impl Target for Tollgate {
     }
 
     fn prepare(&mut self) -> anyhow::Result<()> {
-        let begun = Instant::now();
+        let launched_at = Instant::now();
         self.cli.run(["migrate"])?;
         let (process, _) = self.serve(0)?;
-        self.callers = self.provision().with_context(|| process.last_words())?;
-        process.stop(self.patience())?;
-        let seconds = begun.elapsed().as_secs_f64();
+        self.callers = self.provision().with_context(|| process.output_tail())?;
+        process.stop(self.stop_timeout())?;
+        let seconds = launched_at.elapsed().as_secs_f64();
         eprintln!(
             "{}: {} keys made in {seconds:.1} s",
             self.name(),
@@ -220,7 +220,7 @@ impl Target for Tollgate {
             processes.push(process);
             addresses.push(address);
         }
-        self.balance = self.settled().with_context(|| processes[0].last_words())?;
+        self.balance = self.settled().with_context(|| processes[0].output_tail())?;
         let keys = self.callers.iter().map(|caller| caller.key.clone()).collect();
         Ok(Started {
             processes,
@@ -250,10 +250,10 @@ impl Target for Tollgate {
         self.cli
             .run(["ledger", "check"])
             .map(|_| ())
-            .context("the ledger is not clean")
+            .context("the ledger check found faults")
     }
 
-    fn patience(&self) -> Duration {
+    fn stop_timeout(&self) -> Duration {
         Duration::from_secs(60)
     }
 
@@ -276,7 +276,8 @@ fn settings(setup: &Setup, data: &Path) -> String {
     });
     let (input, output) = PRICES;
     let [(upstream_key, _), (pepper, _)] = SECRETS;
-    // Model servers of this machine are not looked for, and a stop does not wait for a load balancer to notice.
+    // Disables the detection of model servers on this machine, and the wait of a stop for a load
+    // balancer.
     format!(
         "[server]
 discover = false
@@ -305,7 +306,7 @@ limits = {{ context_window = 200000, max_output_tokens = 4096 }}
     )
 }
 
-/// How many keys account number `index` of `accounts` gets, so that there are `keys` in all and at least one in each.
+/// Number of keys of account `index` of `accounts`: `keys` in all, and at least one each.
 fn keys_of(index: usize, accounts: usize, keys: usize) -> usize {
     let share = keys / accounts + usize::from(index < keys % accounts);
     share.max(1)
@@ -326,8 +327,8 @@ struct Balance {
 }
 
 impl Cli {
-    /// The variables that pass: what a program needs, and Tollgate's own settings. A provider's key in the
-    /// environment would otherwise switch that provider on.
+    /// Passes only the variables that a program needs, and Tollgate's own settings. A provider's
+    /// key in the environment would otherwise enable that provider.
     fn bare_command<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
         let mut command = Command::new(&self.binary);
         command.args(arguments).env_clear();
@@ -350,7 +351,7 @@ impl Cli {
         command
     }
 
-    /// Runs a command to its end; gives its stdout.
+    /// Runs a command to its end; returns its stdout.
     fn run<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> anyhow::Result<String> {
         let mut command = self.command(arguments);
         let output = command
@@ -399,7 +400,7 @@ impl Cli {
     }
 }
 
-/// Reads `{"credits": "12.5", "held": "0"}` into nano-credits.
+/// Parses `{"credits": "12.5", "held": "0"}` into nano-credits.
 fn read_balance(text: &str) -> anyhow::Result<Balance> {
     #[derive(Deserialize)]
     struct Shown {
@@ -413,7 +414,7 @@ fn read_balance(text: &str) -> anyhow::Result<Balance> {
     })
 }
 
-/// A decimal number of credits in nano-credits, exactly.
+/// Parses a decimal number of credits to nano-credits, exactly.
 fn nano(decimal: &str) -> anyhow::Result<i64> {
     let (sign, digits) = decimal
         .strip_prefix('-')

@@ -1,4 +1,4 @@
-//! One keep-alive connection that sends a request and reads the whole answer, on a thread of its own.
+//! One keep-alive connection that sends a request and reads the whole answer, in a separate thread.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,14 +9,14 @@ use anyhow::{Context as _, bail, ensure};
 use super::report::Tally;
 use crate::clock::now_ns;
 use crate::stamp::StampReader;
-use crate::wire::{ChunkedBody, Framing, framing, says};
+use crate::wire::{ChunkedBody, Framing, framing, has_header_value};
 
-/// No read may last longer; whatever stalls for so long counts as bad.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// As much of an answer as is kept, to judge it and to quote it when it is bad.
-const KEPT_BYTES: usize = 4096;
+/// Timeout of every read; a server that stalls for so long counts as bad.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of an answer that are stored, to check it and to quote it when it is bad.
+const MAX_CAPTURED_BYTES: usize = 4096;
 
-/// What a complete answer is.
+/// Properties of a complete answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     /// Content chunks of the stream; 0 for an answer that is not streamed.
@@ -31,7 +31,7 @@ pub struct Connection {
     head: Vec<u8>,
 }
 
-/// What the head of an answer says.
+/// The parsed head of an answer.
 struct Head {
     status: u16,
     framing: Framing,
@@ -39,18 +39,18 @@ struct Head {
     streams: bool,
 }
 
-/// The body of one answer as it comes in.
+/// The body of one answer as it arrives.
 struct Body<'a> {
     head: Head,
     decoder: ChunkedBody,
     received: usize,
     stamps: StampReader,
-    kept: Vec<u8>,
+    captured: Vec<u8>,
     tally: &'a mut Tally,
 }
 
 impl Connection {
-    /// Connects at the first request.
+    /// A connection that connects at the first request.
     pub fn new(address: SocketAddr) -> Connection {
         Connection {
             address,
@@ -60,7 +60,7 @@ impl Connection {
         }
     }
 
-    /// One request that is not measured.
+    /// Sends one request that is not measured.
     ///
     /// # Errors
     /// When the answer is not complete with status 200.
@@ -68,7 +68,7 @@ impl Connection {
         self.exchange(request, now_ns(), Expected { chunks: 0 }, &mut Tally::new())
     }
 
-    /// One request, whose latency counts from `since` (of [`now_ns`]).
+    /// Sends one request, whose latency counts from `since` (of [`now_ns`]).
     pub(super) fn exchange(
         &mut self,
         request: &[u8],
@@ -76,7 +76,8 @@ impl Connection {
         expected: Expected,
         tally: &mut Tally,
     ) -> anyhow::Result<()> {
-        // The socket is put back only after a complete answer: an error leaves a connection that will be made anew.
+        // The socket is stored again only after a complete answer: after an error the next request
+        // connects anew.
         let mut socket = match self.socket.take() {
             Some(socket) => socket,
             None => self.connect()?,
@@ -109,12 +110,12 @@ impl Connection {
     fn connect(&self) -> anyhow::Result<TcpStream> {
         let socket = TcpStream::connect(self.address).context("connecting")?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
+        socket.set_write_timeout(Some(TIMEOUT))?;
         Ok(socket)
     }
 
-    /// Reads the head into `self.head`; gives it with the place in `self.head` where the body begins.
+    /// Reads the head into `self.head`; returns it with the offset of the body in `self.head`.
     fn read_head(&mut self, socket: &mut TcpStream) -> anyhow::Result<(Head, usize)> {
         self.head.clear();
         loop {
@@ -134,7 +135,7 @@ impl Connection {
             let head = Head {
                 status: answer.code.unwrap_or_default(),
                 framing: framing(answer.headers),
-                closes: says(answer.headers, "connection", "close"),
+                closes: has_header_value(answer.headers, "connection", "close"),
                 streams: answer.headers.iter_mut().any(|header| sse(&header)),
             };
             return Ok((head, start));
@@ -150,7 +151,7 @@ impl<'a> Body<'a> {
             decoder,
             received: 0,
             stamps,
-            kept: Vec::new(),
+            captured: Vec::new(),
             tally,
         }
     }
@@ -169,7 +170,7 @@ impl<'a> Body<'a> {
                 Body::read(
                     &self.head,
                     &mut self.stamps,
-                    &mut self.kept,
+                    &mut self.captured,
                     self.tally,
                     payload,
                     now,
@@ -179,7 +180,7 @@ impl<'a> Body<'a> {
             Body::read(
                 &self.head,
                 &mut self.stamps,
-                &mut self.kept,
+                &mut self.captured,
                 self.tally,
                 bytes,
                 now,
@@ -190,7 +191,7 @@ impl<'a> Body<'a> {
     fn read(
         head: &Head,
         stamps: &mut StampReader,
-        kept: &mut Vec<u8>,
+        captured: &mut Vec<u8>,
         tally: &mut Tally,
         payload: &[u8],
         now: u64,
@@ -200,8 +201,8 @@ impl<'a> Body<'a> {
                 tally.transit.record(now.saturating_sub(sent));
                 tally.chunks += 1;
             });
-        } else if kept.len() < KEPT_BYTES {
-            kept.extend_from_slice(payload);
+        } else if captured.len() < MAX_CAPTURED_BYTES {
+            captured.extend_from_slice(payload);
         }
     }
 
@@ -215,14 +216,17 @@ impl<'a> Body<'a> {
 
     fn judge(&self, expected: Expected) -> anyhow::Result<()> {
         if self.head.status != 200 {
-            let quote: String = String::from_utf8_lossy(&self.kept).chars().take(300).collect();
+            let quote: String = String::from_utf8_lossy(&self.captured)
+                .chars()
+                .take(300)
+                .collect();
             bail!("status {}: {quote}", self.head.status);
         }
         if expected.chunks == 0 {
-            // In chat completions, and in messages.
+            // Members of chat completions, and of messages.
             let marks: [&[u8]; 2] = [b"\"choices\"", b"\"stop_reason\""];
-            let answered = |mark: &&[u8]| memchr::memmem::find(&self.kept, mark).is_some();
-            ensure!(marks.iter().any(answered), "an answer without choices");
+            let answered = |mark: &&[u8]| memchr::memmem::find(&self.captured, mark).is_some();
+            ensure!(marks.iter().any(answered), "the response has no choices");
             return Ok(());
         }
         let seen = self.stamps.stamps();
@@ -231,7 +235,7 @@ impl<'a> Body<'a> {
             "{seen} content chunks of {}",
             expected.chunks
         );
-        ensure!(self.stamps.done(), "a stream without [DONE]");
+        ensure!(self.stamps.done(), "the stream has no [DONE]");
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! Many slow streams at once, each read to its end: while all of them are open, the server's memory is looked at.
+//! Many slow streams concurrently, each read to its end: while all of them are open, the server's
+//! memory is measured.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use super::{Gate, Options};
 use crate::stamp::StampReader;
 use crate::wire::{ChunkedBody, Framing, framing};
 
-/// After the last stream has been asked for, so long may it take until all are open.
+/// Timeout from the start of the last stream until all are open.
 const OPENING: Duration = Duration::from_secs(20);
-/// No stream may be silent for longer.
+/// Timeout of a read from any stream.
 const SILENCE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -79,7 +80,7 @@ async fn hold(options: &Options, gate: Gate) -> anyhow::Result<Report> {
     Ok(tally.report(options, begin.elapsed().as_secs_f64()))
 }
 
-/// One stream from its connection to its `[DONE]`; gives its content chunks.
+/// Runs one stream from its connection to its `[DONE]`; returns the number of content chunks.
 async fn stream(
     options: &Options,
     address: SocketAddr,
@@ -128,12 +129,12 @@ async fn stream(
 async fn receive(socket: &mut TcpStream, buffer: &mut [u8]) -> anyhow::Result<usize> {
     let length = timeout(SILENCE, socket.read(buffer))
         .await
-        .context("a silent stream")??;
+        .context("the stream sent no data")??;
     ensure!(length > 0, "closed before [DONE]");
     Ok(length)
 }
 
-/// Whether the body is chunked, and where it begins; `None` while the head is incomplete.
+/// Whether the body is chunked, and its offset; `None` while the head is incomplete.
 fn read_head(received: &[u8]) -> anyhow::Result<Option<(bool, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut answer = httparse::Response::new(&mut headers);
@@ -149,7 +150,7 @@ fn read_head(received: &[u8]) -> anyhow::Result<Option<(bool, usize)>> {
     Ok(Some((framing(answer.headers) == Framing::Chunked, start)))
 }
 
-/// A stream that is open.
+/// Counts an open stream until it is dropped.
 struct Live<'a>(&'a Counts);
 
 impl<'a> Live<'a> {

@@ -1,4 +1,5 @@
-//! The closed and the open loop: one blocking thread for each connection, so that a wake-up is the kernel's alone.
+//! The closed and the open loop: one blocking thread for each connection, so that only the kernel
+//! wakes it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +10,14 @@ use super::report::{Report, Tally};
 use super::{Gate, Mode, Options};
 use crate::clock::{now_ns, sleep_until};
 
-/// Between the go and the first request: every thread has then come out of the barrier.
+/// Nanoseconds from the start signal to the first request: every thread has then left the barrier.
 const RUN_UP_NS: u64 = 20_000_000;
-/// So far behind its schedule the open loop gives up: the tail is in the histogram by then.
-const HOPELESS_NS: u64 = 5_000_000_000;
-/// A connection that has had nothing but so many bad answers stops.
-const HOPELESS_BAD: u64 = 200;
+/// Lag in nanoseconds at which the open loop gives up: the tail is in the histogram by then.
+const ABORT_AFTER_NS: u64 = 5_000_000_000;
+/// A connection without any good answer stops after this many bad ones.
+const ABORT_FAILURES: u64 = 200;
 
-/// What one thread needs.
+/// The data of one thread.
 struct Lane {
     address: SocketAddr,
     warm: Option<Vec<u8>>,
@@ -25,12 +26,12 @@ struct Lane {
     schedule: Schedule,
 }
 
-/// When a connection sends.
+/// The send times of a connection.
 #[derive(Clone, Copy)]
 struct Schedule {
-    /// Of the first request, after the start.
+    /// Offset of the first request from the start.
     offset_ns: u64,
-    /// Between two requests of the open loop; 0 in the closed loop.
+    /// Interval between two requests of the open loop; 0 in the closed loop.
     step_ns: u64,
     length_ns: u64,
 }
@@ -131,14 +132,14 @@ impl Lane {
         let mut due = begin + self.schedule.offset_ns;
         sleep_until(due);
         while due < end {
-            if now_ns() > end + HOPELESS_NS {
+            if now_ns() > end + ABORT_AFTER_NS {
                 tally.missed += (end - due).div_ceil(self.schedule.step_ns.max(1));
                 return;
             }
             sleep_until(due);
             if let Err(error) = connection.exchange(&self.request, due, self.expected, tally) {
                 tally.fail(format!("{error:#}"));
-                if tally.ok == 0 && tally.bad >= HOPELESS_BAD {
+                if tally.ok == 0 && tally.bad >= ABORT_FAILURES {
                     return;
                 }
             } else {

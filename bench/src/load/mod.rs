@@ -1,9 +1,10 @@
 //! The load tool: sends one payload in one of three ways and prints one line of JSON.
 //!
-//! - closed loop: every connection sends again as soon as it is answered; for throughput and CPU per request;
-//! - open loop: a fixed schedule; latency counts from the scheduled instant, so a slow server cannot hide its queue
-//!   (no coordinated omission);
-//! - hold: many slow streams at once; for memory.
+//! - closed loop: every connection sends again after each answer; for throughput and CPU
+//!   per request;
+//! - open loop: a fixed schedule; latency counts from the scheduled instant, so a slow server
+//!   cannot hide its queue (no coordinated omission);
+//! - hold: many concurrent slow streams; for memory.
 
 mod connection;
 mod hold;
@@ -22,10 +23,10 @@ pub use report::{Quantiles, Report};
 /// Command line of the load tool.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Options {
-    /// The server to load; of several, separated by commas, the connections take turns.
+    /// Addresses of the server under load, separated by commas; the connections take turns.
     #[arg(long, value_delimiter = ',', required = true)]
     pub address: Vec<SocketAddr>,
-    /// The path of every request.
+    /// Path of every request.
     #[arg(long, default_value = "/v1/chat/completions")]
     pub path: String,
     /// File with the body of every request.
@@ -37,43 +38,43 @@ pub struct Options {
     /// API key; given several times, the connections take turns.
     #[arg(long = "bearer")]
     pub bearers: Vec<String>,
-    /// How to send.
+    /// The way of sending.
     #[arg(long, value_enum, default_value = "closed")]
     pub mode: Mode,
-    /// Connections; in `hold`, streams.
+    /// Number of connections; in `hold`, of streams.
     #[arg(long, default_value_t = 16)]
     pub connections: usize,
-    /// How long to send, in seconds (`hold` ends with its streams).
+    /// Duration in seconds (`hold` ends with its streams).
     #[arg(long, default_value_t = 5.0)]
     pub seconds: f64,
-    /// Requests a second of the open loop, over all connections.
+    /// Requests per second of the open loop, over all connections.
     #[arg(long, default_value_t = 100.0)]
     pub rate: f64,
-    /// The connections begin spread over this many milliseconds (`closed`, `hold`).
+    /// Milliseconds over which the connections start (`closed`, `hold`).
     #[arg(long, default_value_t = 0)]
     pub spread_ms: u64,
     /// Content chunks that a complete stream has; an answer with fewer counts as bad.
     #[arg(long, default_value_t = 0)]
     pub chunks: u64,
-    /// Print `ready` when the connections are warm (in `hold`: when all streams are open), wait for a line on stdin
-    /// before the measurement, and stay alive after the result until stdin ends.
+    /// Print `ready` when the connections are warm (in `hold`: when all streams are open), wait for
+    /// a line on stdin before the measurement, and stay alive after the result until stdin ends.
     #[arg(long)]
     pub gated: bool,
 }
 
-/// How requests are sent.
+/// The way in which requests are sent.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As fast as they are answered.
+    /// Each connection sends again after every answer.
     Closed,
-    /// By the clock.
+    /// By a fixed schedule.
     Open,
     /// Many slow streams, held open.
     Hold,
 }
 
 impl Mode {
-    /// The name on the command line.
+    /// The value of the `--mode` option.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Closed => "closed",
@@ -86,7 +87,7 @@ impl Mode {
 /// Runs and prints the report.
 ///
 /// # Errors
-/// When a file cannot be read or the options make no sense; bad answers are in the report.
+/// A file cannot be read or the options are inconsistent; bad answers are in the report.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     anyhow::ensure!(options.connections > 0, "--connections must be at least 1");
     anyhow::ensure!(options.rate > 0.0, "--rate must be above 0");
@@ -104,7 +105,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The request as it goes over the wire, once for each key.
+/// The request in wire format, once for each key.
 fn requests(options: &Options, body: &PathBuf) -> anyhow::Result<Vec<Vec<u8>>> {
     let body = std::fs::read(body).with_context(|| format!("reading {}", body.display()))?;
     let keys = options.bearers.iter().map(|key| Some(key.as_str()));
@@ -119,7 +120,7 @@ fn requests(options: &Options, body: &PathBuf) -> anyhow::Result<Vec<Vec<u8>>> {
         .collect())
 }
 
-/// One POST request with this body.
+/// A POST request with this body.
 pub fn request(path: &str, key: Option<&str>, body: &[u8]) -> Vec<u8> {
     let authorization = key
         .map(|key| format!("authorization: Bearer {key}\r\n"))
@@ -133,7 +134,8 @@ pub fn request(path: &str, key: Option<&str>, body: &[u8]) -> Vec<u8> {
     request
 }
 
-/// The handshake with whoever measures: it lets connections and pools be made outside the measured time.
+/// The handshake with the measuring process: connections and pools are opened outside the measured
+/// time.
 #[derive(Clone, Copy)]
 struct Gate {
     closed: bool,

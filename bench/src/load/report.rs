@@ -1,30 +1,30 @@
-//! What the load tool saw, and the one line that it prints.
+//! The results of the load tool, and its one line of output.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The result of one load.
+/// Result of one load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// `closed`, `open` or `hold`.
     pub mode: String,
-    /// Connections (streams in `hold`).
+    /// Number of connections (streams in `hold`).
     pub connections: usize,
     /// Measured time in seconds.
     pub seconds: f64,
-    /// Complete answers with status 200.
+    /// Number of complete answers with status 200.
     pub ok: u64,
-    /// All others.
+    /// Number of all other answers.
     pub bad: u64,
-    /// Good answers before the measurement.
+    /// Number of good answers before the measurement.
     pub warm: u64,
-    /// Scheduled requests of the open loop that were given up because the server was seconds behind.
+    /// Scheduled requests of the open loop that were skipped because the server was seconds behind.
     pub missed: u64,
-    /// Good answers a second.
+    /// Good answers per second.
     pub rps: f64,
     /// Content chunks received.
     pub chunks: u64,
-    /// `hold`: the most streams that were open at one moment.
+    /// `hold`: peak number of open streams.
     pub peak_live: u64,
     /// From the send (open loop: from the scheduled instant) to the end of the answer.
     pub latency: Quantiles,
@@ -32,33 +32,34 @@ pub struct Report {
     pub first_byte: Quantiles,
     /// From the stub's write of a content chunk to its arrival here.
     pub transit: Quantiles,
-    /// What was wrong with the first bad answer.
+    /// The fault of the first bad answer.
     pub first_bad: Option<String>,
 }
 
 /// A distribution in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
-    /// Median.
+    /// Median in microseconds.
     pub p50: f64,
-    /// 95th percentile.
+    /// 95th percentile in microseconds.
     pub p95: f64,
-    /// 99th percentile.
+    /// 99th percentile in microseconds.
     pub p99: f64,
-    /// Largest.
+    /// Maximum in microseconds.
     pub max: f64,
-    /// Mean.
+    /// Mean in microseconds.
     pub mean: f64,
 }
 
-/// Durations of one kind, kept to three digits.
+/// Durations of one kind, stored to three digits.
 pub(super) struct Durations(Option<Histogram<u64>>);
 
 impl Durations {
     fn new() -> Durations {
-        // 100 ns to 2 minutes; the bounds are constants that the library accepts, so `None` does not happen.
+        // 100 ns to 2 minutes; the bounds are constants that the library accepts, so `None` does
+        // not happen.
         Durations(Histogram::new_with_bounds(100, 120_000_000_000, 3).ok())
     }
 
@@ -91,7 +92,7 @@ impl Durations {
     }
 }
 
-/// What one thread saw.
+/// Counts and durations of one thread.
 pub(super) struct Tally {
     pub(super) latency: Durations,
     pub(super) first_byte: Durations,

@@ -1,5 +1,5 @@
-//! From a token to the administrator that it belongs to. Nothing is remembered: whoever administers asks seldom, and a
-//! revocation holds at once on every node.
+//! Admin tokens and their administrators. Nothing is cached: admin requests are rare, and a
+//! revocation takes effect immediately on every node.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tollgate_types::{AdminId, Clock, Error, ErrorCode};
 use crate::keys::KeyError;
 use crate::secret::{Pepper, SecretKey, TokenShape, same_digest};
 
-/// Names that the audit log has for those who are no administrators.
+/// Audit log names of actors that are not administrators.
 const RESERVED: [&str; 2] = ["cli", "settings"];
 
-/// Makes, finds and revokes administrators.
+/// Creates, authenticates and revokes administrators.
 pub struct Admins {
     shape: TokenShape,
     pepper: Pepper,
@@ -23,7 +23,7 @@ pub struct Admins {
 }
 
 impl Admins {
-    /// Administrators kept in `store`.
+    /// Creates the service over `store`.
     pub fn new(
         shape: TokenShape,
         pepper: Pepper,
@@ -40,12 +40,12 @@ impl Admins {
         }
     }
 
-    /// What this installation's tokens look like.
+    /// Returns the format of this installation's admin tokens.
     pub fn shape(&self) -> &TokenShape {
         &self.shape
     }
 
-    /// The administrator who presents `token`.
+    /// Returns the administrator of a valid, unrevoked token.
     pub async fn authenticate(&self, token: &str) -> Result<Admin, KeyError> {
         if !self.shape.fits(token) {
             return Err(KeyError::Invalid);
@@ -61,7 +61,7 @@ impl Admins {
             .ok_or(KeyError::Invalid)
     }
 
-    /// Makes an administrator. The token in the clear is in the answer and nowhere else.
+    /// Creates an administrator. Only the returned value has the token in the clear.
     pub async fn create(&self, name: &str, role: Role) -> Result<(Admin, SecretKey), Error> {
         check_name(name)?;
         let secret = self.shape.generate();
@@ -80,7 +80,7 @@ impl Admins {
         stored.map_err(|error| match error.kind {
             StorageErrorKind::Conflict => {
                 let message =
-                    "There is an administrator of this name. Revoke that one first, or take another name.";
+                    "An administrator with this name exists. Revoke it first, or choose another name.";
                 Error::new(ErrorCode::Conflict, message).with_param("name")
             }
             _ => Error::internal(error),
@@ -88,12 +88,12 @@ impl Admins {
         Ok((admin, secret))
     }
 
-    /// Every administrator, those that are revoked included.
+    /// Returns every administrator, including revoked ones.
     pub async fn list(&self) -> Result<Vec<Admin>, Error> {
         self.store.list().await.map_err(Error::internal)
     }
 
-    /// Revokes an administrator for ever.
+    /// Revokes an administrator permanently.
     pub async fn revoke(&self, id: AdminId) -> Result<Admin, Error> {
         let revoked = self.store.revoke(id, self.clock.now()).await;
         revoked.map_err(|error| match error.kind {
@@ -103,13 +103,13 @@ impl Admins {
     }
 }
 
-/// A name stands in the audit log, so it is plain and nobody else's.
+/// Checks a name for the audit log: plain characters, and not reserved.
 fn check_name(name: &str) -> Result<(), Error> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._@-".contains(c);
     let problem = if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-        "An administrator's name has 1 to 64 characters: small letters, digits, and any of . _ @ -"
+        "The name must have 1 to 64 characters: lowercase letters, digits, and any of . _ @ -"
     } else if RESERVED.contains(&name) {
-        "This name is the command line's or the settings' in the audit log. Take another one."
+        "This name is reserved in the audit log. Choose another name."
     } else {
         return Ok(());
     };
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_plain_and_nobody_elses() {
+    fn names_are_plain_and_not_reserved() {
         let longest = "a".repeat(64);
         for name in ["jo", "jo@example.com", "on-call.2", longest.as_str()] {
             assert!(check_name(name).is_ok(), "{name}");

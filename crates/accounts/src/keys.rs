@@ -1,4 +1,4 @@
-//! From a key to its caller: shape, digest, cache, storage, states.
+//! API keys and their callers: format, digest, cache, storage, states.
 
 mod changes;
 #[cfg(test)]
@@ -14,31 +14,32 @@ use thread_local::ThreadLocal;
 use tollgate_storage::key::KeyDigest;
 use tollgate_storage::{
     Account, AccountState, AccountStore, Compat, Job, Key, KeyChange, KeyMode, KeyOwner, KeyState, KeyStore,
-    NewKey, News, StorageError, StorageErrorKind,
+    NewKey, Notification, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, KeyId, Timestamp};
 
 use crate::secret::{KeyShape, Pepper, SecretKey, same_digest};
-use changes::{Changes, Seen};
+use changes::{Changes, Version};
 
-/// Who is calling.
+/// Authenticated caller of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The account that pays and whose limits count.
+    /// Account that pays and whose limits apply.
     pub account: Arc<Account>,
-    /// The key it came with.
+    /// API key of the request.
     pub key: KeyId,
-    /// What the key may reach.
+    /// Live or test mode of the key.
     pub mode: KeyMode,
-    /// What becomes of what a model cannot do.
+    /// Handling of request parts that a model does not support.
     pub compat: Compat,
-    /// Whether pictures are waited for, unless the request says otherwise.
+    /// Whether image requests wait for the result by default.
     pub sync: bool,
 }
 
 impl Caller {
-    /// Who has asked for a job, with what was kept of the key then. `Corrupt` when the job has no owner.
+    /// Returns the caller of a stored job, with the job's key mode and compatibility. `Corrupt` if
+    /// the job has no owner.
     pub async fn of_job(
         accounts: &dyn AccountStore,
         job: &Job,
@@ -60,28 +61,28 @@ impl Caller {
     }
 }
 
-/// A key to be made.
+/// Parameters of a new key.
 #[derive(Clone, Debug)]
-pub struct KeyWish {
-    /// For people: 1 to 100 characters.
+pub struct KeyParams {
+    /// Display name: 1 to 100 characters.
     pub name: String,
-    /// What it may reach.
+    /// Live or test mode.
     pub mode: KeyMode,
-    /// What becomes of what a model cannot do.
+    /// Handling of request parts that a model does not support.
     pub compat: Compat,
-    /// Whether pictures are waited for, unless the request says otherwise.
+    /// Whether image requests wait for the result by default.
     pub sync: bool,
-    /// When it stops to work, if ever.
+    /// Expiry of the key; `None` for a key that never expires.
     pub expires_at: Option<Timestamp>,
 }
 
-impl KeyWish {
-    /// A key for everything that nothing special is said of.
+impl KeyParams {
+    /// Returns the parameters of a live key with defaults.
     pub fn plain(name: &str) -> Self {
         Self {
             name: name.to_owned(),
             mode: KeyMode::Live,
-            compat: Compat::Strict,
+            compat: Compat::default(),
             sync: false,
             expires_at: None,
         }
@@ -89,80 +90,84 @@ impl KeyWish {
 }
 
 impl Caller {
-    /// Whether what a model cannot use is left out of its requests.
+    /// Whether hosted tools, unknown fields and unsupported hints are removed from requests.
     pub fn is_lenient(&self) -> bool {
         self.compat == Compat::Lenient
     }
 
-    /// Whether it came with a test key, which reaches simulated models only and spends nothing.
+    /// Whether a request with an unsupported part is refused instead of adapted.
+    pub fn is_strict(&self) -> bool {
+        self.compat == Compat::Strict
+    }
+
+    /// Whether the caller uses a test key, which reaches simulated models only and costs nothing.
     pub fn is_test(&self) -> bool {
         self.mode == KeyMode::Test
     }
 
-    /// The account's id.
+    /// Returns the id of the account that pays.
     pub fn account_id(&self) -> AccountId {
         self.account.id
     }
 }
 
-/// Why a key does not work. Callers are told `invalid_api_key` in every case.
+/// Reason why a key is refused. The response has `invalid_api_key` for every invalid key.
 #[derive(Debug)]
 pub enum KeyError {
     /// Not a key of this installation, revoked, expired, unknown, or of a suspended account.
     Invalid,
-    /// It could not be looked up.
+    /// The lookup failed.
     Storage(Arc<StorageError>),
 }
 
 /// Settings of [`Keys`].
 #[derive(Clone, Debug)]
 pub struct KeysConfig {
-    /// What keys look like.
+    /// Format of this installation's keys.
     pub shape: KeyShape,
-    /// What they are digested with.
+    /// Secret of the key digests.
     pub pepper: Pepper,
-    /// How long what was read of a key is believed without another look. Bounds how late a change is noticed that nobody
-    /// tells of.
+    /// Maximum age of a cached key. Bounds the delay of a change without a notification.
     pub ttl: Duration,
-    /// Most active keys of an account that has no limit of its own.
+    /// Default maximum of active keys, for accounts without their own limit.
     pub quota: u32,
 }
 
-/// Most keys that one thread remembers by itself.
-const MOST_RECENT: usize = 1024;
+/// Maximum number of keys in a thread's cache.
+const MAX_RECENT: usize = 1024;
 
-/// What a thread has found lately. The cache of all threads keeps account of every look, which costs more than the look.
+/// Thread-local cache in front of the shared one, whose bookkeeping costs more than the lookup.
 type Recent = HashMap<KeyDigest, Arc<CachedKey>>;
 
 #[derive(Debug)]
 struct CachedKey {
     digest: KeyDigest,
-    seen: Seen,
+    version: Version,
     caller: Caller,
     usable: bool,
     expires_at: Option<Timestamp>,
 }
 
-/// Why a look found nothing.
-enum Missed {
-    Unknown(Seen),
+/// Reason why a lookup found no key.
+enum LookupError {
+    Unknown(Version),
     Storage(Arc<StorageError>),
 }
 
-/// Makes, finds and revokes keys.
+/// Creates, authenticates and revokes keys.
 pub struct Keys {
     config: KeysConfig,
     store: Arc<dyn KeyStore>,
     clock: Arc<dyn Clock>,
     ids: Arc<IdSource>,
     found: Cache<KeyDigest, Arc<CachedKey>>,
-    missing: Cache<KeyDigest, Seen>,
+    missing: Cache<KeyDigest, Version>,
     recent: ThreadLocal<RefCell<Recent>>,
     changes: Changes,
 }
 
 impl Keys {
-    /// Keys kept in `store`.
+    /// Creates the service over `store`.
     pub fn new(
         config: KeysConfig,
         store: Arc<dyn KeyStore>,
@@ -183,16 +188,16 @@ impl Keys {
         }
     }
 
-    /// What this installation's keys look like.
+    /// Returns the format of this installation's keys.
     pub fn shape(&self) -> &KeyShape {
         &self.config.shape
     }
 
-    /// The caller that presents `key`.
+    /// Returns the caller of a valid key.
     pub async fn authenticate(&self, key: &str) -> Result<Caller, KeyError> {
         let mode = self.config.shape.mode_of(key).ok_or(KeyError::Invalid)?;
         let digest = self.config.pepper.digest(key);
-        let cached = match self.recall(&digest) {
+        let cached = match self.recent_key(&digest) {
             Some(cached) => cached,
             None => self.find(digest).await?,
         };
@@ -205,46 +210,48 @@ impl Keys {
         }
     }
 
-    /// What this thread remembers of the key, unless that may not be true any more.
-    fn recall(&self, digest: &KeyDigest) -> Option<Arc<CachedKey>> {
+    /// Returns the key from this thread's cache, unless it is outdated.
+    fn recent_key(&self, digest: &KeyDigest) -> Option<Arc<CachedKey>> {
         let recent = self.recent.get()?.borrow();
         let cached = recent.get(digest)?;
-        (self.is_young(cached.seen) && self.is_unchanged(cached)).then(|| cached.clone())
+        (self.is_young(cached.version) && self.is_unchanged(cached)).then(|| cached.clone())
     }
 
-    /// What all threads remember of the key, else what storage says.
+    /// Returns the key from the shared cache or from storage.
     async fn find(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, KeyError> {
         let missing = self.missing.get(&digest).await;
-        if missing.is_some_and(|seen| self.is_young(seen) && self.changes.has_no_new_keys_since(seen)) {
+        if missing
+            .is_some_and(|version| self.is_young(version) && self.changes.has_no_new_keys_since(version))
+        {
             return Err(KeyError::Invalid);
         }
         let cached = self.look_up(digest).await?;
         let mut recent = self.recent.get_or_default().borrow_mut();
-        if recent.len() >= MOST_RECENT {
+        if recent.len() >= MAX_RECENT {
             recent.clear();
         }
         recent.insert(digest, cached.clone());
         Ok(cached)
     }
 
-    /// Looks until what was read is from after every change that is known. Those who look for one key at the same time share
-    /// a look, which may have begun before the change.
+    /// Repeats the lookup until its result is newer than every known change. Concurrent lookups of
+    /// one key share a read, which may have started before the change.
     async fn look_up(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, KeyError> {
         let began = self.clock.monotonic_micros();
         loop {
             let found = self.found.try_get_with(digest, self.read(digest)).await;
             let cached = match found {
                 Ok(cached) => cached,
-                Err(missed) => match *missed {
-                    Missed::Unknown(seen) => {
-                        self.missing.insert(digest, seen).await;
+                Err(lookup_error) => match *lookup_error {
+                    LookupError::Unknown(version) => {
+                        self.missing.insert(digest, version).await;
                         return Err(KeyError::Invalid);
                     }
-                    Missed::Storage(ref error) => return Err(KeyError::Storage(error.clone())),
+                    LookupError::Storage(ref error) => return Err(KeyError::Storage(error.clone())),
                 },
             };
-            // A look that takes long is as old as it may be when it ends.
-            let is_recent = cached.seen.at >= began || self.is_young(cached.seen);
+            // A slow read counts as fresh if it started during this call.
+            let is_recent = cached.version.at >= began || self.is_young(cached.version);
             if is_recent && self.is_unchanged(&cached) {
                 return Ok(cached);
             }
@@ -252,41 +259,41 @@ impl Keys {
         }
     }
 
-    async fn read(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, Missed> {
-        // Before the look: what changes during it may not be in what it finds.
-        let seen = self.changes.seen(self.clock.monotonic_micros());
+    async fn read(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, LookupError> {
+        // Taken before the read: the result may lack a change that happens during it.
+        let version = self.changes.version(self.clock.monotonic_micros());
         let mut prefix = [0; 16];
         prefix.copy_from_slice(&digest[..16]);
         match self.store.find(prefix).await {
-            Ok(Some(owner)) => Ok(Arc::new(cached(owner, seen))),
-            Ok(None) => Err(Missed::Unknown(seen)),
-            Err(error) => Err(Missed::Storage(Arc::new(error))),
+            Ok(Some(owner)) => Ok(Arc::new(cached(owner, version))),
+            Ok(None) => Err(LookupError::Unknown(version)),
+            Err(error) => Err(LookupError::Storage(Arc::new(error))),
         }
     }
 
-    fn is_young(&self, seen: Seen) -> bool {
-        let age = self.clock.monotonic_micros().saturating_sub(seen.at);
+    fn is_young(&self, version: Version) -> bool {
+        let age = self.clock.monotonic_micros().saturating_sub(version.at);
         u128::from(age) < self.config.ttl.as_micros()
     }
 
     fn is_unchanged(&self, cached: &CachedKey) -> bool {
         self.changes
-            .has_none_since(cached.seen, cached.caller.account_id())
+            .has_none_since(cached.version, cached.caller.account_id())
     }
 
-    /// Makes a key for an account. The key in the clear is in the answer and nowhere else.
-    pub async fn create(&self, account: AccountId, wish: KeyWish) -> Result<(Key, SecretKey), Error> {
-        let KeyWish {
+    /// Creates a key for an account. Only the returned value has the key in the clear.
+    pub async fn create(&self, account: AccountId, params: KeyParams) -> Result<(Key, SecretKey), Error> {
+        let KeyParams {
             name,
             mode,
             compat,
             sync,
             expires_at,
-        } = wish;
+        } = params;
         if name.is_empty() || name.chars().count() > 100 || name.chars().any(char::is_control) {
             return Err(Error::new(
                 ErrorCode::InvalidParameter,
-                "A key's name has 1 to 100 characters.",
+                "The name of a key must have 1 to 100 characters.",
             )
             .with_param("name"));
         }
@@ -318,7 +325,7 @@ impl Keys {
             })
             .await;
         stored.map_err(Self::creation_error)?;
-        self.hear(News::Keys);
+        self.invalidate(Notification::Keys);
         Ok((key, secret))
     }
 
@@ -326,19 +333,19 @@ impl Keys {
         match error.kind {
             StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
             StorageErrorKind::Conflict => {
-                let message = "The account has its full number of keys. Revoke one that is not used, or ask for a higher limit.";
+                let message = "The account has the maximum number of keys. Revoke an unused key, or request a higher limit.";
                 Error::new(ErrorCode::KeyLimitReached, message)
             }
             _ => Error::internal(error),
         }
     }
 
-    /// Changes a key: at once here, on other nodes when they hear of it.
+    /// Changes a key: immediately on this node, on others with the notification.
     pub async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key, Error> {
         self.changed(self.store.change(id, change).await)
     }
 
-    /// Revokes a key: at once here, on other nodes when they hear of it.
+    /// Revokes a key: immediately on this node, on others with the notification.
     pub async fn revoke(&self, id: KeyId) -> Result<Key, Error> {
         self.changed(self.store.revoke(id, self.clock.now()).await)
     }
@@ -348,26 +355,26 @@ impl Keys {
             StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such key."),
             _ => Error::internal(error),
         })?;
-        self.hear(News::Account(key.account));
+        self.invalidate(Notification::Account(key.account));
         Ok(key)
     }
 
-    /// Keys of an account.
+    /// Returns the keys of an account.
     pub async fn list(&self, account: AccountId) -> Result<Vec<Key>, Error> {
         self.store.list(account).await.map_err(Error::internal)
     }
 
-    /// Forgets what may not be true any more.
-    pub fn hear(&self, news: News) {
-        self.changes.note(news);
+    /// Invalidates the cache entries that a change affects.
+    pub fn invalidate(&self, notification: Notification) {
+        self.changes.note(notification);
     }
 }
 
-fn cached(owner: KeyOwner, seen: Seen) -> CachedKey {
+fn cached(owner: KeyOwner, version: Version) -> CachedKey {
     let usable = owner.key.state == KeyState::Active && owner.account.state == AccountState::Active;
     CachedKey {
         digest: owner.key.digest,
-        seen,
+        version,
         usable,
         expires_at: owner.key.expires_at,
         caller: Caller {

@@ -1,5 +1,5 @@
-//! Requests and tokens per minute, per account over all its keys. The windows themselves are behind
-//! [`tollgate_storage::Counters`], so that one process or many can keep them.
+//! Requests and tokens per minute, per account over all its keys. The windows are behind
+//! [`tollgate_storage::Counters`], so that one process or many can store them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -8,26 +8,26 @@ use std::time::Duration;
 use tollgate_storage::{Account, Budget, Counters, Decision};
 use tollgate_types::{AccountId, Error, ErrorCode, Retry};
 
-/// Requests a minute of the budget for reads, deletes, cancels and count-only calls.
+/// Requests per minute of the budget for reads, deletes, cancels and count-only calls.
 pub const CONTROL_RPM: u32 = 600;
 
-/// Applies an account's limits.
+/// Enforces the rate limits of accounts.
 pub struct Limiter {
     counters: Arc<dyn Counters>,
     default_rpm: AtomicU32,
     default_tpm: AtomicU64,
 }
 
-/// What the `x-ratelimit-*` headers say.
+/// Values of the `x-ratelimit-*` headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitHeaders {
-    /// The window of requests.
+    /// State of the request window.
     pub requests: Decision,
-    /// The window of tokens, once it is known.
+    /// State of the token window; `None` before it is known.
     pub tokens: Option<Decision>,
 }
 
-/// Tokens that a running call has reserved; to be given back or corrected through [`Limiter::correct`].
+/// Tokens reserved by a running call; to be corrected through [`Limiter::correct`].
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub struct TokenReservation {
@@ -36,7 +36,7 @@ pub struct TokenReservation {
 }
 
 impl Limiter {
-    /// A limiter with the limits of accounts that have none of their own.
+    /// Creates a limiter with the default limits of accounts.
     pub fn new(counters: Arc<dyn Counters>, rpm: u32, tpm: u64) -> Self {
         Self {
             counters,
@@ -45,13 +45,14 @@ impl Limiter {
         }
     }
 
-    /// Changes the defaults.
+    /// Replaces the default limits.
     pub fn set_defaults(&self, rpm: u32, tpm: u64) {
         self.default_rpm.store(rpm, Ordering::Relaxed);
         self.default_tpm.store(tpm, Ordering::Relaxed);
     }
 
-    fn rpm(&self, account: &Account, budget: Budget) -> u32 {
+    /// Returns the requests per minute of an account.
+    pub fn rpm(&self, account: &Account, budget: Budget) -> u32 {
         match budget {
             Budget::Work => account
                 .limits
@@ -61,19 +62,20 @@ impl Limiter {
         }
     }
 
-    fn tpm(&self, account: &Account) -> u64 {
+    /// Returns the tokens per minute of an account.
+    pub fn tpm(&self, account: &Account) -> u64 {
         account
             .limits
             .tpm
             .unwrap_or_else(|| self.default_tpm.load(Ordering::Relaxed))
     }
 
-    /// Counts a request. A refusal carries its decision for the headers.
+    /// Counts a request. A refusal has its decision for the headers.
     pub async fn admit(&self, account: &Account, budget: Budget) -> Result<Decision, (Error, Decision)> {
         let limit = self.rpm(account, budget);
         let decision = match self.counters.admit(account.id, budget, limit).await {
             Ok(decision) => decision,
-            Err(error) => return Err((unavailable(error), nothing_known(u64::from(limit)))),
+            Err(error) => return Err((unavailable(error), unknown_decision(u64::from(limit)))),
         };
         if decision.allowed {
             return Ok(decision);
@@ -85,16 +87,26 @@ impl Limiter {
         Err((refused(message, decision), decision))
     }
 
-    /// Reserves tokens for a call. A refusal carries its decision for the headers.
+    /// Reserves tokens for a call: its input and its maximum output. A refusal has its decision for
+    /// the headers. A call above the limit itself gets 422, so that it is not retried.
     pub async fn reserve(
         &self,
         account: &Account,
-        tokens: u64,
+        input: u64,
+        output: u64,
     ) -> Result<(TokenReservation, Decision), (Error, Decision)> {
-        let limit = self.tpm(account);
+        let (tokens, limit) = (input.saturating_add(output), self.tpm(account));
+        if tokens > limit {
+            let known = self.peek(account, Budget::Work).await;
+            let decision = known.and_then(|headers| headers.tokens);
+            return Err((
+                exceeds_limit(input, output, limit),
+                decision.unwrap_or_else(|| unknown_decision(limit)),
+            ));
+        }
         let decision = match self.counters.reserve(account.id, tokens, limit).await {
             Ok(decision) => decision,
-            Err(error) => return Err((unavailable(error), nothing_known(limit))),
+            Err(error) => return Err((unavailable(error), unknown_decision(limit))),
         };
         if decision.allowed {
             return Ok((
@@ -113,7 +125,7 @@ impl Limiter {
         Err((refused(message, decision), decision))
     }
 
-    /// Replaces a reservation by what was used.
+    /// Replaces a reservation by the used tokens.
     pub async fn correct(&self, reservation: TokenReservation, used: u64) {
         if let Err(error) = self
             .counters
@@ -125,14 +137,15 @@ impl Limiter {
         }
     }
 
-    /// Whether a limit of zero lets anything through, which it must not. Asked at start.
+    /// Whether the counters admit a request or a token under a limit of zero, which is an error.
+    /// Checked at startup.
     pub async fn admits_anything(&self, account: AccountId, budget: Budget) -> bool {
         let request = self.counters.admit(account, budget, 0).await;
         let tokens = self.counters.reserve(account, 1, 0).await;
         request.is_ok_and(|decision| decision.allowed) || tokens.is_ok_and(|decision| decision.allowed)
     }
 
-    /// What the windows hold now.
+    /// Returns the current windows without counting; `None` if the counters fail.
     pub async fn peek(&self, account: &Account, budget: Budget) -> Option<LimitHeaders> {
         let (rpm, tpm) = (self.rpm(account, budget), self.tpm(account));
         let (requests, tokens) = self.counters.peek(account.id, budget, rpm, tpm).await.ok()?;
@@ -147,6 +160,19 @@ fn refused(message: String, decision: Decision) -> Error {
     Error::new(ErrorCode::RateLimitExceeded, message).with_retry(Retry::After(decision.retry_after))
 }
 
+fn exceeds_limit(input: u64, output: u64, limit: u64) -> Error {
+    let advice = match input > limit {
+        true => "Shorten the input",
+        false => "Lower the output token limit or the number of responses",
+    };
+    let message = format!(
+        "This request needs {} tokens ({input} of input, {output} for output), but the account's \
+         limit is {limit} tokens per minute. {advice}, or request a higher limit.",
+        input.saturating_add(output)
+    );
+    Error::new(ErrorCode::ParameterOutOfRange, message)
+}
+
 fn unavailable(error: tollgate_storage::StorageError) -> Error {
     let message = "The gateway cannot check limits at the moment. Retry with backoff.";
     Error::new(ErrorCode::Overloaded, message)
@@ -154,7 +180,7 @@ fn unavailable(error: tollgate_storage::StorageError) -> Error {
         .with_source(error)
 }
 
-fn nothing_known(limit: u64) -> Decision {
+fn unknown_decision(limit: u64) -> Decision {
     Decision {
         allowed: false,
         limit,

@@ -1,5 +1,5 @@
-//! What a key looks like, and how one is made: `sk-<slug>-`, `test-` for test mode, 40 random base62 characters
-//! (238 bits) and six more that check the rest, so that a mistyped key is refused without a look at storage.
+//! Format and generation of keys: `sk-<slug>-`, `test-` for test mode, 40 random base62 characters
+//! (238 bits) and six check characters, so that a mistyped key is refused without a storage lookup.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 pub struct SecretKey(String);
 
 impl SecretKey {
-    /// The key, for the one time that it is shown.
+    /// Returns the key, for the one time that it is shown.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The last four characters.
+    /// Returns the last four characters, which are stored for display.
     pub fn last4(&self) -> &str {
         &self.0[self.0.len() - 4..]
     }
@@ -35,7 +35,7 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// The shape of this installation's keys.
+/// Format of this installation's keys.
 #[derive(Clone, Debug)]
 pub struct KeyShape {
     live_prefix: String,
@@ -43,7 +43,7 @@ pub struct KeyShape {
 }
 
 impl KeyShape {
-    /// Keys begin `sk-<slug>-`.
+    /// Creates the format with the prefix `sk-<slug>-`.
     pub fn new(slug: &str) -> Self {
         Self {
             live_prefix: format!("sk-{slug}-"),
@@ -51,12 +51,12 @@ impl KeyShape {
         }
     }
 
-    /// What keys begin with.
+    /// Returns the prefix of live keys; test keys begin with it too.
     pub fn prefix(&self) -> &str {
         &self.live_prefix
     }
 
-    /// Makes a key from the operating system's random source.
+    /// Generates a key from the operating system's random source.
     pub fn generate(&self, mode: KeyMode) -> Result<SecretKey, getrandom::Error> {
         generate(match mode {
             KeyMode::Live => &self.live_prefix,
@@ -64,7 +64,7 @@ impl KeyShape {
         })
     }
 
-    /// The mode of a key that has the right shape and checksum; `None` for everything else.
+    /// Returns the mode of a key with valid format and checksum; `None` for any other text.
     pub fn mode_of(&self, key: &str) -> Option<KeyMode> {
         let (mode, random) = match key.strip_prefix(&self.test_prefix) {
             Some(random) => (KeyMode::Test, random),
@@ -72,37 +72,54 @@ impl KeyShape {
         };
         is_well_formed(key, random).then_some(mode)
     }
+
+    /// Whether a text looks like a key of this service: whole, mistyped or truncated. Keys of other
+    /// services with the same prefix are longer or have other characters.
+    pub fn resembles(&self, text: &str) -> bool {
+        let live = text.strip_prefix(&self.live_prefix);
+        live.is_some_and(|random| could_be_random(random.strip_prefix("test-").unwrap_or(random)))
+    }
 }
 
-/// The shape of this installation's admin tokens. No key has it, and no token has that of a key.
+/// Format of this installation's admin tokens. No text is both a key and a token.
 #[derive(Clone, Debug)]
 pub struct TokenShape {
     prefix: String,
 }
 
 impl TokenShape {
-    /// Tokens begin `adm-<slug>-`.
+    /// Creates the format with the prefix `adm-<slug>-`.
     pub fn new(slug: &str) -> Self {
         Self {
             prefix: format!("adm-{slug}-"),
         }
     }
 
-    /// What tokens begin with.
+    /// Returns the prefix of admin tokens.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Makes a token from the operating system's random source.
+    /// Generates a token from the operating system's random source.
     pub fn generate(&self) -> Result<SecretKey, getrandom::Error> {
         generate(&self.prefix)
     }
 
-    /// Whether a token has the right shape and checksum.
+    /// Whether a token has valid format and checksum.
     pub fn fits(&self, token: &str) -> bool {
         let random = token.strip_prefix(&self.prefix);
         random.is_some_and(|random| is_well_formed(token, random))
     }
+
+    /// Whether a text looks like a token of this service: whole, mistyped or truncated.
+    pub fn resembles(&self, text: &str) -> bool {
+        text.strip_prefix(&self.prefix).is_some_and(could_be_random)
+    }
+}
+
+/// Whether a text has the characters of a secret's random part, and at most its length.
+fn could_be_random(text: &str) -> bool {
+    text.len() <= RANDOM_CHARS + CHECK_CHARS && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn generate(prefix: &str) -> Result<SecretKey, getrandom::Error> {
@@ -111,7 +128,8 @@ fn generate(prefix: &str) -> Result<SecretKey, getrandom::Error> {
     while text.len() < full {
         let mut bytes = [0_u8; 64];
         getrandom::fill(&mut bytes)?;
-        // 248 is the largest multiple of 62 in a byte: the rest would make some characters likelier.
+        // 248 is the largest multiple of 62 in a byte: the rest would make some characters
+        // likelier.
         let fair = bytes
             .into_iter()
             .filter(|byte| *byte < 248)
@@ -123,7 +141,8 @@ fn generate(prefix: &str) -> Result<SecretKey, getrandom::Error> {
     Ok(SecretKey(text))
 }
 
-/// Whether what follows the prefix of `whole` has the right length and characters, and the checksum fits.
+/// Whether the part after the prefix of `whole` has the right length and characters, and the
+/// checksum matches.
 fn is_well_formed(whole: &str, random: &str) -> bool {
     let plain =
         random.len() == RANDOM_CHARS + CHECK_CHARS && random.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -144,7 +163,7 @@ fn check_chars(text: &str) -> [u8; CHECK_CHARS] {
     check
 }
 
-/// The installation's secret under which keys are digested. Without it a stolen database yields no keys to try.
+/// HMAC secret of the key digests. Without it a stolen database does not allow to test keys.
 #[derive(Clone)]
 pub struct Pepper(Arc<hmac::Key>);
 
@@ -157,7 +176,7 @@ impl Pepper {
         Some(Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, secret))))
     }
 
-    /// The digest under which a key is stored.
+    /// Returns the digest under which a key is stored.
     pub fn digest(&self, key: &str) -> KeyDigest {
         let mut digest = KeyDigest::default();
         digest.copy_from_slice(hmac::sign(&self.0, key.as_bytes()).as_ref());
@@ -171,7 +190,7 @@ impl fmt::Debug for Pepper {
     }
 }
 
-/// Compares digests in a time that does not depend on where they differ.
+/// Compares digests in constant time.
 pub fn same_digest(left: &KeyDigest, right: &KeyDigest) -> bool {
     left.ct_eq(right).into()
 }
@@ -194,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_character_is_noticed() {
+    fn any_changed_character_is_detected() {
         let shape = KeyShape::new("service");
         let key = shape.generate(KeyMode::Live).unwrap();
         for place in 0..key.reveal().len() {

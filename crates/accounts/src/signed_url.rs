@@ -1,7 +1,8 @@
-//! Addresses of media that whoever has them may open for a while, without a key: `/v1/media/{id}?exp=…&kid=…&sig=…`.
+//! Signed media URLs, which open without a key for a limited time:
+//! `/v1/media/{id}?exp=…&kid=…&sig=…`.
 //!
-//! The signature is an HMAC-SHA-256 over method, path, end, key id, account and disposition. An address has one way to be
-//! written: what differs from it in a byte is no address.
+//! The signature is an HMAC-SHA-256 over method, path, expiry, key id, account and disposition. A
+//! URL has one canonical form: any other spelling is invalid.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,17 +15,17 @@ use tollgate_types::{AccountId, MediaId, Timestamp};
 
 use crate::secret::Pepper;
 
-/// The longest that an address can be opened.
-pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Maximum lifetime of a signed URL.
+pub const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What addresses begin with.
+/// Path prefix of signed URLs.
 const FOLDER: &str = "/v1/media/";
-/// What is allowed. A HEAD is a GET whose body nobody wants.
+/// The signed method. A HEAD request is verified as GET.
 const METHOD: &str = "GET";
-/// What the keys are for, and nothing else.
+/// Domain separation of the signing keys.
 const PURPOSE: &str = "media addresses";
 
-/// A key that addresses are signed with, and the id by which they name it.
+/// A signing key and the id that URLs name it by.
 #[derive(Clone)]
 pub struct SigningKey {
     id: String,
@@ -32,7 +33,8 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// The key that follows from a secret of at least 32 bytes (HKDF, RFC 5869); `None` when there are fewer.
+    /// Derives the key from a secret of at least 32 bytes (HKDF, RFC 5869); `None` if the secret is
+    /// shorter.
     pub fn new(secret: &[u8]) -> Option<Self> {
         if secret.len() < 32 {
             return None;
@@ -40,7 +42,7 @@ impl SigningKey {
         Self::expand(&Salt::new(HKDF_SHA256, PURPOSE.as_bytes()).extract(secret))
     }
 
-    /// The key that follows from the installation's pepper.
+    /// Derives the key from the installation's pepper.
     pub fn of_installation(pepper: &Pepper) -> Option<Self> {
         // HKDF's first step with the pepper as its salt: an HMAC under the pepper.
         Self::expand(&Prk::new_less_safe(HKDF_SHA256, &pepper.digest(PURPOSE)))
@@ -48,7 +50,7 @@ impl SigningKey {
 
     fn expand(secret: &Prk) -> Option<Self> {
         let key = hmac::Key::from(secret.expand(&[b"key"], hmac::HMAC_SHA256).ok()?);
-        // No address begins like this, so the id says nothing of a signature.
+        // No signed text begins like this, so the id reveals nothing about a signature.
         let id = hmac::sign(&key, b"id");
         let id = id.as_ref()[..4]
             .iter()
@@ -57,7 +59,7 @@ impl SigningKey {
         Some(Self { id, key })
     }
 
-    /// Eight hexadecimal digits.
+    /// Returns the key id: eight hexadecimal digits.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -69,17 +71,17 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// What a browser is to do with the object.
+/// Handling of the object in a browser: the `content-disposition` type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// Show it.
+    /// The browser displays the object.
     Inline,
-    /// Save it.
+    /// The browser saves the object.
     Attachment,
 }
 
 impl Disposition {
-    /// `inline` or `attachment`, as the header `content-disposition` has it.
+    /// Returns `inline` or `attachment`, as in the header `content-disposition`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Inline => "inline",
@@ -88,27 +90,27 @@ impl Disposition {
     }
 }
 
-/// Why an address is not opened.
+/// Reason why a URL is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It was not signed by this installation for this object, or was changed since.
+    /// The signature does not match this installation, object and account, or the URL was changed.
     BadSignature,
-    /// It was signed, and its time is over.
+    /// The signature is valid, and the URL has expired.
     Expired,
-    /// It names a key that is not in use, or not any more.
+    /// The URL names a key that is unknown or was replaced.
     UnknownKey,
 }
 
-/// An address, and until when it can be opened.
+/// A signed URL and its expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedAddress {
     /// Path and query.
     pub path: String,
-    /// A whole second.
+    /// Expiry, in whole seconds.
     pub expires_at: Timestamp,
 }
 
-/// Signs addresses with one key, and knows those that were signed with the one before it, too.
+/// Signs URLs with the current key, and also accepts those of the previous one.
 #[derive(Clone, Debug)]
 pub struct MediaAddresses {
     current: SigningKey,
@@ -116,25 +118,23 @@ pub struct MediaAddresses {
 }
 
 impl MediaAddresses {
-    /// With these keys.
+    /// Creates the signer from the current and the previous key.
     pub fn new(current: SigningKey, previous: Option<SigningKey>) -> Self {
         Self { current, previous }
     }
 
-    /// An address of an object that is kept until `kept_until`: it can be opened for [`LONGEST`], and no longer than
-    /// the object is kept. `None` when that is less than a second.
+    /// Signs a URL of an object that is stored until `retained_until`. The URL expires after
+    /// [`MAX_LIFETIME`], and at the latest with the object: the URL of an object past its retention
+    /// is expired from the start.
     pub fn sign(
         &self,
         account: AccountId,
         id: MediaId,
-        kept_until: Timestamp,
+        retained_until: Timestamp,
         disposition: Disposition,
         now: Timestamp,
-    ) -> Option<SignedAddress> {
-        let end = now.plus(LONGEST).min(kept_until).as_seconds();
-        if end <= now.as_seconds() {
-            return None;
-        }
+    ) -> SignedAddress {
+        let end = now.plus(MAX_LIFETIME).min(retained_until).as_seconds();
         let key = &self.current;
         let signature = hmac::sign(&key.key, text(account, id, end, &key.id, disposition).as_bytes());
         let signature = URL_SAFE_NO_PAD.encode(signature);
@@ -142,14 +142,14 @@ impl MediaAddresses {
             Disposition::Inline => "",
             Disposition::Attachment => DOWNLOAD,
         };
-        Some(SignedAddress {
+        SignedAddress {
             path: format!("{FOLDER}{id}?exp={end}&kid={}&sig={signature}{download}", key.id),
             expires_at: Timestamp::from_micros(end.saturating_mul(1_000_000)),
-        })
+        }
     }
 
-    /// What is to be done with the object of this account, by the query of its address. The signature is compared in a
-    /// time that does not depend on where it differs.
+    /// Verifies the query of a URL of this account's object and returns its disposition. The
+    /// signature is compared in constant time.
     pub fn verify(
         &self,
         account: AccountId,
@@ -170,16 +170,16 @@ impl MediaAddresses {
     }
 }
 
-/// What ends an address of something to be saved.
+/// Query suffix of a URL with the disposition `attachment`.
 const DOWNLOAD: &str = "&download=1";
 
-/// What is signed. No part of it can have a line's end in it.
+/// Returns the signed text. None of its fields can contain a line break.
 fn text(account: AccountId, id: MediaId, end: i64, key: &str, disposition: Disposition) -> String {
     let disposition = disposition.as_str();
     format!("{METHOD}\n{FOLDER}{id}\n{end}\n{key}\n{account}\n{disposition}")
 }
 
-/// What stands behind the path.
+/// Parsed query of a signed URL.
 struct Query<'q> {
     end: i64,
     key: &'q str,
@@ -196,7 +196,7 @@ impl<'q> Query<'q> {
         let (end, rest) = rest.strip_prefix("exp=")?.split_once("&kid=")?;
         let (key, signature) = rest.split_once("&sig=")?;
         let number: i64 = end.parse().ok()?;
-        // A sign or a zero in front would be another way to write the same.
+        // A sign or a leading zero would be another spelling of the same number.
         if number.to_string() != end {
             return None;
         }
@@ -229,12 +229,11 @@ mod tests {
     }
 
     fn signed(disposition: Disposition) -> SignedAddress {
-        let kept_until = NOW.plus(LONGEST * 2);
-        let address = addresses().sign(ACCOUNT, OBJECT, kept_until, disposition, NOW);
-        address.unwrap()
+        let retained_until = NOW.plus(MAX_LIFETIME * 2);
+        addresses().sign(ACCOUNT, OBJECT, retained_until, disposition, NOW)
     }
 
-    /// An address as it comes in: the object is the one that its path names.
+    /// Opens a URL as a request: the path names the object.
     fn open(addresses: &MediaAddresses, path: &str, now: Timestamp) -> Result<Disposition, Refusal> {
         let (id, query) = path
             .strip_prefix(FOLDER)
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_is_opened_until_its_end() {
+    fn signed_address_opens_until_it_expires() {
         for disposition in [Disposition::Inline, Disposition::Attachment] {
             let address = signed(disposition);
             let end = address.expires_at;
@@ -265,21 +264,34 @@ mod tests {
     }
 
     #[test]
-    fn an_address_ends_with_its_object() {
-        let sign = |kept_until| {
-            let address = addresses().sign(ACCOUNT, OBJECT, kept_until, Disposition::Inline, NOW);
-            address.map(|address| address.expires_at)
-        };
-        let seconds = |seconds| NOW.plus(Duration::from_secs(seconds));
-        let whole = |at: Timestamp| Some(Timestamp::from_micros(at.as_seconds() * 1_000_000));
-        assert_eq!(sign(seconds(60)), whole(seconds(60)));
-        assert_eq!(sign(NOW.plus(LONGEST * 9)), whole(NOW.plus(LONGEST)));
-        assert_eq!(sign(NOW), None);
-        assert_eq!(sign(NOW.minus(LONGEST)), None);
+    fn address_expires_with_its_object() {
+        let whole = |at: Timestamp| Timestamp::from_micros(at.as_seconds() * 1_000_000);
+        for (retained_until, end, opened) in [
+            (
+                NOW.plus(MAX_LIFETIME * 9),
+                NOW.plus(MAX_LIFETIME),
+                Ok(Disposition::Inline),
+            ),
+            (
+                NOW.plus(Duration::from_secs(60)),
+                NOW.plus(Duration::from_secs(60)),
+                Ok(Disposition::Inline),
+            ),
+            (NOW, NOW, Err(Refusal::Expired)),
+            (
+                NOW.minus(MAX_LIFETIME),
+                NOW.minus(MAX_LIFETIME),
+                Err(Refusal::Expired),
+            ),
+        ] {
+            let signed = addresses().sign(ACCOUNT, OBJECT, retained_until, Disposition::Inline, NOW);
+            assert_eq!(signed.expires_at, whole(end));
+            assert_eq!(open(&addresses(), &signed.path, NOW), opened, "{}", signed.path);
+        }
     }
 
     #[test]
-    fn keys_are_changed_one_by_one() {
+    fn previous_signing_key_is_accepted() {
         let path = signed(Disposition::Inline).path;
         for (current, previous, opened) in [
             (1, None, true),
@@ -320,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_written_in_one_way() {
+    fn non_canonical_addresses_are_rejected() {
         let path = signed(Disposition::Attachment).path;
         for changed in [
             path.replace("exp=", "exp=+"),
@@ -350,7 +362,7 @@ mod tests {
         }
 
         #[test]
-        fn any_piece_that_is_missing_or_added_fails(start in 0..200_usize, length in 1..20_usize, added in "[ -~]{0,20}") {
+        fn missing_or_added_parts_fail(start in 0..200_usize, length in 1..20_usize, added in "[ -~]{0,20}") {
             let path = signed(Disposition::Attachment).path;
             let start = start % path.len();
             let end = (start + length).min(path.len());
@@ -360,7 +372,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_comes_is_read(query in "(exp=)?[ -~]{0,60}(&kid=)?[ -~]{0,20}(&sig=)?[ -~]{0,60}") {
+        fn arbitrary_queries_are_rejected(query in "(exp=)?[ -~]{0,60}(&kid=)?[ -~]{0,20}(&sig=)?[ -~]{0,60}") {
             prop_assert!(addresses().verify(ACCOUNT, OBJECT, &query, NOW).is_err());
         }
     }

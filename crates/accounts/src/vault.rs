@@ -1,4 +1,4 @@
-//! What tenants leave with the gateway, sealed: a stolen database shows nothing that was said.
+//! Encryption of tenant data at rest: a stolen database reveals no content.
 
 use std::fmt;
 
@@ -7,34 +7,34 @@ use tollgate_types::AccountId;
 
 use crate::secret::Pepper;
 
-/// What a sealed text begins with: the way in which it is sealed.
+/// First byte of a sealed text: version of the format.
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + NONCE_LEN;
 
-/// A text could not be sealed.
+/// Encryption of a text failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealError;
 
 impl fmt::Display for SealError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the text cannot be sealed")
+        f.write_str("the text cannot be encrypted")
     }
 }
 
 impl std::error::Error for SealError {}
 
-/// Seals and opens with AES-256-GCM-SIV (RFC 8452) under a key for each account, which comes from the installation's
-/// pepper. What is sealed for one account and id opens for no other.
+/// Seals and opens with AES-256-GCM-SIV (RFC 8452). Each account has its own key, derived from the
+/// installation's pepper. A text sealed for one account and id opens for no other.
 #[derive(Clone)]
 pub struct Vault(Pepper);
 
 impl Vault {
-    /// The vault of the installation with this pepper.
+    /// Creates the vault of the installation with this pepper.
     pub fn new(pepper: Pepper) -> Self {
         Self(pepper)
     }
 
-    /// Seals a text that belongs to this account and id.
+    /// Encrypts a text and binds it to this account and id.
     pub fn seal(&self, account: AccountId, id: u128, text: &[u8]) -> Result<Vec<u8>, SealError> {
         let key = self.key(account).ok_or(SealError)?;
         let mut body = text.to_vec();
@@ -48,7 +48,8 @@ impl Vault {
         Ok(sealed)
     }
 
-    /// The text; `None` when it was not sealed by this installation for this account and id, or was changed since.
+    /// Decrypts a text; `None` if it was not sealed by this installation for this account and id,
+    /// or was changed.
     pub fn open(&self, account: AccountId, id: u128, sealed: &[u8]) -> Option<Vec<u8>> {
         let (header, body) = sealed.split_at_checked(HEADER)?;
         let (version, nonce) = header.split_first()?;
@@ -66,7 +67,8 @@ impl Vault {
         Some(text)
     }
 
-    /// The key that posts to an account are signed with; its number says which of those that it had one after another.
+    /// Returns the webhook signing key of an account. `number` counts the account's successive
+    /// keys.
     pub fn webhook_key(&self, account: AccountId, number: u32) -> [u8; 32] {
         self.0.digest(&format!("webhook {account} {number}"))
     }
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_what_it_sealed() {
+    fn open_returns_the_sealed_text() {
         for text in [&b""[..], b"what was said", &[0; 70_000]] {
             let sealed = vault(1).seal(ACCOUNT, 5, text).unwrap();
             assert_eq!(vault(1).open(ACCOUNT, 5, &sealed).unwrap(), text);
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_nothing_else() {
+    fn open_rejects_other_accounts_ids_and_changed_bytes() {
         let sealed = vault(1).seal(ACCOUNT, 5, b"what was said").unwrap();
         assert_eq!(vault(2).open(ACCOUNT, 5, &sealed), None);
         assert_eq!(vault(1).open(AccountId::from_u128(8), 5, &sealed), None);

@@ -1,5 +1,5 @@
-//! What posts to accounts are signed with: the scheme of Standard Webhooks (standardwebhooks.com). Every post to an account is
-//! signed with the same secret, whatever it tells.
+//! Webhook signatures: the scheme of Standard Webhooks (standardwebhooks.com). All webhooks of an
+//! account use the same secret.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +12,18 @@ use tollgate_types::{AccountId, Timestamp};
 
 use crate::vault::Vault;
 
-/// A secret that posts are signed with.
+/// A webhook signing secret.
 #[derive(Clone)]
 pub struct WebhookSecret([u8; 32]);
 
 impl WebhookSecret {
-    /// The secret, as libraries want it.
+    /// Returns the secret in the format of the Standard Webhooks libraries: `whsec_` and base64.
     pub fn reveal(&self) -> String {
         format!("whsec_{}", STANDARD.encode(self.0))
     }
 
-    /// The headers of a post: the id is the same however often it is sent, the time is that of this attempt.
+    /// Returns the signature headers of a request: the id is the same for every attempt, the time
+    /// is that of this attempt.
     pub fn headers(&self, id: &str, at: Timestamp, body: &str) -> Vec<(&'static str, String)> {
         let at = at.as_seconds();
         vec![
@@ -45,7 +46,8 @@ fn signature(secret: &[u8], id: &str, at: impl fmt::Display, body: &str) -> Stri
     format!("v1,{}", STANDARD.encode(signed))
 }
 
-/// Every account's secret. They are kept nowhere: each follows from the installation's pepper and a number.
+/// Webhook secrets of all accounts. None is stored: each derives from the installation's pepper and
+/// a number.
 #[derive(Clone)]
 pub struct WebhookSecrets {
     store: Arc<dyn WebhookStore>,
@@ -53,18 +55,19 @@ pub struct WebhookSecrets {
 }
 
 impl WebhookSecrets {
-    /// Secrets whose numbers are in this store.
+    /// Creates the service over the store of the secrets' numbers.
     pub fn new(store: Arc<dyn WebhookStore>, vault: Vault) -> Self {
         Self { store, vault }
     }
 
-    /// The secret that an account's posts are signed with.
+    /// Returns the current secret of an account.
     pub async fn of(&self, account: AccountId) -> Result<WebhookSecret> {
         let number = self.store.secret(account).await?;
         Ok(self.numbered(account, number))
     }
 
-    /// Another secret, which an account's posts are signed with from now on. `NotFound` when there is no such account.
+    /// Replaces the secret of an account and returns the new one. `NotFound` if the account does
+    /// not exist.
     pub async fn renew(&self, account: AccountId) -> Result<WebhookSecret> {
         let number = self.store.renew_secret(account).await?;
         Ok(self.numbered(account, number))
@@ -81,7 +84,7 @@ mod tests {
 
     /// The example of the specification.
     #[test]
-    fn signatures_are_those_of_the_scheme() {
+    fn signature_matches_the_specification() {
         let secret = STANDARD.decode("plJ3nmyCDGBKInavdOK15jsl").unwrap();
         let body = r#"{"event_type":"ping","data":{"success":true}}"#;
         let signature = signature(&secret, "msg_loFOjxBNrRLzqYUf", 1_731_705_121, body);
@@ -89,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_shown_when_it_is_asked_for_and_not_otherwise() {
+    fn debug_output_hides_the_secret() {
         let secret = WebhookSecret([7; 32]);
         assert_eq!(secret.reveal(), format!("whsec_{}", STANDARD.encode([7; 32])));
         assert_eq!(format!("{secret:?}"), "WebhookSecret(…)");

@@ -1,4 +1,4 @@
-//! Lines of batches: what both engines say to their databases, in words that both understand.
+//! SQL of batch lines that SQLite and PostgreSQL share.
 
 use sqlx::FromRow;
 use tollgate_storage::{BatchLine, ChargedLine, LineState, Result, StorageError};
@@ -7,7 +7,7 @@ use tollgate_types::{Credits, HoldId};
 use crate::jobs::usage_from;
 use crate::rows::{corrupt, id_from, version_from};
 
-/// Under a lease, as everything that is written of a job.
+/// Writes only while the lease is valid, like every statement that changes a job.
 pub(crate) const BEGIN: &str = "INSERT INTO batch_line (account_id, batch_id, number, hold_id, state, content, price_version, \
     usage, charge, overrun, updated_at) SELECT account_id, id, $5, hold_id, 'begun', $6, $7, '{}', 0, 0, $8 FROM job \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress' ON CONFLICT DO NOTHING";
@@ -16,11 +16,11 @@ pub(crate) const IS_LEASED: &str = "SELECT 1 FROM job \
 pub(crate) const END: &str = "UPDATE batch_line SET state = $6, content = $7, usage = $8, charge = $9, overrun = $10, \
     held = $11, updated_at = $12 WHERE account_id = $1 AND batch_id = $2 AND number = $5 AND state = 'begun' AND EXISTS (SELECT 1 FROM job \
     WHERE job.account_id = $1 AND job.id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress')";
-pub(crate) const GOES_ON: &str = "UPDATE job SET deaths = 0 \
+pub(crate) const RESET_DEATHS: &str = "UPDATE job SET deaths = 0 \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
-pub(crate) const FREED: &str = "SELECT CAST(COALESCE(sum(held - charge), 0) AS BIGINT) AS freed FROM batch_line \
+pub(crate) const UNUSED_HOLD: &str = "SELECT CAST(COALESCE(sum(held - charge), 0) AS BIGINT) AS freed FROM batch_line \
     WHERE account_id = $1 AND batch_id = $2 AND state <> 'begun' AND held > charge";
-/// What lines made is not read.
+/// Leaves the content of the lines empty: only amounts are needed.
 pub(crate) const CHARGED: &str = "SELECT number, hold_id, state, substr(content, 1, 0) AS content, price_version, usage, \
     charge, overrun, held FROM batch_line WHERE account_id = $1 AND hold_id = $2 ORDER BY batch_id, number";
 pub(crate) const COUNTS: &str = "SELECT state, count(*) AS count FROM batch_line \
@@ -30,10 +30,17 @@ pub(crate) const STATES: &str =
 pub(crate) const LINES: &str = "SELECT * FROM batch_line WHERE account_id = $1 AND batch_id = $2 AND number >= $3 \
     ORDER BY number LIMIT $4";
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
-    BEGIN, IS_LEASED, END, GOES_ON, FREED, CHARGED, COUNTS, STATES, LINES,
+    BEGIN,
+    IS_LEASED,
+    END,
+    RESET_DEATHS,
+    UNUSED_HOLD,
+    CHARGED,
+    COUNTS,
+    STATES,
+    LINES,
 ];
 
 /// Binds the end of a line to [`END`].
@@ -53,14 +60,14 @@ macro_rules! bind_line_end {
 
 pub(crate) use bind_line_end;
 
-/// The number and the state in a row.
+/// Parses the number and the state of a line.
 pub(crate) fn state_from(number: i64, state: &str) -> Result<(u32, LineState)> {
-    let state = LineState::parse(state).ok_or_else(|| corrupt(format!("the state '{state}' of a line")))?;
+    let state = LineState::parse(state).ok_or_else(|| corrupt(format!("unknown line state '{state}'")))?;
     Ok((number_from(number)?, state))
 }
 
 fn number_from(column: i64) -> Result<u32> {
-    u32::try_from(column).map_err(|_| corrupt(format!("line {column}")))
+    u32::try_from(column).map_err(|_| corrupt(format!("invalid line number {column}")))
 }
 
 /// A row of `batch_line`.

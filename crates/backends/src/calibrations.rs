@@ -1,4 +1,4 @@
-//! Calibrations: what both engines say to their databases, in words that both understand.
+//! SQL of calibrations that SQLite and PostgreSQL share.
 
 use sqlx::FromRow;
 use tollgate_storage::{Calibration, NewCalibration, Result, StorageError};
@@ -6,8 +6,8 @@ use tollgate_types::{AccountId, CalibrationId, Timestamp};
 
 use crate::rows::{corrupt, id_from};
 
-/// Calibrations as they are read. Of those of a model the chosen one is the default, else the newest; a choice that was
-/// deleted is none.
+/// Selects calibrations with `is_default`: the chosen calibration of the model, else its newest
+/// version. A choice that refers to a deleted calibration is ignored.
 macro_rules! select {
     ($rest:literal) => {
         concat!(
@@ -38,7 +38,6 @@ pub(crate) const RELEASE: &str =
     "UPDATE calibration_model SET chosen = NULL WHERE account_id = $1 AND chosen = $2";
 pub(crate) const DELETE: &str = "DELETE FROM calibration WHERE account_id = $1 AND id = $2";
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
     COUNT,
@@ -52,7 +51,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     DELETE,
 ];
 
-/// What chooses a calibration, or takes the choice back.
+/// The statement that makes a calibration the default of its model, or undoes that choice.
 pub(crate) const fn choice(is_chosen: bool) -> &'static str {
     match is_chosen {
         true => CHOOSE,
@@ -92,7 +91,7 @@ macro_rules! bind_calibration {
     };
 }
 
-/// Binds which calibrations are listed to [`LIST`].
+/// Binds an account, a filter and a limit to [`LIST`].
 macro_rules! bind_list {
     ($account:expr, $filter:expr, $limit:expr) => {{
         let after = $filter.after.map(tollgate_types::CalibrationId::as_u128);
@@ -106,7 +105,7 @@ macro_rules! bind_list {
 
 pub(crate) use {bind_calibration, bind_list, of_calibration, of_model};
 
-/// A row of `calibration`, and whether it is the default.
+/// A row of `calibration` with its `is_default` flag.
 #[derive(FromRow)]
 pub(crate) struct CalibrationColumns {
     account_id: Vec<u8>,
@@ -126,10 +125,10 @@ impl TryFrom<CalibrationColumns> for Calibration {
 
     fn try_from(columns: CalibrationColumns) -> Result<Calibration> {
         let number = |column: i64| {
-            u32::try_from(column).map_err(|_| corrupt(format!("the number {column} of a calibration")))
+            u32::try_from(column).map_err(|_| corrupt(format!("invalid calibration number {column}")))
         };
         Ok(Calibration {
-            kept: NewCalibration {
+            details: NewCalibration {
                 id: CalibrationId::from_u128(id_from(&columns.id)?),
                 account: AccountId::from_u128(id_from(&columns.account_id)?),
                 model: columns.model,

@@ -1,7 +1,7 @@
-//! Files of accounts: what both engines say to their databases, in words that both understand.
+//! SQL of account files that SQLite and PostgreSQL share.
 
 use sqlx::FromRow;
-use tollgate_storage::{BlobKey, FilePurpose, KeptFile, Result, StorageError};
+use tollgate_storage::{BlobKey, FilePurpose, FileRecord, Result, StorageError};
 use tollgate_types::{AccountId, FileId, Timestamp};
 
 use crate::rows::{corrupt, id_from, quantity_from};
@@ -12,7 +12,7 @@ pub(crate) const INSERT: &str = "INSERT INTO file (account_id, id, object, sha25
     filename = excluded.filename, media_type = excluded.media_type, purpose = excluded.purpose, lines = excluded.lines, \
     created_at = excluded.created_at, expires_at = excluded.expires_at, deleted_at = NULL \
     WHERE file.object = excluded.object AND file.deleted_at > excluded.created_at";
-/// A file whose bytes are still to come is one that will be deleted.
+/// Registers a file before its upload. It has a deletion time until the upload is complete.
 pub(crate) const BEGIN: &str = "INSERT INTO file (account_id, id, object, sha256, bytes, filename, media_type, purpose, \
     created_at, deleted_at) SELECT id, $2, $3, $4, 0, '', '', '', $5, $6 FROM account WHERE id = $1 \
     ON CONFLICT DO NOTHING";
@@ -23,19 +23,18 @@ pub(crate) const LIST: &str = "SELECT * FROM file WHERE account_id = $1 AND id <
 pub(crate) const LIST_ASCENDING: &str = "SELECT * FROM file WHERE account_id = $1 AND id > $2 \
     AND purpose = COALESCE($3, purpose) AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > $4) \
     ORDER BY id LIMIT $5";
-/// What is not there any more takes no room, although its bytes may be on their way out.
+/// Deleted and expired files do not count, even if their bytes still exist.
 pub(crate) const USED: &str = "SELECT count(*) AS files, CAST(COALESCE(sum(bytes), 0) AS BIGINT) AS bytes FROM file \
     WHERE account_id = $1 AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
 pub(crate) const DELETE: &str = "UPDATE file SET deleted_at = $3 WHERE account_id = $1 AND id = $2 \
     AND deleted_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
-pub(crate) const GIVE_UP: &str = "UPDATE file SET deleted_at = $3 WHERE account_id = $1 AND id = $2 \
+pub(crate) const ABANDON_UPLOAD: &str = "UPDATE file SET deleted_at = $3 WHERE account_id = $1 AND id = $2 \
     AND deleted_at > $3";
 pub(crate) const LEFTOVER: &str =
     "SELECT account_id, id, object FROM file WHERE deleted_at <= $1 OR expires_at <= $1 LIMIT $2";
 pub(crate) const FORGET: &str = "DELETE FROM file WHERE account_id = $1 AND id = $2 \
     AND (deleted_at <= $3 OR expires_at <= $3)";
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
     INSERT,
@@ -45,7 +44,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIST_ASCENDING,
     USED,
     DELETE,
-    GIVE_UP,
+    ABANDON_UPLOAD,
     LEFTOVER,
     FORGET,
 ];
@@ -75,7 +74,7 @@ macro_rules! bind_file {
     };
 }
 
-/// Binds a file whose bytes are still to come to [`BEGIN`].
+/// Binds a file whose upload has started to [`BEGIN`].
 macro_rules! bind_begin {
     ($blob:expr, $id:expr, $now:expr, $until:expr) => {
         $crate::files::of_file!($crate::files::BEGIN, $blob.account, $id)
@@ -86,7 +85,7 @@ macro_rules! bind_begin {
     };
 }
 
-/// Binds which files are listed to [`LIST`] or [`LIST_ASCENDING`].
+/// Binds an account, a filter and a limit to [`LIST`] or [`LIST_ASCENDING`].
 macro_rules! bind_list {
     ($account:expr, $filter:expr, $now:expr, $limit:expr) => {{
         let (statement, edge) = match $filter.is_ascending {
@@ -105,7 +104,7 @@ macro_rules! bind_list {
 
 pub(crate) use {bind_begin, bind_file, bind_list, of_file};
 
-/// Where bytes are that are left over.
+/// The key of leftover bytes.
 #[derive(FromRow)]
 pub(crate) struct LeftoverColumns {
     account_id: Vec<u8>,
@@ -141,21 +140,21 @@ pub(crate) struct FileColumns {
     expires_at: Option<i64>,
 }
 
-impl TryFrom<FileColumns> for KeptFile {
+impl TryFrom<FileColumns> for FileRecord {
     type Error = StorageError;
 
-    fn try_from(columns: FileColumns) -> Result<KeptFile> {
+    fn try_from(columns: FileColumns) -> Result<FileRecord> {
         let purpose = FilePurpose::parse(&columns.purpose);
         let sha256 = columns.sha256.try_into();
-        Ok(KeptFile {
+        Ok(FileRecord {
             id: FileId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
             object: id_from(&columns.object)?,
-            sha256: sha256.map_err(|_| corrupt("the digest of a file"))?,
+            sha256: sha256.map_err(|_| corrupt("invalid file digest"))?,
             bytes: quantity_from(columns.bytes)?,
             filename: columns.filename,
             media_type: columns.media_type,
-            purpose: purpose.ok_or_else(|| corrupt(format!("the purpose '{}'", columns.purpose)))?,
+            purpose: purpose.ok_or_else(|| corrupt(format!("unknown file purpose '{}'", columns.purpose)))?,
             lines: columns.lines.map(quantity_from).transpose()?,
             created_at: Timestamp::from_micros(columns.created_at),
             expires_at: columns.expires_at.map(Timestamp::from_micros),

@@ -6,13 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_types::{AccountId, HoldId};
 
-/// What names a hold: ids are unique within their account.
+/// Key of a hold: hold ids are unique within their account.
 pub(crate) type HoldKey = (AccountId, HoldId);
 
 /// A map keyed by ids.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// Folds ids. They come from the gateway, so that nobody chooses them to collide.
+/// Hashes ids by folding them. The gateway generates all ids, so no client can choose colliding
+/// ones.
 #[derive(Default)]
 pub(crate) struct IdHasher(u64);
 
@@ -29,20 +30,20 @@ impl Hasher for IdHasher {
     }
 
     fn finish(&self) -> u64 {
-        // The map takes its place from the low bits and its tag from the high ones.
+        // The map takes the bucket from the low bits and the tag from the high ones.
         self.0 ^ (self.0 >> 32)
     }
 }
 
-/// Which of `shards` an id belongs to; `shards` is a power of two.
+/// The shard of an id, below `shards`, which must be a power of two.
 pub(crate) fn shard_of(id: u128, shards: usize) -> usize {
     let mut hasher = IdHasher::default();
     hasher.write_u128(id);
     (hasher.finish() >> 20) as usize & (shards - 1)
 }
 
-/// Locks. A panic of another holder does not spread: what the locks guard is changed in single steps that cannot
-/// panic half way.
+/// Locks a mutex and ignores poisoning: every change under these locks is one step that cannot
+/// panic halfway.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

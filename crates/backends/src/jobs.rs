@@ -1,11 +1,12 @@
-//! Jobs: what both engines say to their databases, in words that both understand.
+//! SQL of jobs that SQLite and PostgreSQL share.
 
 use std::collections::BTreeMap;
 
 use sqlx::FromRow;
+use tollgate_storage::job::SUSPECT_DEATHS;
 use tollgate_storage::{
-    Job, JobCancel, JobError, JobEvent, JobFilter, JobLease, JobStep, LeasedDelivery, LeasedJob, NewHold,
-    NewJob, Result, Settlement, StorageError, StorageErrorKind,
+    Job, JobActivity, JobCancel, JobError, JobEvent, JobFilter, JobLease, JobStep, LeasedDelivery, LeasedJob,
+    NewHold, NewJob, Result, Settlement, StorageError, StorageErrorKind,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{
@@ -24,22 +25,30 @@ pub(crate) const INSERT: &str = "INSERT INTO job (account_id, id, key_id, reques
 pub(crate) const GET: &str = "SELECT * FROM job WHERE account_id = $1 AND id = $2";
 pub(crate) const LIST: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
     AND status = COALESCE($5, status) ORDER BY id DESC LIMIT $6";
-/// The same from the other end: [`in_order`] turns it round.
-pub(crate) const LIST_UP: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
+/// Lists jobs in ascending order; [`newest_first`] reverses the rows.
+pub(crate) const LIST_ASCENDING: &str = "SELECT * FROM job WHERE account_id = $1 AND id < $2 AND id > $3 AND kind = COALESCE($4, kind) \
     AND status = COALESCE($5, status) ORDER BY id LIMIT $6";
-/// For operators, who look seldom: it may read all jobs.
+/// For operators only: it may scan all jobs.
 pub(crate) const SEARCH: &str = "SELECT * FROM job WHERE account_id = COALESCE($1, account_id) AND id = COALESCE($2, id) \
     AND kind = COALESCE($3, kind) AND id < $4 ORDER BY id DESC LIMIT $5";
 pub(crate) const STEPS: &str = "SELECT * FROM job_step WHERE account_id = $1 AND job_id = $2 ORDER BY number";
 pub(crate) const EVENTS: &str = "SELECT * FROM job_event WHERE account_id = $1 AND job_id = $2 AND sequence > $3 \
     ORDER BY sequence LIMIT $4";
 
-/// Whether anybody waits: a look that writes nothing and locks nothing, since it is asked all the time.
+/// Whether any job is due and not leased. Workers poll it, so it neither writes nor locks.
 pub(crate) const IS_WAITING: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE status IN ('queued', 'in_progress') \
-    AND due_at <= $1 AND (lease_until IS NULL OR lease_until <= $1)) AS is_waiting";
-/// Who waits, the next of everybody before the second of anybody, counting what runs.
+    AND (due_at <= $1 OR due_at > $2) AND (lease_until IS NULL OR lease_until <= $1 OR lease_until > $3)) AS is_waiting";
+/// Shortens leases beyond the longest possible end: the clock was ahead when they were written.
+pub(crate) const SHORTEN_LEASES: &str = "UPDATE job SET lease_until = $1 \
+    WHERE status = 'in_progress' AND lease_until > $2";
+const _: () = assert!(SUSPECT_DEATHS == 2, "as CLAIM has it");
+
+/// Leases due jobs fairly: the first job of every account comes before the second one of any.
+/// Running jobs of an account count.
 pub(crate) const CLAIM: &str = "UPDATE job SET worker = $1, epoch = epoch + 1, lease_until = $3, status = 'in_progress', \
-    deaths = CASE WHEN worker IS NULL THEN deaths ELSE deaths + 1 END, started_at = COALESCE(started_at, $2), \
+    deaths = CASE WHEN worker IS NULL THEN deaths WHEN activity = 'working_alone' THEN deaths + 1 \
+        WHEN activity = 'working' AND deaths < 2 THEN deaths + 1 ELSE deaths END, \
+    activity = CASE WHEN activity = 'working_alone' THEN 'working' ELSE activity END, started_at = COALESCE(started_at, $2), \
     last_event = CASE WHEN started_at IS NULL THEN last_event + 1 ELSE last_event END \
     FROM (SELECT owner, chosen FROM ( \
             SELECT waiting.account_id AS owner, waiting.id AS chosen, \
@@ -48,7 +57,7 @@ pub(crate) const CLAIM: &str = "UPDATE job SET worker = $1, epoch = epoch + 1, l
             LEFT JOIN (SELECT account_id, count(*) AS running FROM job \
                 WHERE status = 'in_progress' AND lease_until > $2 GROUP BY account_id) AS busy \
                 ON busy.account_id = waiting.account_id \
-            WHERE waiting.status IN ('queued', 'in_progress') AND waiting.due_at <= $2 \
+            WHERE waiting.status IN ('queued', 'in_progress') AND (waiting.due_at <= $2 OR waiting.due_at > $6) \
                 AND (waiting.lease_until IS NULL OR waiting.lease_until <= $2) \
                 AND (waiting.status <> 'queued' OR waiting.start_by IS NULL OR waiting.start_by > $2) \
         ) AS placed WHERE place <= $5 ORDER BY place, chosen LIMIT $4) AS next \
@@ -58,7 +67,8 @@ pub(crate) const CLAIM: &str = "UPDATE job SET worker = $1, epoch = epoch + 1, l
 pub(crate) const RENEW: &str = "UPDATE job SET lease_until = $2 WHERE worker = $1 AND lease_until IS NOT NULL \
     RETURNING id, cancel_requested";
 pub(crate) const ADVANCE: &str = "UPDATE job SET phase = COALESCE($5, phase), progress = COALESCE($6, progress), \
-    last_event = last_event + $7, deaths = CASE WHEN $8 = 1 THEN 0 ELSE deaths END \
+    last_event = last_event + $7, deaths = CASE WHEN $8 = 1 THEN 0 ELSE deaths END, \
+    activity = COALESCE($9, activity) \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress' RETURNING last_event";
 pub(crate) const RELEASE: &str = "UPDATE job SET worker = NULL, lease_until = NULL, due_at = $5 \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
@@ -70,27 +80,27 @@ pub(crate) const WRITE_STEP: &str = "INSERT INTO job_step (account_id, job_id, n
 pub(crate) const WRITE_EVENT: &str = "INSERT INTO job_event (account_id, job_id, sequence, kind, body, at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
 
-/// Ends a job that its worker carries out.
+/// Ends a job under the lease of its worker.
 pub(crate) const FINISH: &str = "UPDATE job SET status = $3, result = $4, error_code = $5, error_message = $6, \
     error_param = $7, charge = $8, overrun = $9, usage = $10, outcome = $11, estimated = $12, provider = $13, \
     first_at = $14, completed_at = $15, last_event = last_event + $16, \
     progress = CASE WHEN $3 = 'completed' THEN 100 ELSE progress END, lease_until = NULL \
     WHERE account_id = $1 AND id = $2 AND worker = $17 AND epoch = $18 AND status = 'in_progress' RETURNING last_event";
-/// Ends a job that nobody has begun; it costs nothing.
+/// Ends a queued job at no charge.
 pub(crate) const END_QUEUED: &str = "UPDATE job SET status = $3, charge = 0, overrun = 0, outcome = $4, estimated = 0, \
     provider = '', completed_at = $5, last_event = last_event + 1, cancel_requested = $6 \
     WHERE account_id = $1 AND id = $2 AND status = 'queued' RETURNING *";
-/// Asks for the first time that a job be cancelled that somebody has begun.
+/// Requests the cancellation of a running job. Changes no row if it was requested before.
 pub(crate) const REQUEST_CANCEL: &str = "UPDATE job SET cancel_requested = 1, last_event = last_event + 1 \
     WHERE account_id = $1 AND id = $2 AND status = 'in_progress' AND cancel_requested = 0 RETURNING *";
-/// The hold of a job, for whoever carries it out.
+/// Selects the hold of a job, under the lease of its worker.
 pub(crate) const HOLD_OF: &str = "SELECT hold_id FROM job \
     WHERE account_id = $1 AND id = $2 AND worker = $3 AND epoch = $4 AND status = 'in_progress'";
 pub(crate) const OVERDUE: &str = "SELECT account_id, id FROM job WHERE status = 'queued' AND start_by <= $1 \
     ORDER BY start_by LIMIT $2";
 pub(crate) const ENDED: &str = "SELECT account_id, id FROM job WHERE completed_at < $1 \
     AND COALESCE(webhook_state, '') <> 'pending' ORDER BY completed_at LIMIT $2";
-/// What lines of batches cost is of the books and stays; what they made does not.
+/// Deletes a job but keeps its batch lines without content: their charges belong to the ledger.
 pub(crate) const FORGET: [&str; 4] = [
     "UPDATE batch_line SET content = substr(content, 1, 0) WHERE account_id = $1 AND batch_id = $2",
     "DELETE FROM job_event WHERE account_id = $1 AND job_id = $2",
@@ -98,17 +108,17 @@ pub(crate) const FORGET: [&str; 4] = [
     "DELETE FROM job WHERE account_id = $1 AND id = $2",
 ];
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
     INSERT,
     GET,
     LIST,
-    LIST_UP,
+    LIST_ASCENDING,
     SEARCH,
     STEPS,
     EVENTS,
     IS_WAITING,
+    SHORTEN_LEASES,
     CLAIM,
     RENEW,
     ADVANCE,
@@ -128,6 +138,25 @@ pub(crate) const STATEMENTS: &[&str] = &[
     FORGET[3],
 ];
 
+/// [`IS_WAITING`] with its values, for any engine.
+macro_rules! is_waiting {
+    ($claim:expr) => {
+        sqlx::query($crate::jobs::IS_WAITING)
+            .bind($claim.now.as_micros())
+            .bind($claim.latest_due().as_micros())
+            .bind($claim.latest_lease().as_micros())
+    };
+}
+
+/// [`SHORTEN_LEASES`] with its values, for any engine.
+macro_rules! shorten_leases {
+    ($claim:expr) => {
+        sqlx::query($crate::jobs::SHORTEN_LEASES)
+            .bind($claim.until.as_micros())
+            .bind($claim.latest_lease().as_micros())
+    };
+}
+
 /// A statement about one job of an account, for any engine.
 macro_rules! of_job {
     ($statement:expr, $account:expr, $job:expr) => {
@@ -137,11 +166,11 @@ macro_rules! of_job {
     };
 }
 
-/// Binds which jobs are listed to [`LIST`] or [`LIST_UP`].
+/// Binds an account, a filter and a limit to [`LIST`] or [`LIST_ASCENDING`].
 macro_rules! bind_list {
     ($account:expr, $filter:expr, $limit:expr) => {
         sqlx::query(match $filter.after {
-            Some(_) => $crate::jobs::LIST_UP,
+            Some(_) => $crate::jobs::LIST_ASCENDING,
             None => $crate::jobs::LIST,
         })
         .bind($crate::rows::id_bytes($account.as_u128()))
@@ -159,7 +188,7 @@ macro_rules! bind_list {
     };
 }
 
-/// Binds which jobs operators look for to [`SEARCH`].
+/// Binds an operator's search to [`SEARCH`].
 macro_rules! bind_search {
     ($search:expr, $limit:expr) => {
         sqlx::query($crate::jobs::SEARCH)
@@ -174,7 +203,7 @@ macro_rules! bind_search {
     };
 }
 
-/// A statement about a job that is leased: [`of_job!`] with the worker and the epoch.
+/// A statement about a leased job: [`of_job!`] with the worker and the epoch.
 macro_rules! of_lease {
     ($statement:expr, $lease:expr) => {
         $crate::jobs::of_job!($statement, $lease.account, $lease.job)
@@ -225,7 +254,7 @@ macro_rules! bind_event {
     };
 }
 
-/// Binds the end of a job to [`FINISH`]; `$events` is how many are told of it.
+/// Binds the end of a job to [`FINISH`]; `$events` is the number of events that it adds.
 macro_rules! bind_end {
     ($lease:expr, $end:expr, $events:expr) => {{
         let (end, settlement): (&tollgate_storage::JobEnd, _) = (&$end, &$end.settlement);
@@ -241,7 +270,7 @@ macro_rules! bind_end {
             .bind($crate::jobs::usage_column(&settlement.usage))
             .bind(settlement.outcome.as_str())
             .bind(i64::from(settlement.estimated))
-            .bind(settlement.provider.to_string())
+            .bind(settlement.target.to_string())
             .bind(settlement.first_at.map(tollgate_types::Timestamp::as_micros))
             .bind(settlement.ended_at.as_micros())
             .bind($events)
@@ -250,10 +279,13 @@ macro_rules! bind_end {
     }};
 }
 
-pub(crate) use {bind_end, bind_event, bind_job, bind_list, bind_search, bind_step, of_job, of_lease};
+pub(crate) use {
+    bind_end, bind_event, bind_job, bind_list, bind_search, bind_step, is_waiting, of_job, of_lease,
+    shorten_leases,
+};
 
-/// Jobs as a filter lists them: the newest first.
-pub(crate) fn in_order(found: impl Iterator<Item = Result<Job>>, filter: &JobFilter) -> Result<Vec<Job>> {
+/// Collects jobs in the order of a filter, newest first.
+pub(crate) fn newest_first(found: impl Iterator<Item = Result<Job>>, filter: &JobFilter) -> Result<Vec<Job>> {
     let mut jobs: Vec<Job> = found.collect::<Result<_>>()?;
     if filter.after.is_some() {
         jobs.reverse();
@@ -261,44 +293,44 @@ pub(crate) fn in_order(found: impl Iterator<Item = Result<Job>>, filter: &JobFil
     Ok(jobs)
 }
 
-/// What has become of the wish to cancel a job that was begun.
-pub(crate) fn cancel_of(job: Job) -> JobCancel {
+/// The answer to a cancellation request for a job that had already started.
+pub(crate) fn cancel_outcome(job: Job) -> JobCancel {
     match job.status.is_terminal() {
         true => JobCancel::Ended(Box::new(job)),
         false => JobCancel::Requested(Box::new(job)),
     }
 }
 
-/// The hold of a job lasts as long as the job.
-pub(crate) fn lasting(hold: NewHold) -> NewHold {
+/// Removes the expiry of a job's hold: it lasts as long as the job.
+pub(crate) fn without_expiry(hold: NewHold) -> NewHold {
     NewHold {
         expires_at: Timestamp::from_micros(i64::MAX),
         ..hold
     }
 }
 
-/// The lease is void.
-pub(crate) fn void(lease: JobLease) -> StorageError {
+/// `Conflict` for a lease that is no longer valid.
+pub(crate) fn void_lease(lease: JobLease) -> StorageError {
     StorageError::new(
         StorageErrorKind::Conflict,
-        format!("the lease of {} is void", lease.job),
+        format!("the lease of {} is no longer valid", lease.job),
     )
 }
 
-/// The job cannot be forgotten yet.
-pub(crate) fn unfinished(job: JobId) -> StorageError {
-    let message = format!("{job} has not ended, or somebody is still to be told");
+/// `Conflict` for a job that has not ended or whose webhook is still pending.
+pub(crate) fn not_forgettable(job: JobId) -> StorageError {
+    let message = format!("{job} has not ended, or its webhook is pending");
     StorageError::new(StorageErrorKind::Conflict, message)
 }
 
-/// Quantities as a column: JSON by the names of the classes.
+/// Quantities as a JSON column, keyed by unit name.
 pub(crate) fn usage_column(usage: &Usage) -> String {
     let quantities: BTreeMap<&str, u64> = usage.iter().map(|(unit, count)| (unit.as_str(), count)).collect();
     serde_json::to_string(&quantities).unwrap_or_default()
 }
 
 pub(crate) fn usage_from(column: &str) -> Result<Usage> {
-    let unreadable = || corrupt(format!("a usage of '{column}'"));
+    let unreadable = || corrupt(format!("invalid usage '{column}'"));
     let quantities: BTreeMap<String, u64> = serde_json::from_str(column).map_err(|_| unreadable())?;
     quantities
         .iter()
@@ -336,6 +368,7 @@ pub(crate) struct JobColumns {
     worker: Option<Vec<u8>>,
     epoch: i64,
     deaths: i64,
+    activity: String,
     last_event: i64,
     charge: Option<i64>,
     overrun: Option<i64>,
@@ -350,12 +383,12 @@ pub(crate) struct JobColumns {
 }
 
 impl JobColumns {
-    /// Whether it has ended and nobody is to be told any more.
-    pub(crate) fn is_told(&self) -> bool {
+    /// Whether the job has ended and no webhook is pending.
+    pub(crate) fn is_forgettable(&self) -> bool {
         self.completed_at.is_some() && self.webhook_state.as_deref() != Some("pending")
     }
 
-    /// The job of which somebody is told that it has ended.
+    /// The webhook delivery that reports the end of the job.
     pub(crate) fn delivery(self) -> Result<LeasedDelivery> {
         let attempt = attempts_from(self.webhook_attempts)?;
         Ok(LeasedDelivery {
@@ -364,39 +397,43 @@ impl JobColumns {
         })
     }
 
-    /// The job with its lease; its steps are read apart.
+    /// The job with its lease, without its steps, which are read separately.
     pub(crate) fn leased(self) -> Result<LeasedJob> {
         let worker = self.worker.as_deref().map(id_from).transpose()?;
         let (epoch, deaths) = (quantity_from(self.epoch)?, self.deaths);
+        let activity = JobActivity::parse(&self.activity);
+        let activity = activity.ok_or_else(|| corrupt(format!("unknown activity '{}'", self.activity)))?;
         let job = Job::try_from(self)?;
         Ok(LeasedJob {
             lease: JobLease {
                 account: job.account,
                 job: job.terms.id,
-                worker: WorkerId::from_u128(worker.ok_or_else(|| corrupt("a lease of nobody"))?),
+                worker: WorkerId::from_u128(worker.ok_or_else(|| corrupt("a lease has no worker"))?),
                 epoch,
             },
-            deaths: u32::try_from(deaths).map_err(|_| corrupt(format!("{deaths} deaths")))?,
+            deaths: u32::try_from(deaths).map_err(|_| corrupt(format!("invalid death count {deaths}")))?,
+            activity,
             steps: Vec::new(),
             job,
         })
     }
 
-    /// Whether it is the lease under which the job has ended.
+    /// Whether the job ended under this lease.
     pub(crate) fn ended_under(&self, lease: JobLease) -> bool {
         self.charge.is_some()
             && self.worker.as_deref() == Some(&lease.worker.as_u128().to_be_bytes()[..])
             && u64::try_from(self.epoch) == Ok(lease.epoch)
     }
 
-    /// How its hold is resolved; none until it has ended.
+    /// The settlement of the job's hold; `None` until the job has ended.
     pub(crate) fn settlement(&self) -> Result<Option<Settlement>> {
         let (Some(charge), Some(overrun), Some(outcome), Some(ended_at)) =
             (self.charge, self.overrun, &self.outcome, self.completed_at)
         else {
             return Ok(None);
         };
-        let outcome = Outcome::parse(outcome).ok_or_else(|| corrupt(format!("the outcome '{outcome}'")))?;
+        let outcome =
+            Outcome::parse(outcome).ok_or_else(|| corrupt(format!("unknown outcome '{outcome}'")))?;
         Ok(Some(Settlement {
             hold: HoldId::from_u128(id_from(&self.hold_id)?),
             account: AccountId::from_u128(id_from(&self.account_id)?),
@@ -405,7 +442,7 @@ impl JobColumns {
             usage: usage_from(&self.usage)?,
             outcome,
             estimated: self.estimated == Some(1),
-            provider: self.provider.as_deref().unwrap_or_default().into(),
+            target: self.provider.as_deref().unwrap_or_default().into(),
             first_at: self.first_at.map(Timestamp::from_micros),
             ended_at: Timestamp::from_micros(ended_at),
         }))
@@ -416,13 +453,13 @@ impl TryFrom<JobColumns> for Job {
     type Error = StorageError;
 
     fn try_from(columns: JobColumns) -> Result<Job> {
-        let unknown = |what: &str, name: &str| corrupt(format!("{what} '{name}'"));
+        let unknown = |what: &str, name: &str| corrupt(format!("unknown {what} '{name}'"));
         let key = columns.key_id.as_deref().map(id_from).transpose()?;
         let status = JobStatus::parse(&columns.status);
         let error = columns.error_code.map(|name| {
             let code = ErrorCode::ALL.iter().find(|code| code.as_str() == name);
             Ok(JobError {
-                code: *code.ok_or_else(|| unknown("an error", &name))?,
+                code: *code.ok_or_else(|| unknown("error code", &name))?,
                 message: columns.error_message.unwrap_or_default(),
                 param: columns.error_param,
             })
@@ -443,9 +480,9 @@ impl TryFrom<JobColumns> for Job {
             held: Credits::from_nanos(columns.held),
             price_version: version_from(columns.price_version),
             model: columns.model.into(),
-            status: status.ok_or_else(|| unknown("the status", &columns.status))?,
+            status: status.ok_or_else(|| unknown("job status", &columns.status))?,
             phase: columns.phase.into(),
-            progress: progress.map_err(|_| corrupt("a progress"))?,
+            progress: progress.map_err(|_| corrupt("invalid progress"))?,
             result: columns.result,
             error: error.transpose()?,
             cancel_requested: columns.cancel_requested != 0,
@@ -473,11 +510,11 @@ impl TryFrom<StepColumns> for JobStep {
     type Error = StorageError;
 
     fn try_from(columns: StepColumns) -> Result<JobStep> {
-        let number = |column: i64| u32::try_from(column).map_err(|_| corrupt(format!("a step {column}")));
+        let number = |column: i64| u32::try_from(column).map_err(|_| corrupt(format!("bad step {column}")));
         let state = StepState::parse(&columns.state);
         Ok(JobStep {
             number: number(columns.number)?,
-            state: state.ok_or_else(|| corrupt(format!("the state '{}'", columns.state)))?,
+            state: state.ok_or_else(|| corrupt(format!("unknown step state '{}'", columns.state)))?,
             attempt: number(columns.attempt)?,
             handle: columns.handle,
             outcome: columns.outcome,

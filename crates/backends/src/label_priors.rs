@@ -1,10 +1,10 @@
-//! What models prefer: what both engines say to their databases, in words that both understand.
+//! SQL of the models' label priors that SQLite and PostgreSQL share.
 
 pub(crate) const ALL: &str = "SELECT provider, model, prior FROM label_prior ORDER BY provider, model";
 pub(crate) const SAVE: &str = "INSERT INTO label_prior (provider, model, prior) VALUES ($1, $2, $3) \
     ON CONFLICT (provider, model) DO UPDATE SET prior = excluded.prior";
 
-/// Binds what is known of a model to [`SAVE`], for any engine.
+/// Binds a label prior to [`SAVE`], for any engine.
 macro_rules! bind_label_prior {
     ($prior:expr) => {{
         let prior: tollgate_storage::StoredLabelPrior = $prior;
@@ -15,7 +15,7 @@ macro_rules! bind_label_prior {
     }};
 }
 
-/// What is known of a model, from a row of any engine.
+/// Parses a label prior from a row of any engine.
 macro_rules! label_prior_from {
     ($row:expr) => {{
         let column = |name: &str| {

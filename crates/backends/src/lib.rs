@@ -1,9 +1,10 @@
-//! Engines behind the storage ports: SQLite for one process, PostgreSQL for several, counters in memory or in Redis, and
-//! objects in local files or in S3.
-//! Only the server names them; everything else speaks to the ports.
+//! Storage engines: SQLite for one process, PostgreSQL for several, counters in memory or Redis,
+//! objects in local files or S3. Only the server names them; other crates use the storage ports.
 
 mod batches;
 mod calibrations;
+mod closing;
+mod fatal;
 mod files;
 mod ids;
 mod jobs;
@@ -11,7 +12,6 @@ mod journal;
 mod label_priors;
 pub mod local_files;
 pub mod memory;
-pub mod moving;
 mod notices;
 mod parts;
 pub mod postgres;
@@ -23,4 +23,7 @@ pub mod s3;
 mod schema;
 pub mod sqlite;
 mod top_ups;
+pub mod transfer;
 mod webhooks;
+
+pub use schema::Migrated;

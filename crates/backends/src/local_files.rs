@@ -1,7 +1,7 @@
-//! [`BlobStore`] in a directory of this machine.
+//! [`BlobStore`] in a local directory.
 //!
-//! What is not whole yet is in `unfinished`, under a name that says nothing, and its writer has it locked: what is there
-//! and not locked was left by a process that died.
+//! Incomplete objects are in `unfinished`, under a random name, and locked by their writer. An
+//! unlocked file there was left by a process that died.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, SeekFrom};
@@ -18,18 +18,19 @@ use tollgate_storage::{Blob, BlobContent, BlobKey, BlobStore, Result, StorageErr
 
 use crate::journal::unavailable;
 
-/// The folder of objects that are not whole.
+/// The folder of incomplete objects.
 const UNFINISHED: &str = "unfinished";
-/// How much is read at once.
-const PIECE: usize = 256 << 10;
+/// Size of a read.
+const CHUNK_BYTES: usize = 256 << 10;
 
-/// Objects in files that nobody but this program's user can read.
+/// Objects in files that only the user of this program can read.
 #[derive(Clone, Debug)]
 pub struct LocalFiles {
     root: PathBuf,
 }
 
-/// Opens a directory, and removes what processes that died had not finished. Nothing is made before the first object.
+/// Opens a directory and removes the incomplete objects of dead processes. Creates nothing before
+/// the first object.
 ///
 /// `Unavailable` when the directory cannot be read.
 pub fn open(root: impl Into<PathBuf>) -> Result<LocalFiles> {
@@ -45,8 +46,8 @@ fn remove_leftovers(folder: &Path) -> std::io::Result<()> {
     };
     for entry in found {
         let path = entry?.path();
-        // Another process may remove it meanwhile.
-        if let Ok(file) = no_link(OpenOptions::new().write(true)).open(&path)
+        // Another process may remove the file meanwhile.
+        if let Ok(file) = no_follow(OpenOptions::new().write(true)).open(&path)
             && file.try_lock().is_ok()
         {
             remove(&path)?;
@@ -61,28 +62,28 @@ impl BlobStore for LocalFiles {
         "files"
     }
 
-    async fn put(&self, key: BlobKey, mut content: BlobContent, most: u64) -> Result<u64> {
+    async fn put(&self, key: BlobKey, mut content: BlobContent, max_bytes: u64) -> Result<u64> {
         let folder = self.root.join(UNFINISHED);
-        let unfinished = blocking(move || begin(&folder)).await?;
-        let mut file = tokio::fs::File::from_std(unfinished.file.try_clone().map_err(unavailable)?);
+        let partial = blocking(move || begin(&folder)).await?;
+        let mut file = tokio::fs::File::from_std(partial.file.try_clone().map_err(unavailable)?);
         let mut length = 0;
         while let Some(part) = content.next().await {
             let part = part?;
             length += part.len() as u64;
-            if length > most {
-                return Err(too_large(most));
+            if length > max_bytes {
+                return Err(too_large(max_bytes));
             }
             file.write_all(&part).await.map_err(unavailable)?;
         }
         file.flush().await.map_err(unavailable)?;
-        let place = self.place(key);
-        blocking(move || finish(&unfinished, &place)).await?;
+        let object_path = self.object_path(key);
+        blocking(move || finish(&partial, &object_path)).await?;
         Ok(length)
     }
 
     async fn get(&self, key: BlobKey, range: Option<Range<u64>>) -> Result<Option<Blob>> {
-        let place = self.place(key);
-        let Some((file, length)) = blocking(move || find(&place)).await? else {
+        let object_path = self.object_path(key);
+        let Some((file, length)) = blocking(move || find(&object_path)).await? else {
             return Ok(None);
         };
         let range = clamp(range, length);
@@ -92,14 +93,14 @@ impl BlobStore for LocalFiles {
             .map_err(unavailable)?;
         let content = file.take(range.end - range.start);
         let content = stream::try_unfold(content, |mut content| async move {
-            let left = usize::try_from(content.limit()).unwrap_or(PIECE);
+            let left = usize::try_from(content.limit()).unwrap_or(CHUNK_BYTES);
             if left == 0 {
                 return Ok(None);
             }
-            let mut piece = BytesMut::with_capacity(left.min(PIECE));
-            match content.read_buf(&mut piece).await.map_err(unavailable)? {
-                0 => Err(corrupt("an object has become shorter")),
-                _ => Ok(Some((piece.freeze(), content))),
+            let mut chunk = BytesMut::with_capacity(left.min(CHUNK_BYTES));
+            match content.read_buf(&mut chunk).await.map_err(unavailable)? {
+                0 => Err(corrupt("the object was truncated while it was read")),
+                _ => Ok(Some((chunk.freeze(), content))),
             }
         });
         Ok(Some(Blob {
@@ -110,31 +111,31 @@ impl BlobStore for LocalFiles {
     }
 
     async fn length(&self, key: BlobKey) -> Result<Option<u64>> {
-        let place = self.place(key);
-        let found = blocking(move || find(&place)).await?;
+        let object_path = self.object_path(key);
+        let found = blocking(move || find(&object_path)).await?;
         Ok(found.map(|(_, length)| length))
     }
 
     async fn delete(&self, key: BlobKey) -> Result<()> {
-        let place = self.place(key);
+        let object_path = self.object_path(key);
         blocking(move || {
-            if !place.is_folder()? {
+            if !object_path.is_folder()? {
                 return Ok(());
             }
-            remove(&place.file).map_err(unavailable)?;
-            // What is noted as deleted must not come back with a power cut.
-            sync(&place.folder).map_err(unavailable)
+            remove(&object_path.file).map_err(unavailable)?;
+            // The deletion must not be undone by a power failure.
+            sync(&object_path.folder).map_err(unavailable)
         })
         .await
     }
 }
 
 impl LocalFiles {
-    fn place(&self, key: BlobKey) -> Place {
+    fn object_path(&self, key: BlobKey) -> ObjectPath {
         let file = self.root.join(key.to_string());
         let above = |path: &Path| path.parent().unwrap_or(&self.root).to_owned();
         let folder = above(&file);
-        Place {
+        ObjectPath {
             root: self.root.clone(),
             account: above(&folder),
             folder,
@@ -143,16 +144,15 @@ impl LocalFiles {
     }
 }
 
-/// Where an object is.
-struct Place {
+struct ObjectPath {
     root: PathBuf,
     account: PathBuf,
     folder: PathBuf,
     file: PathBuf,
 }
 
-impl Place {
-    /// Whether the folder is there; `Corrupt` when something else is, such as a link.
+impl ObjectPath {
+    /// Whether the folder exists; `Corrupt` if its path is anything else, such as a link.
     fn is_folder(&self) -> Result<bool> {
         for folder in [&self.account, &self.folder] {
             match folder.symlink_metadata() {
@@ -165,8 +165,8 @@ impl Place {
         Ok(true)
     }
 
-    /// Makes the folder, so that a power cut does not take it.
-    fn make_folder(&self) -> Result<()> {
+    /// Creates the folder durably.
+    fn create_folder(&self) -> Result<()> {
         for (folder, parent) in [(&self.account, &self.root), (&self.folder, &self.account)] {
             match DirBuilder::new().mode(0o700).create(folder) {
                 Ok(()) => sync(parent).map_err(unavailable)?,
@@ -181,13 +181,13 @@ impl Place {
     }
 }
 
-/// An object that is not whole. It is removed when it is dropped.
-struct Unfinished {
+/// An incomplete object. Dropping it removes the file.
+struct PartialFile {
     file: File,
     path: PathBuf,
 }
 
-impl Drop for Unfinished {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         if let Err(error) = remove(&self.path) {
             tracing::warn!(%error, "cannot remove an unfinished object");
@@ -195,19 +195,20 @@ impl Drop for Unfinished {
     }
 }
 
-fn begin(folder: &Path) -> Result<Unfinished> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(unavailable)?;
+fn begin(folder: &Path) -> Result<PartialFile> {
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    created.map_err(unavailable)?;
     loop {
         let mut name = [0_u8; 16];
         getrandom::fill(&mut name).map_err(|error| unavailable(error.into()))?;
         let path = folder.join(format!("{:032x}", u128::from_ne_bytes(name)));
-        let file = no_link(OpenOptions::new().write(true).create_new(true).mode(0o600))
+        let file = no_follow(OpenOptions::new().write(true).create_new(true).mode(0o600))
             .open(&path)
             .map_err(unavailable)?;
-        let file = Unfinished { file, path };
+        let file = PartialFile { file, path };
         match file.file.try_lock() {
-            // One that is opening the directory may have taken it for a leftover just before.
+            // A process that opens the directory may have removed the file as a leftover just
+            // before.
             Ok(()) if file.file.metadata().map_err(unavailable)?.nlink() > 0 => return Ok(file),
             Ok(()) | Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(unavailable(error)),
@@ -215,12 +216,13 @@ fn begin(folder: &Path) -> Result<Unfinished> {
     }
 }
 
-/// Gives an object its name, which nothing else may have: a link is refused where a rename would overwrite.
-fn finish(unfinished: &Unfinished, place: &Place) -> Result<()> {
-    unfinished.file.sync_all().map_err(unavailable)?;
-    place.make_folder()?;
-    match std::fs::hard_link(&unfinished.path, &place.file) {
-        Ok(()) => sync(&place.folder).map_err(unavailable),
+/// Gives an object its name. Uses a hard link, which fails if the name exists, where a rename would
+/// overwrite.
+fn finish(partial: &PartialFile, object_path: &ObjectPath) -> Result<()> {
+    partial.file.sync_all().map_err(unavailable)?;
+    object_path.create_folder()?;
+    match std::fs::hard_link(&partial.path, &object_path.file) {
+        Ok(()) => sync(&object_path.folder).map_err(unavailable),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             Err(StorageError::new(StorageErrorKind::Conflict, error))
         }
@@ -228,27 +230,27 @@ fn finish(unfinished: &Unfinished, place: &Place) -> Result<()> {
     }
 }
 
-/// The object with its length; nothing when it is not there.
-fn find(place: &Place) -> Result<Option<(File, u64)>> {
-    if !place.is_folder()? {
+/// Opens an object and returns its length; `None` if it does not exist.
+fn find(object_path: &ObjectPath) -> Result<Option<(File, u64)>> {
+    if !object_path.is_folder()? {
         return Ok(None);
     }
-    let file = match no_link(OpenOptions::new().read(true)).open(&place.file) {
+    let file = match no_follow(OpenOptions::new().read(true)).open(&object_path.file) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-            return Err(corrupt(format!("{} is a link", place.file.display())));
+            return Err(corrupt(format!("{} is a symlink", object_path.file.display())));
         }
         Err(error) => return Err(unavailable(error)),
     };
     let found = file.metadata().map_err(unavailable)?;
     match found.is_file() {
         true => Ok(Some((file, found.len()))),
-        false => Err(corrupt(format!("{} is not a file", place.file.display()))),
+        false => Err(corrupt(format!("{} is not a file", object_path.file.display()))),
     }
 }
 
-fn no_link(options: &mut OpenOptions) -> &mut OpenOptions {
+fn no_follow(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(libc::O_NOFOLLOW)
 }
 

@@ -1,8 +1,9 @@
 //! [`Counters`] in one process: exact for one node, lost when it ends.
 //!
-//! Requests are logged one by one up to 10,000 a minute and counted by the second above; tokens are always counted by
-//! the second. A second counts until it lies a whole minute back, so a window counted by the second is up to one
-//! second longer than a minute, and never admits more than the limit in any minute.
+//! Up to a limit of 10,000 a minute each request is logged; above it requests are counted by the
+//! second. Tokens are always counted by the second. A second leaves the window once all of it is a
+//! minute old. Such a window is up to one second longer than a minute and never admits more than
+//! the limit in any minute.
 
 mod requests;
 mod seconds;
@@ -23,11 +24,11 @@ use tokens::Tokens;
 /// Length of every window in microseconds.
 pub(crate) const WINDOW: u64 = 60_000_000;
 
-/// Locks over the accounts. Accounts under different locks never wait for one another.
+/// Number of shards. Accounts in different shards never wait for one another.
 pub(crate) const SHARDS: usize = 64;
 
-/// Sliding windows of one minute in the memory of this process. A call takes one uncontended lock and well under a
-/// microsecond; accounts whose windows are empty are forgotten.
+/// Sliding windows of one minute in the memory of this process. A call takes one uncontended lock
+/// and well under a microsecond; accounts with empty windows are removed.
 pub struct MemoryCounters {
     clock: Arc<dyn Clock>,
     shards: Box<[Mutex<Shard>]>,
@@ -39,7 +40,7 @@ struct Shard {
     next_cleaning: u64,
 }
 
-/// What is counted of one account. An account that reserves no tokens has no room for them.
+/// The windows of one account. `tokens` is allocated with the first reservation.
 #[derive(Default)]
 struct Windows {
     work: Requests,
@@ -48,18 +49,18 @@ struct Windows {
 }
 
 impl MemoryCounters {
-    /// Empty windows that are measured by the monotonic side of this clock.
+    /// Creates empty windows, measured by the monotonic time of `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { clock, shards }
     }
 
-    /// Accounts that are remembered now.
+    /// The number of accounts with a window in memory.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).accounts.len()).sum()
     }
 
-    /// Whether no account is remembered.
+    /// Whether no account has a window in memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -74,7 +75,7 @@ impl MemoryCounters {
 }
 
 impl Shard {
-    /// Once a minute, forgets the accounts whose windows are empty.
+    /// Removes accounts with empty windows, once a minute.
     fn clean(&mut self, now: u64) {
         if now < self.next_cleaning {
             return;
@@ -151,12 +152,12 @@ impl fmt::Debug for MemoryCounters {
     }
 }
 
-/// A panic under the lock leaves counts that are still counts.
+/// Ignores poisoning: a panic under the lock leaves valid counts.
 pub(crate) fn lock<T>(shard: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Accounts spread over the locks whatever their ids have in common.
+/// The shard of an account. Folding spreads ids that share bits.
 pub(crate) fn shard_of(account: AccountId) -> usize {
     let id = account.as_u128();
     let folded = (id as u64) ^ ((id >> 64) as u64);
@@ -164,18 +165,18 @@ pub(crate) fn shard_of(account: AccountId) -> usize {
     (mixed >> 58) as usize % SHARDS
 }
 
-/// What leaves as time passes.
+/// A window that empties as time passes.
 pub(crate) trait Window {
-    /// What is in the window.
+    /// The amount in the window.
     fn total(&self) -> u64;
-    /// Until this much of it, at least 1 and at most the total, has left.
+    /// Time until this amount has left the window; it is at least 1 and at most the total.
     fn until_left(&self, amount: u64, now: u64) -> Duration;
-    /// Until all of it has left.
+    /// Time until the window is empty.
     fn until_empty(&self, now: u64) -> Duration;
 }
 
-/// What the window says to `wanted` more under this limit. What is above the limit by itself never fits; it is told
-/// to come back in a minute.
+/// Decides whether `wanted` more fits under the limit. An amount above the limit never fits; its
+/// `retry_after` is a minute.
 pub(crate) fn decide(window: &impl Window, wanted: u64, limit: u64, now: u64) -> Decision {
     let total = window.total();
     let excess = match limit.checked_sub(total) {

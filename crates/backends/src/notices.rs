@@ -1,4 +1,4 @@
-//! Notices: what both engines say to their databases, in words that both understand.
+//! SQL of notices that SQLite and PostgreSQL share.
 
 use sqlx::FromRow;
 use tollgate_storage::{BalanceAlert, Channel, Notice, NoticeState, Result, StorageError};
@@ -6,7 +6,7 @@ use tollgate_types::{AccountId, Credits, NoticeId, Timestamp};
 
 use crate::rows::{corrupt, id_from};
 
-// The column `secret` is not read any more: an account has one, whether it has an alert or not.
+// The column `secret` is no longer read: every account has a secret, with or without an alert.
 pub(crate) const SET_ALERT: &str = "INSERT INTO balance_alert (account_id, below, webhook, email, secret, is_low) \
     SELECT id, $2, $3, $4, 1, $5 FROM account WHERE id = $1 \
     ON CONFLICT (account_id) DO UPDATE SET below = excluded.below, webhook = excluded.webhook, \
@@ -117,7 +117,7 @@ impl TryFrom<NoticeColumns> for Notice {
     type Error = StorageError;
 
     fn try_from(columns: NoticeColumns) -> Result<Notice> {
-        let unknown = |what: &str, name: &str| corrupt(format!("{what} '{name}'"));
+        let unknown = |what: &str, name: &str| corrupt(format!("unknown {what} '{name}'"));
         let attempts = u32::try_from(columns.attempts);
         Ok(Notice {
             id: NoticeId::from_u128(id_from(&columns.id)?),
@@ -126,8 +126,8 @@ impl TryFrom<NoticeColumns> for Notice {
             address: columns.address,
             body: columns.body,
             state: NoticeState::parse(&columns.state)
-                .ok_or_else(|| unknown("state of notice", &columns.state))?,
-            attempts: attempts.map_err(|_| corrupt(format!("{} attempts", columns.attempts)))?,
+                .ok_or_else(|| unknown("notice state", &columns.state))?,
+            attempts: attempts.map_err(|_| corrupt(format!("bad attempt count {}", columns.attempts)))?,
             due_at: Timestamp::from_micros(columns.due_at),
             failure: columns.failure,
             created_at: Timestamp::from_micros(columns.created_at),

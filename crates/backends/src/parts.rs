@@ -1,24 +1,27 @@
-//! Parts of usage rows: what both engines say to their databases.
+//! SQL of usage-row parts that SQLite and PostgreSQL share.
 
 use sqlx::FromRow;
 use tollgate_storage::{Result, StorageError, UsagePart};
 use tollgate_types::{Credits, HoldId};
 
-use crate::rows::{QuantityColumns, corrupt, id_from, version_from};
+use crate::rows::{QuantityColumns, canonical_model, corrupt, id_from, version_from};
 
-/// A part that is there already stays as it is.
+/// Leaves an existing part unchanged.
 pub(crate) const INSERT: &str = "INSERT INTO usage_part (account_id, id, number, name, model, provider, price_version, cost, \
     input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, \
     image, video, audio, characters) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
     ON CONFLICT (account_id, id, number) DO NOTHING";
-pub(crate) const LIST: &str = "SELECT * FROM usage_part WHERE account_id = $1 AND id = $2 ORDER BY number";
+pub(crate) const LIST: &str = concat!(
+    "SELECT usage_part.*, ",
+    canonical_model!("usage_part"),
+    " AS canonical_model FROM usage_part WHERE account_id = $1 AND id = $2 ORDER BY number"
+);
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[INSERT, LIST];
 
-/// Binds a part of what this settles to [`INSERT`].
+/// Binds a part of a settlement to [`INSERT`].
 macro_rules! bind_part {
     ($settlement:expr, $part:expr) => {{
         let part: &tollgate_storage::UsagePart = $part;
@@ -28,7 +31,7 @@ macro_rules! bind_part {
             .bind(i64::from(part.number))
             .bind(part.name.to_string())
             .bind(part.model.to_string())
-            .bind(part.provider.to_string())
+            .bind(part.target.to_string())
             .bind($crate::rows::version_column(part.price_version))
             .bind(part.cost.nanos());
         let units = tollgate_types::Unit::ALL.into_iter();
@@ -47,6 +50,9 @@ pub(crate) struct PartColumns {
     number: i64,
     name: String,
     model: String,
+    /// Missing from audit rows, which check only prices.
+    #[sqlx(default)]
+    canonical_model: Option<String>,
     provider: String,
     price_version: i64,
     cost: i64,
@@ -60,10 +66,10 @@ impl TryFrom<PartColumns> for UsagePart {
     fn try_from(columns: PartColumns) -> Result<UsagePart> {
         let number = columns.number;
         Ok(UsagePart {
-            number: u32::try_from(number).map_err(|_| corrupt(format!("part {number}")))?,
+            number: u32::try_from(number).map_err(|_| corrupt(format!("invalid usage part {number}")))?,
             name: columns.name.into(),
-            model: columns.model.into(),
-            provider: columns.provider.into(),
+            model: columns.canonical_model.unwrap_or(columns.model).into(),
+            target: columns.provider.into(),
             price_version: version_from(columns.price_version),
             usage: columns.quantities.try_into()?,
             cost: Credits::from_nanos(columns.cost),
@@ -72,7 +78,7 @@ impl TryFrom<PartColumns> for UsagePart {
 }
 
 impl PartColumns {
-    /// The part with the row that it belongs to.
+    /// The part and the id of its usage row.
     pub(crate) fn of_row(self) -> Result<(HoldId, UsagePart)> {
         let row = HoldId::from_u128(id_from(&self.id)?);
         Ok((row, self.try_into()?))

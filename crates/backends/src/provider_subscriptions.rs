@@ -1,8 +1,8 @@
-//! Subscriptions at payment providers: what both engines say to their databases, in words that both understand.
+//! SQL of subscriptions at payment providers that SQLite and PostgreSQL share.
 
 use sqlx::FromRow;
 use tollgate_storage::{Cadence, ProviderSubscription, ProviderSubscriptionState, Result, StorageError};
-use tollgate_types::{AccountId, Course, Credits, Money, SubscriptionId, Timestamp};
+use tollgate_types::{AccountId, Credits, Money, RenewalState, SubscriptionId, Timestamp};
 
 use crate::rows::{corrupt, id_from};
 
@@ -21,18 +21,17 @@ pub(crate) const DUE: &str = "SELECT provider_subscription.* FROM subscription \
     JOIN provider_subscription ON provider_subscription.id = subscription.id \
     WHERE subscription.state IN ('active', 'past_due') AND paid_through <= $1 AND provider_subscription.state = 'begun' \
     ORDER BY paid_through, subscription.id LIMIT $2";
-pub(crate) const DIFFERING: &str = "SELECT provider_subscription.* FROM provider_subscription \
+pub(crate) const OUT_OF_SYNC: &str = "SELECT provider_subscription.* FROM provider_subscription \
     LEFT JOIN subscription ON subscription.id = provider_subscription.id \
     WHERE course <> 'ended' AND course <> CASE \
         WHEN subscription.id IS NULL OR subscription.state IN ('canceled', 'expired') THEN 'ended' \
         WHEN cancel_at_period_end <> 0 THEN 'ends' ELSE 'renews' END \
     ORDER BY updated_at, provider_subscription.id LIMIT $1";
 
-/// Every statement of this file.
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] = &[INSERT, GET, BY_REFERENCE, PENDING, UPDATE, DUE, DIFFERING];
+pub(crate) const STATEMENTS: &[&str] = &[INSERT, GET, BY_REFERENCE, PENDING, UPDATE, DUE, OUT_OF_SYNC];
 
-/// Binds one to [`INSERT`] or [`UPDATE`], for any engine.
+/// Binds a subscription to [`INSERT`] or [`UPDATE`], for any engine.
 macro_rules! bind_provider_subscription {
     ($statement:expr, $subscription:expr) => {{
         let subscription: &tollgate_storage::ProviderSubscription = $subscription;
@@ -49,7 +48,7 @@ macro_rules! bind_provider_subscription {
             .bind(subscription.state.as_str())
             .bind(subscription.checkout.clone())
             .bind(subscription.reference.clone())
-            .bind(subscription.course.map(tollgate_types::Course::as_str))
+            .bind(subscription.course.map(tollgate_types::RenewalState::as_str))
             .bind(subscription.invoice.clone())
             .bind(subscription.failure.clone())
             .bind(subscription.created_at.as_micros())
@@ -85,9 +84,9 @@ impl TryFrom<ProviderSubscriptionColumns> for ProviderSubscription {
     type Error = StorageError;
 
     fn try_from(columns: ProviderSubscriptionColumns) -> Result<ProviderSubscription> {
-        let unknown = |what: &str, name: &str| corrupt(format!("{what} '{name}'"));
+        let unknown = |what: &str, name: &str| corrupt(format!("unknown {what} '{name}'"));
         let currency = columns.currency.parse();
-        let course = columns.course.map(|name| Course::parse(&name).ok_or(name));
+        let course = columns.course.map(|name| RenewalState::parse(&name).ok_or(name));
         Ok(ProviderSubscription {
             id: SubscriptionId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
@@ -101,7 +100,7 @@ impl TryFrom<ProviderSubscriptionColumns> for ProviderSubscription {
                 currency: currency.map_err(|_| unknown("currency", &columns.currency))?,
             },
             state: ProviderSubscriptionState::parse(&columns.state)
-                .ok_or_else(|| unknown("state of a subscription at a provider", &columns.state))?,
+                .ok_or_else(|| unknown("provider subscription state", &columns.state))?,
             checkout: columns.checkout,
             reference: columns.reference,
             course: course.transpose().map_err(|name| unknown("course", &name))?,

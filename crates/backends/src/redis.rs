@@ -1,20 +1,21 @@
-//! [`Counters`] that several nodes share, in Redis or Valkey.
+//! [`Counters`] shared by several nodes, in Redis or Valkey.
 //!
-//! A decision is one script on the server, by the server's clock. From 3,000 a minute on a node is lent a part of the
-//! limit for a second, which counts until a minute after the last moment at which it can be used: so no minute has more
-//! than the limit over all nodes, and most requests need no round trip. Corrections are told in batches that are
-//! numbered, so that one whose answer was lost is taken in once.
+//! A decision is one script on the server, by the server's clock. From a limit of 3,000 a minute a
+//! node borrows a part of it for one second. A loan counts until a minute after its last possible
+//! use, so no minute exceeds the limit over all nodes, and most requests need no round trip.
+//! Corrections are sent in numbered batches, so that a batch with a lost reply is applied once.
 //!
-//! When the server is away each node goes on by itself, under the limit divided by the nodes that were alive, and by
-//! what it has counted before. What it counts is told to the server when that is back. A server that has lost its data
-//! is noticed by the name of its epoch; the nodes tell it what they have counted, and go on by themselves meanwhile.
+//! While the server is unavailable, each node decides locally: its limit is divided by the number
+//! of nodes that were alive, and its earlier counts still apply. It reports its counts when the
+//! server is back. A server that lost its data has a new epoch; the nodes then resend their counts
+//! and decide locally meanwhile.
 //!
-//! Suggested reading order: window.lua, [`window`], [`RedisCounters`], [`node`], [`keep`].
+//! Suggested reading order: window.lua, [`window`], [`RedisCounters`], [`node`], [`connection`].
 
-mod keep;
+mod connection;
 mod link;
+mod local_window;
 mod node;
-mod own;
 mod script;
 mod window;
 
@@ -30,47 +31,49 @@ use tollgate_storage::{Budget, Counters, Decision, Result, StorageError, Storage
 use tollgate_types::{AccountId, Clock};
 
 use node::Node;
-use script::{Answer, Kind, Place, Scripts};
+use script::{Answer, Kind, Scripts, WindowKey};
 
-pub use link::ServerFound;
+pub use link::ServerInfo;
 
-/// How to reach the server, and how long to wait for what.
+/// Connection, key prefix and timeouts.
 #[derive(Clone)]
 pub struct RedisConfig {
-    /// `redis://user:password@host:port/database`, or `rediss://` with TLS. It holds a secret.
+    /// `redis://user:password@host:port/database`, or `rediss://` with TLS. Contains a secret.
     pub url: String,
-    /// What every key begins with: installations with different prefixes share nothing.
+    /// Prefix of every key. Installations with different prefixes share nothing.
     pub prefix: String,
-    /// A number that no other node has.
+    /// Number of this node, unique among the nodes.
     pub node: u64,
-    /// How long a request waits for a decision before it is decided here.
-    pub patience: Duration,
-    /// How long nodes go on by themselves after the server was away or has lost its data, so that all of them can tell
-    /// it what they have counted. A node notices within half a second.
+    /// Timeout of a decision; then the node decides locally.
+    pub decision_timeout: Duration,
+    /// How long nodes decide locally after the server was unavailable or lost its data, so that all
+    /// of them can report their counts. A node notices either within half a second.
     pub settle: Duration,
-    /// Whose clock measures the windows.
-    pub time: Time,
+    /// The clock that measures the windows.
+    pub time: TimeSource,
 }
 
-/// Whose clock measures the windows.
+/// The clock that measures the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
-    /// The server's.
+pub enum TimeSource {
+    /// The server's clock.
     Server,
-    /// The monotonic side of the clock that the counters are given, which all nodes then must have. For tests.
-    Given,
+    /// The monotonic time of the clock given to the counters, which all nodes must share. For
+    /// tests.
+    Local,
 }
 
 impl RedisConfig {
-    /// The server at this address, with the prefix `tollgate`, 50 ms for a decision and a second and a half to settle.
+    /// The server at this URL, with the prefix `tollgate`, 50 ms for a decision and 1.5 s to
+    /// settle.
     pub fn new(url: impl Into<String>, node: u64) -> Self {
         Self {
             url: url.into(),
             prefix: "tollgate".to_owned(),
             node,
-            patience: Duration::from_millis(50),
+            decision_timeout: Duration::from_millis(50),
             settle: Duration::from_millis(1_500),
-            time: Time::Server,
+            time: TimeSource::Server,
         }
     }
 }
@@ -80,14 +83,14 @@ impl fmt::Debug for RedisConfig {
         f.debug_struct("RedisConfig")
             .field("prefix", &self.prefix)
             .field("node", &self.node)
-            .field("patience", &self.patience)
+            .field("decision_timeout", &self.decision_timeout)
             .field("settle", &self.settle)
             .field("time", &self.time)
             .finish_non_exhaustive()
     }
 }
 
-/// Whether this is an address of a server; what is wrong with it otherwise, without what it holds.
+/// Checks a server URL. The error contains no part of it.
 pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
     const SCHEMES: [&str; 2] = ["redis://", "rediss://"];
     let known = SCHEMES.iter().any(|scheme| url.starts_with(scheme));
@@ -97,21 +100,22 @@ pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
     Err("write redis://user:password@host:6379/0, or rediss:// for TLS")
 }
 
-/// Connects to a server and tries whether limits can be counted there. Takes two seconds at the most.
-pub async fn look(url: &str) -> Result<ServerFound> {
+/// Connects to a server and checks that it can count limits. Takes up to two seconds.
+pub async fn probe(url: &str) -> Result<ServerInfo> {
     let client = Client::open(url).map_err(unusable)?;
     let scripts = Scripts::new("", String::new());
-    link::look(&client, &scripts).await.map_err(unusable)
+    link::probe(&client, &scripts).await.map_err(unusable)
 }
 
-/// Starts to count at this server. It need not be there: it is looked for until it is, and until then the node counts
-/// for itself. Can be called, and the counters used, from any number of runtimes.
+/// Creates counters at this server. The server may be unavailable: the node then decides locally
+/// and reconnects until it succeeds. Can be called, and the counters used, from any number of
+/// runtimes.
 ///
-/// `Unavailable` when the address is none.
+/// `Unavailable` if the URL is invalid.
 pub fn open(config: RedisConfig, clock: Arc<dyn Clock>) -> Result<RedisCounters> {
     let client = Client::open(config.url.as_str()).map_err(unusable)?;
     let node = Arc::new(Node::new(config, client, clock));
-    let stop = keep::start(&node)?;
+    let stop = connection::start(&node)?;
     let meters = Meters::new();
     Ok(RedisCounters {
         node,
@@ -120,15 +124,15 @@ pub fn open(config: RedisConfig, clock: Arc<dyn Clock>) -> Result<RedisCounters>
     })
 }
 
-/// Windows of one minute that several nodes share.
+/// Sliding windows of one minute, shared by several nodes.
 pub struct RedisCounters {
     node: Arc<Node>,
     meters: Meters,
-    /// Dropped with the counters, which ends the thread that keeps the connection.
+    /// Dropped with the counters, which ends the connection's thread.
     _stop: oneshot::Sender<()>,
 }
 
-/// How decisions were made.
+/// Counts decisions by their source.
 struct Meters {
     by_store: Counter,
     by_loan: Counter,
@@ -136,65 +140,63 @@ struct Meters {
 }
 
 impl RedisCounters {
-    /// Waits until the server decides, or for this long; answers whether it does.
-    pub async fn wait_until_shared(&self, at_most: Duration) -> bool {
-        let ready = tokio::time::timeout(at_most, self.node.link.wait_until_ready());
+    /// Waits up to `max_wait` until the server decides; returns whether it does.
+    pub async fn wait_until_shared(&self, max_wait: Duration) -> bool {
+        let ready = tokio::time::timeout(max_wait, self.node.link.wait_until_ready());
         ready.await.is_ok()
     }
 
-    /// Whether the server decides, and not this node by itself.
+    /// Whether the server decides, rather than this node.
     pub fn is_shared(&self) -> bool {
         self.node.link.ready().is_some()
     }
 
-    /// Nodes that were alive when the server was last heard of, this one included.
+    /// The number of nodes that were alive at the last contact with the server, including this one.
     pub fn nodes(&self) -> u64 {
         self.node.link.nodes()
     }
 
-    /// Tells the server what it does not know yet, gives back what is lent, and signs off.
+    /// Sends unreported changes, returns loans and removes this node from the list of nodes.
     pub async fn close(&self) {
         self.node.sign_off().await;
     }
 
-    async fn decide(&self, place: Place, wanted: u64, limit: u64) -> Decision {
+    async fn decide(&self, key: WindowKey, wanted: u64, limit: u64) -> Decision {
         let node = &self.node;
         let now = node.now();
-        let by_loan = node.with(place, now, |window| {
-            window.use_loan(place.kind, wanted, limit, now)
-        });
+        let by_loan = node.with(key, now, |window| window.use_loan(key.kind, wanted, limit, now));
         if let Some(decision) = by_loan {
             self.meters.by_loan.increment(1);
             return decision;
         }
         if let Some(open) = node.link.ready()
-            && let Some(decision) = node.ask(&open, place, wanted, limit).await
+            && let Some(decision) = node.ask(&open, key, wanted, limit).await
         {
             self.meters.by_store.increment(1);
             return decision;
         }
         self.meters.alone.increment(1);
         let (now, share) = (node.now(), node.share(limit));
-        node.with(place, now, |window| {
-            let decision = window.decide_alone(place.kind, wanted, limit, share, now);
-            node.list_locked(place, window);
+        node.with(key, now, |window| {
+            let decision = window.decide_locally(key.kind, wanted, limit, share, now);
+            node.queue_report_locked(key, window);
             decision
         })
     }
 
-    async fn peek_one(&self, place: Place, limit: u64) -> Decision {
+    async fn peek_one(&self, key: WindowKey, limit: u64) -> Decision {
         let node = &self.node;
         if let Some(open) = node.link.ready() {
             let now = node.now();
-            let ask = node.with(place, now, |window| window.look(limit, now, || node.number()));
-            if let Some(Answer::Told(told)) = node.put(&open, place, &ask).await {
-                return node.with(place, now, |window| {
-                    window.learn(place.kind, &ask, &told, limit, now)
+            let ask = node.with(key, now, |window| window.probe(limit, now, || node.number()));
+            if let Some(Answer::StoreReply(reply)) = node.send_query(&open, key, &ask).await {
+                return node.with(key, now, |window| {
+                    window.apply_reply(key.kind, &ask, &reply, limit, now)
                 });
             }
         }
         let (now, share) = (node.now(), node.share(limit));
-        node.with(place, now, |window| window.peek_alone(limit, share, now))
+        node.with(key, now, |window| window.peek_locally(limit, share, now))
     }
 }
 
@@ -206,16 +208,16 @@ impl Counters for RedisCounters {
 
     async fn reserve(&self, account: AccountId, tokens: u64, limit: u64) -> Result<Decision> {
         let kind = Kind::Tokens;
-        Ok(self.decide(Place { account, kind }, tokens, limit).await)
+        Ok(self.decide(WindowKey { account, kind }, tokens, limit).await)
     }
 
-    /// Never waits for the server.
+    /// Does not wait for the server.
     async fn correct(&self, account: AccountId, reserved: u64, used: u64) -> Result<()> {
         let kind = Kind::Tokens;
-        let (place, now) = (Place { account, kind }, self.node.now());
-        self.node.with(place, now, |window| {
+        let (key, now) = (WindowKey { account, kind }, self.node.now());
+        self.node.with(key, now, |window| {
             window.correct(reserved, used, now);
-            self.node.list_locked(place, window);
+            self.node.queue_report_locked(key, window);
         });
         Ok(())
     }
@@ -229,7 +231,7 @@ impl Counters for RedisCounters {
     ) -> Result<(Decision, Decision)> {
         let kind = Kind::Tokens;
         let requests = self.peek_one(requests(account, budget), rpm.into());
-        let tokens = self.peek_one(Place { account, kind }, tpm);
+        let tokens = self.peek_one(WindowKey { account, kind }, tpm);
         Ok(futures_util::join!(requests, tokens))
     }
 }
@@ -237,7 +239,7 @@ impl Counters for RedisCounters {
 impl Meters {
     fn new() -> Self {
         let name = "tollgate_limit_decisions_total";
-        metrics::describe_counter!(name, "Decisions by limits that nodes share, by who made them");
+        metrics::describe_counter!(name, "Decisions about shared limits, by deciding component");
         Self {
             by_store: metrics::counter!(name, "by" => "store"),
             by_loan: metrics::counter!(name, "by" => "loan"),
@@ -255,12 +257,12 @@ impl fmt::Debug for RedisCounters {
     }
 }
 
-fn requests(account: AccountId, budget: Budget) -> Place {
+fn requests(account: AccountId, budget: Budget) -> WindowKey {
     let kind = match budget {
         Budget::Work => Kind::Work,
         Budget::Control => Kind::Control,
     };
-    Place { account, kind }
+    WindowKey { account, kind }
 }
 
 fn unusable(error: ::redis::RedisError) -> StorageError {

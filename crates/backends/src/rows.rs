@@ -1,7 +1,7 @@
-//! How column values map to the nouns of the ports; both engines use it.
+//! Maps column values to the types of the storage ports, for both engines.
 //!
-//! Ids are 16 bytes in big-endian order, so that the engines order them as the nouns do. What makes no sense is
-//! [`StorageErrorKind::Corrupt`].
+//! Ids are 16 bytes, big-endian, so that the engines sort them like the id types. Invalid values
+//! are [`StorageErrorKind::Corrupt`].
 
 pub(crate) mod admin;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sqlx::FromRow;
 use tollgate_storage::{
-    Account, AccountState, Cadence, Claim, Claimed, Compat, Key, KeyMode, KeyState, Limits, Link, Lot,
+    Account, AccountState, Cadence, Claim, ClaimOutcome, Compat, Key, KeyMode, KeyState, Limits, Link, Lot,
     LotKind, LotTerms, Media, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product, Refund,
     Result, StorageError, StorageErrorKind, StoredResponse, Subscription, SubscriptionEvent,
     SubscriptionState, TransferHash, UsageRow,
@@ -24,65 +24,66 @@ use tollgate_types::{
     Timestamp, Unit, Usage,
 };
 
-/// What was read makes no sense.
+/// An invalid stored value as `Corrupt`.
 pub(crate) fn corrupt(what: impl Into<String>) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, what.into())
 }
 
-/// An id that is there already.
+/// `Conflict` for an id that already exists.
 pub(crate) fn taken(id: impl fmt::Display) -> StorageError {
-    StorageError::new(StorageErrorKind::Conflict, format!("{id} is taken"))
+    StorageError::new(StorageErrorKind::Conflict, format!("{id} already exists"))
 }
 
-/// The bytes of an id.
+/// Column form of an id: 16 bytes, big-endian.
 pub(crate) fn id_bytes(id: u128) -> Vec<u8> {
     id.to_be_bytes().to_vec()
 }
 
-/// The place before every id, or after it.
+/// The id, or 16 times `otherwise`: a bound below or above every id.
 pub(crate) fn page_edge(id: Option<u128>, otherwise: u8) -> Vec<u8> {
     id.map_or(vec![otherwise; 16], id_bytes)
 }
 
-/// The id with these bytes.
+/// Parses an id; `Corrupt` unless it has 16 bytes.
 pub(crate) fn id_from(bytes: &[u8]) -> Result<u128> {
     let bytes =
-        <[u8; 16]>::try_from(bytes).map_err(|_| corrupt(format!("an id of {} bytes", bytes.len())))?;
+        <[u8; 16]>::try_from(bytes).map_err(|_| corrupt(format!("invalid id of {} bytes", bytes.len())))?;
     Ok(u128::from_be_bytes(bytes))
 }
 
-/// A price version as a column; the same bits with a sign.
+/// A price version as a column: the same bits, signed.
 pub(crate) fn version_column(version: PriceVersion) -> i64 {
     version.as_u64().cast_signed()
 }
 
-/// The price version in a column.
+/// Reads a price version from a column.
 pub(crate) fn version_from(column: i64) -> PriceVersion {
     PriceVersion::from_u64(column.cast_unsigned())
 }
 
-/// Tokens per minute as a column; the same bits with a sign.
+/// Tokens per minute as a column: the same bits, signed.
 pub(crate) fn tpm_column(limits: Limits) -> Option<i64> {
     limits.tpm.map(u64::cast_signed)
 }
 
-/// The limit in a column.
+/// Reads a limit from a column.
 pub(crate) fn limit_from(column: Option<i64>) -> Result<Option<u32>> {
-    let limit = column.map(|limit| u32::try_from(limit).map_err(|_| corrupt(format!("a limit of {limit}"))));
+    let limit = column.map(|limit| u32::try_from(limit).map_err(|_| corrupt(format!("bad limit {limit}"))));
     limit.transpose()
 }
 
-/// A quantity as a column. More than fits is nonsense and becomes the largest number.
+/// A quantity as a column, capped at `i64::MAX`.
 pub(crate) fn quantity_column(quantity: u64) -> i64 {
     i64::try_from(quantity).unwrap_or(i64::MAX)
 }
 
-/// The quantity in a column.
+/// Reads a quantity from a column.
 pub(crate) fn quantity_from(column: i64) -> Result<u64> {
-    u64::try_from(column).map_err(|_| corrupt(format!("a quantity of {column}")))
+    u64::try_from(column).map_err(|_| corrupt(format!("invalid quantity {column}")))
 }
 
-/// Prices as a column: JSON with the listed classes, amounts in credits, such as `{"input":"2.5","output":"10"}`.
+/// Prices as a column: JSON with the listed classes, amounts in credits, such as
+/// `{"input":"2.5","output":"10"}`.
 pub(crate) fn prices_column(prices: &Prices) -> String {
     let listed = prices
         .entries()
@@ -90,9 +91,9 @@ pub(crate) fn prices_column(prices: &Prices) -> String {
     serde_json::Value::Object(listed.collect()).to_string()
 }
 
-/// The prices in a column.
+/// Reads prices from a column.
 pub(crate) fn prices_from(column: &str) -> Result<Prices> {
-    let unreadable = || corrupt(format!("prices '{column}'"));
+    let unreadable = || corrupt(format!("invalid prices '{column}'"));
     let listed: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(column).map_err(|_| unreadable())?;
     listed
@@ -105,7 +106,20 @@ pub(crate) fn prices_from(column: &str) -> Result<Prices> {
         })
 }
 
-/// The link in the columns of a transfer or of the end of a chain: all three or, before the first, none.
+/// The last use of each key of account `$1`. The index `usage_row_key` answers each maximum with
+/// one entry.
+pub(crate) const KEYS_LAST_USED: &str = "SELECT id, \
+    (SELECT max(created_at) FROM usage_row WHERE key_id = api_key.id) AS last_used_at \
+    FROM api_key WHERE account_id = $1";
+
+/// A row of [`KEYS_LAST_USED`]; `None` for a key without a usage row.
+pub(crate) fn last_use_from(id: &[u8], last_used_at: Option<i64>) -> Result<Option<(KeyId, Timestamp)>> {
+    let key = KeyId::from_u128(id_from(id)?);
+    Ok(last_used_at.map(|at| (key, Timestamp::from_micros(at))))
+}
+
+/// Reads the link of a transfer or of the end of a chain: all three columns, or none before the
+/// first transfer.
 pub(crate) fn link_from(
     sequence: Option<i64>,
     previous: Option<&[u8]>,
@@ -113,7 +127,7 @@ pub(crate) fn link_from(
 ) -> Result<Option<Link>> {
     let hash_from = |bytes: &[u8]| {
         let hash =
-            <[u8; 32]>::try_from(bytes).map_err(|_| corrupt(format!("a hash of {} bytes", bytes.len())));
+            <[u8; 32]>::try_from(bytes).map_err(|_| corrupt(format!("bad hash of {} bytes", bytes.len())));
         hash.map(TransferHash)
     };
     match (sequence.filter(|sequence| *sequence != 0), previous, hash) {
@@ -123,7 +137,7 @@ pub(crate) fn link_from(
             hash: hash_from(hash)?,
         })),
         (None, None, None) => Ok(None),
-        _ => Err(corrupt("a link of a chain that is not whole")),
+        _ => Err(corrupt("incomplete hash chain entry")),
     }
 }
 
@@ -154,7 +168,7 @@ impl TryFrom<AccountColumns> for Account {
             id: AccountId::from_u128(id_from(&columns.id)?),
             name: columns.name,
             state: AccountState::parse(&columns.state)
-                .ok_or_else(|| corrupt(format!("account state '{}'", columns.state)))?,
+                .ok_or_else(|| corrupt(format!("unknown account state '{}'", columns.state)))?,
             limits: Limits {
                 rpm: limit_from(columns.rpm)?,
                 tpm: columns.tpm.map(i64::cast_unsigned),
@@ -172,7 +186,7 @@ impl TryFrom<AccountColumns> for Account {
     }
 }
 
-/// How far a test clock is ahead, in microseconds.
+/// The offset of a test clock in microseconds.
 pub(crate) fn test_clock_column(account: &Account) -> Result<Option<i64>> {
     let micros = account.test_clock.map(|ahead| i64::try_from(ahead.as_micros()));
     let micros = micros.transpose();
@@ -181,7 +195,7 @@ pub(crate) fn test_clock_column(account: &Account) -> Result<Option<i64>> {
 
 pub(crate) fn test_clock_from(micros: Option<i64>) -> Result<Option<Duration>> {
     let micros = micros.map(u64::try_from).transpose();
-    let micros = micros.map_err(|_| corrupt("a test clock that is behind"))?;
+    let micros = micros.map_err(|_| corrupt("negative test clock offset"))?;
     Ok(micros.map(Duration::from_micros))
 }
 
@@ -209,7 +223,7 @@ impl TryFrom<KeyColumns> for Key {
         let digest = columns
             .digest
             .try_into()
-            .map_err(|_| corrupt("the digest of a key"))?;
+            .map_err(|_| corrupt("invalid key digest"))?;
         Ok(Key {
             id: KeyId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
@@ -217,12 +231,12 @@ impl TryFrom<KeyColumns> for Key {
             digest,
             last4: columns.last4,
             mode: KeyMode::parse(&columns.mode)
-                .ok_or_else(|| corrupt(format!("key mode '{}'", columns.mode)))?,
+                .ok_or_else(|| corrupt(format!("unknown key mode '{}'", columns.mode)))?,
             compat: Compat::parse(&columns.compat)
-                .ok_or_else(|| corrupt(format!("key compat '{}'", columns.compat)))?,
+                .ok_or_else(|| corrupt(format!("unknown key compat '{}'", columns.compat)))?,
             sync: columns.sync != 0,
             state: KeyState::parse(&columns.state)
-                .ok_or_else(|| corrupt(format!("key state '{}'", columns.state)))?,
+                .ok_or_else(|| corrupt(format!("unknown key state '{}'", columns.state)))?,
             created_at: Timestamp::from_micros(columns.created_at),
             expires_at: columns.expires_at.map(Timestamp::from_micros),
             revoked_at: columns.revoked_at.map(Timestamp::from_micros),
@@ -304,7 +318,7 @@ impl TryFrom<MediaColumns> for Media {
         let sha256 = columns
             .sha256
             .try_into()
-            .map_err(|_| corrupt("the digest of an object"))?;
+            .map_err(|_| corrupt("invalid object digest"))?;
         let duration = columns.duration.map(quantity_from).transpose()?;
         Ok(Media {
             id: MediaId::from_u128(id_from(&columns.id)?),
@@ -324,12 +338,12 @@ impl TryFrom<MediaColumns> for Media {
     }
 }
 
-/// How long something plays, in microseconds.
+/// A playing time as a column, in microseconds.
 pub(crate) fn duration_column(duration: Option<Duration>) -> Option<i64> {
     duration.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))
 }
 
-/// A claim that another request has.
+/// A claim of another request on an idempotency key.
 #[derive(FromRow)]
 pub(crate) struct ClaimColumns {
     fingerprint: Vec<u8>,
@@ -338,14 +352,14 @@ pub(crate) struct ClaimColumns {
 }
 
 impl ClaimColumns {
-    /// What it means for whoever wants the same key.
-    pub(crate) fn claimed(self, wanted: &Claim) -> Result<Claimed> {
+    /// The outcome for another request with the same key.
+    pub(crate) fn claimed(self, wanted: &Claim) -> Result<ClaimOutcome> {
         if self.fingerprint != wanted.fingerprint {
-            return Ok(Claimed::Reused);
+            return Ok(ClaimOutcome::Reused);
         }
         Ok(match self.content {
-            None => Claimed::Running,
-            Some(content) => Claimed::Answered {
+            None => ClaimOutcome::Running,
+            Some(content) => ClaimOutcome::Answered {
                 request: RequestId::from_u128(id_from(&self.request_id)?),
                 content,
             },
@@ -353,7 +367,7 @@ impl ClaimColumns {
     }
 }
 
-/// Quantities by class: the columns named after [`Unit`], or sums of them.
+/// Quantities by unit: the columns named after [`Unit`], or sums of them.
 #[derive(FromRow)]
 pub(crate) struct QuantityColumns {
     input: i64,
@@ -397,7 +411,26 @@ impl TryFrom<QuantityColumns> for Usage {
     }
 }
 
-/// A row of `usage_row` with `refunded`, which is what was given back of it. `estimated` must be read as BIGINT.
+/// SQL for the canonical id of a row's model: that of its price version. The column `model` has the
+/// id that the caller sent. `-` means no model, such as for a refused batch.
+macro_rules! canonical_model {
+    ($table:literal) => {
+        concat!(
+            "CASE ",
+            $table,
+            ".model WHEN '-' THEN '-' ELSE coalesce((SELECT price_version.model FROM price_version \
+             WHERE price_version.version = ",
+            $table,
+            ".price_version), ",
+            $table,
+            ".model) END"
+        )
+    };
+}
+pub(crate) use canonical_model;
+
+/// A row of `usage_row` with `canonical_model`, see [`canonical_model!`], and `refunded`, the
+/// refunded amount. `estimated` must be read as BIGINT.
 #[derive(FromRow)]
 pub(crate) struct UsageColumns {
     account_id: Vec<u8>,
@@ -406,6 +439,7 @@ pub(crate) struct UsageColumns {
     request_id: Vec<u8>,
     endpoint: String,
     model: String,
+    canonical_model: String,
     provider: String,
     price_version: i64,
     held: i64,
@@ -424,7 +458,7 @@ pub(crate) struct UsageColumns {
     window_id: Option<Vec<u8>>,
 }
 
-/// The plan in the columns `plan_name` and `window_id`: both or neither.
+/// Reads the plan from the columns `plan_name` and `window_id`: both or neither.
 pub(crate) fn plan_from(name: Option<String>, window: Option<Vec<u8>>) -> Result<Option<PlanUse>> {
     match (name, window) {
         (Some(name), Some(window)) => Ok(Some(PlanUse {
@@ -432,7 +466,7 @@ pub(crate) fn plan_from(name: Option<String>, window: Option<Vec<u8>>) -> Result
             window: TransferId::from_u128(id_from(&window)?),
         })),
         (None, None) => Ok(None),
-        _ => Err(corrupt("a plan without its week, or a week without its plan")),
+        _ => Err(corrupt("a plan and its week are not both present")),
     }
 }
 
@@ -466,8 +500,8 @@ impl TryFrom<LotColumns> for Lot {
             expired: Credits::from_nanos(columns.expired),
             withdrawn: Credits::from_nanos(columns.withdrawn),
             terms: LotTerms {
-                kind: kind.ok_or_else(|| corrupt(format!("kind of lot '{}'", columns.kind)))?,
-                priority: priority.map_err(|_| corrupt(format!("a priority of {}", columns.priority)))?,
+                kind: kind.ok_or_else(|| corrupt(format!("unknown lot kind '{}'", columns.kind)))?,
+                priority: priority.map_err(|_| corrupt(format!("bad lot priority {}", columns.priority)))?,
                 expires_at: columns.expires_at.map(Timestamp::from_micros),
                 note: columns.note,
             },
@@ -530,7 +564,7 @@ impl TryFrom<SubscriptionColumns> for Subscription {
     type Error = StorageError;
 
     fn try_from(columns: SubscriptionColumns) -> Result<Subscription> {
-        let unknown = |what: &str, name: &str| corrupt(format!("{what} '{name}'"));
+        let unknown = |what: &str, name: &str| corrupt(format!("unknown {what} '{name}'"));
         let terms = NewSubscription {
             id: SubscriptionId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
@@ -581,7 +615,7 @@ impl TryFrom<EventColumns> for SubscriptionEvent {
             number: columns.number,
             kind: columns.kind,
             state: SubscriptionState::parse(&columns.state)
-                .ok_or_else(|| corrupt(format!("subscription state '{}'", columns.state)))?,
+                .ok_or_else(|| corrupt(format!("unknown subscription state '{}'", columns.state)))?,
             period: columns.period,
             at: Timestamp::from_micros(columns.at),
         })
@@ -599,8 +633,9 @@ impl TryFrom<UsageColumns> for UsageRow {
             key: key.map(KeyId::from_u128),
             request: RequestId::from_u128(id_from(&columns.request_id)?),
             endpoint: Arc::from(columns.endpoint),
-            model: Arc::from(columns.model),
-            provider: Arc::from(columns.provider),
+            model: Arc::from(columns.canonical_model),
+            requested_model: Arc::from(columns.model),
+            target: Arc::from(columns.provider),
             price_version: version_from(columns.price_version),
             held: Credits::from_nanos(columns.held),
             charge: Credits::from_nanos(columns.charge),
@@ -619,7 +654,7 @@ impl TryFrom<UsageColumns> for UsageRow {
     }
 }
 
-/// What the driver reports, by what the caller can do about it.
+/// Maps an error of the driver to a [`StorageErrorKind`].
 pub(crate) fn storage_error(error: sqlx::Error) -> StorageError {
     let kind = match &error {
         sqlx::Error::Database(cause) if !matches!(cause.kind(), sqlx::error::ErrorKind::Other) => {
@@ -633,7 +668,17 @@ pub(crate) fn storage_error(error: sqlx::Error) -> StorageError {
         | sqlx::Error::TypeNotFound { .. } => StorageErrorKind::Corrupt,
         _ => StorageErrorKind::Unavailable,
     };
-    StorageError::new(kind, error)
+    match &error {
+        sqlx::Error::Database(cause) if is_disk_full(&**cause) => {
+            StorageError::new(kind, "the database cannot be written: its disk is full")
+        }
+        _ => StorageError::new(kind, error),
+    }
+}
+
+/// Whether the engine reports a full disk: `SQLITE_FULL`, or `disk_full` of PostgreSQL.
+fn is_disk_full(cause: &dyn sqlx::error::DatabaseError) -> bool {
+    cause.code().is_some_and(|code| code == "13" || code == "53100")
 }
 
 #[cfg(test)]
@@ -660,6 +705,26 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_reported_in_plain_words() {
+        use sqlx::{ConnectOptions, Executor};
+
+        let mut connection = sqlx::sqlite::SqliteConnectOptions::new()
+            .in_memory(true)
+            .connect()
+            .await
+            .unwrap();
+        let full = connection
+            .execute("PRAGMA max_page_count = 2; CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(100000))")
+            .await;
+        let error = storage_error(full.unwrap_err());
+        assert_eq!(error.kind, StorageErrorKind::Unavailable);
+        assert_eq!(
+            error.to_string(),
+            "the database cannot be written: its disk is full"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A runtime of an engine's own. Callers have several runtimes, which come and go; connections must not go with them.
+//! A separate runtime for an engine. Connections must not depend on callers' runtimes, which start
+//! and stop.
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -9,7 +10,7 @@ pub(crate) struct OwnedRuntime {
 }
 
 impl OwnedRuntime {
-    /// Starts two threads of this name.
+    /// Starts a runtime with two threads of this name.
     pub(crate) fn start(name: &str) -> std::io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
@@ -22,7 +23,7 @@ impl OwnedRuntime {
         })
     }
 
-    /// Where to start tasks.
+    /// The handle for starting tasks.
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }

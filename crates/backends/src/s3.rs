@@ -1,8 +1,9 @@
-//! [`BlobStore`] in a bucket of S3, or of what speaks like it.
+//! [`BlobStore`] in a bucket of S3 or a compatible server.
 //!
-//! What fits one part is one request, which is refused when the key is taken. More is uploaded part by part, and there at
-//! once with the last request; an upload that fails or that nobody waits for is aborted. What a process that dies has
-//! uploaded is found by nobody; a lifecycle rule of the bucket clears it away.
+//! Content that fits one part is one request, which fails if the key exists. Larger content is
+//! uploaded in parts and becomes visible with the last request; an upload that fails or is dropped
+//! is aborted. Parts left by a process that died are invisible; a lifecycle rule of the bucket
+//! should delete them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -30,18 +31,19 @@ use url::{Host, Url};
 use crate::journal::unavailable;
 use crate::runtime::OwnedRuntime;
 
-/// Bytes of a part. All parts but the last have the same, as some servers want it, and S3 takes 10,000: 80 GB.
-const PART: usize = 8 << 20;
-/// Longest wait for a connection.
-const CONNECTING: Duration = Duration::from_secs(5);
-/// Longest silence of the server.
-const SILENCE: Duration = Duration::from_secs(30);
-/// How long a request is tried again.
-const TRYING: Duration = Duration::from_secs(20);
-/// How often.
-const RETRIES: usize = 3;
+/// Size of a part. All parts but the last are equal, as some servers require. S3 allows 10,000
+/// parts: 80 GB.
+const PART_BYTES: usize = 8 << 20;
+/// Timeout of a connection attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time without data from the server.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time for retries of a request.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum number of retries of a request.
+const MAX_RETRIES: usize = 3;
 
-/// Variables that say how a machine or a pod gets the keys of its role.
+/// Environment variables with the role credentials of a machine or pod.
 pub const ROLE_VARIABLES: [&str; 8] = [
     "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -53,38 +55,38 @@ pub const ROLE_VARIABLES: [&str; 8] = [
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 ];
 
-/// Where the bucket is and as whom it is used.
+/// The bucket and the credentials for it.
 #[derive(Clone)]
 pub struct S3Config {
-    /// Name of the bucket. It is there already.
+    /// Name of the bucket, which must exist.
     pub bucket: String,
-    /// Such as `eu-central-1`.
+    /// Region, such as `eu-central-1`.
     pub region: String,
-    /// Where a server is that is not Amazon's, such as `https://minio.example.com`.
+    /// URL of a server other than Amazon's, such as `https://minio.example.com`.
     pub endpoint: Option<String>,
-    /// What keys begin with; empty, or it ends with a slash.
+    /// Prefix of all keys: empty, or ending with a slash.
     pub prefix: String,
-    /// Whether the bucket stands in the path of an address, and not in the name of its host.
+    /// Whether the bucket is in the path of a URL rather than in the host name.
     pub path_style: bool,
-    /// Whether the endpoint may be spoken to in the open although it is another machine.
+    /// Whether plain HTTP to another machine is allowed.
     pub allow_http: bool,
-    /// As whom.
+    /// Credentials for the bucket.
     pub credentials: S3Credentials,
 }
 
-/// As whom a bucket is used.
+/// Credentials for a bucket.
 #[derive(Clone)]
 pub enum S3Credentials {
-    /// A key of an account.
+    /// An access key.
     Key {
-        /// Its id.
+        /// Access key id.
         id: String,
-        /// Its secret.
+        /// Secret access key.
         secret: SecretString,
-        /// The token of a temporary one.
+        /// Session token, if the key is temporary.
         token: Option<SecretString>,
     },
-    /// The role of the machine or pod; what is set of [`ROLE_VARIABLES`].
+    /// The role of the machine or pod: the variables of [`ROLE_VARIABLES`] that are set.
     Role(Vec<(&'static str, String)>),
 }
 
@@ -98,32 +100,30 @@ impl fmt::Debug for S3Config {
     }
 }
 
-/// Whether this is an address that a bucket may be at; what is wrong with it otherwise, without what it holds.
+/// Checks an endpoint URL. The error contains no part of it.
 pub fn check_endpoint(endpoint: &str, allow_http: bool) -> std::result::Result<(), &'static str> {
     let url = Url::parse(endpoint).map_err(|_| "write https://host, or http://127.0.0.1:port")?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("an address has no user and no password: name the key's variables or files");
+        return Err("remove the user name and the password: set the key by variables or files");
     }
-    let is_here = match url.host() {
+    let is_local = match url.host() {
         Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
         Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
         Some(Host::Domain(name)) => name == "localhost",
-        None => return Err("it names no host"),
+        None => return Err("the host is missing"),
     };
     match url.scheme() {
         "https" => Ok(()),
-        "http" if allow_http || is_here => Ok(()),
-        "http" => {
-            Err("without TLS everybody on the way reads along: write https://, or set allow_http = true")
-        }
+        "http" if allow_http || is_local => Ok(()),
+        "http" => Err("the connection is unencrypted: write https://, or set allow_http = true"),
         _ => Err("write https://host, or http://127.0.0.1:port"),
     }
 }
 
-/// Prepares to use a bucket; nothing is asked of the server before the first object. Can be called, and the store used,
-/// from any number of runtimes.
+/// Creates the store; the first request is sent for the first object. Can be called, and the store
+/// used, from any number of runtimes.
 ///
-/// `Unavailable` when the settings cannot be those of a bucket.
+/// `Unavailable` if the settings are invalid.
 pub fn open(config: S3Config) -> Result<S3> {
     if let Some(endpoint) = &config.endpoint {
         check_endpoint(endpoint, config.allow_http)
@@ -131,14 +131,14 @@ pub fn open(config: S3Config) -> Result<S3> {
     }
     let runtime = OwnedRuntime::start("tollgate-s3").map_err(unavailable)?;
     let client = ClientOptions::new()
-        .with_connect_timeout(CONNECTING)
-        .with_read_timeout(SILENCE)
-        // A whole answer takes as long as its reader.
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_read_timeout(READ_TIMEOUT)
+        // A response may take as long as its reader needs.
         .with_timeout_disabled()
         .with_allow_http(true);
     let retry = RetryConfig {
-        max_retries: RETRIES,
-        retry_timeout: TRYING,
+        max_retries: MAX_RETRIES,
+        retry_timeout: RETRY_TIMEOUT,
         ..RetryConfig::default()
     };
     let mut builder = AmazonS3Builder::new()
@@ -178,7 +178,7 @@ pub fn open(config: S3Config) -> Result<S3> {
     })
 }
 
-/// The library wants the bucket within the address where it stands in the name of the host.
+/// The endpoint in the form of the library: with virtual-hosted style it includes the bucket.
 fn endpoint_of(endpoint: &str, config: &S3Config) -> String {
     let endpoint = endpoint.trim_end_matches('/');
     match endpoint.split_once("://") {
@@ -210,17 +210,17 @@ impl BlobStore for S3 {
         "s3"
     }
 
-    async fn put(&self, key: BlobKey, content: BlobContent, most: u64) -> Result<u64> {
+    async fn put(&self, key: BlobKey, content: BlobContent, max_bytes: u64) -> Result<u64> {
         let path = self.path(key);
-        let mut parts = Parts::new(content, most);
+        let mut parts = Parts::new(content, max_bytes);
         let Some(first) = parts.next().await? else {
             return self.put_small(&path, Bytes::new()).await;
         };
-        if first.len() < PART {
+        if first.len() < PART_BYTES {
             return self.put_small(&path, first).await;
         }
         if self.length(key).await?.is_some() {
-            return Err(is_taken(&path));
+            return Err(key_taken(&path));
         }
         let upload = self.store.put_multipart(&path).await.map_err(before_writing)?;
         let mut upload = Upload {
@@ -232,9 +232,9 @@ impl BlobStore for S3 {
         while let Some(part) = parts.next().await? {
             upload.put_part(part).await?;
         }
-        // Somebody may have taken the key meanwhile; then what was there first stays.
+        // The key may have been taken meanwhile; then the existing object stays.
         if self.length(key).await?.is_some() {
-            return Err(is_taken(&path));
+            return Err(key_taken(&path));
         }
         upload.complete().await?;
         Ok(parts.length)
@@ -253,7 +253,7 @@ impl BlobStore for S3 {
                 content: Box::pin(found.into_stream().map(|part| part.map_err(before_writing))),
             })),
             Err(error @ Error::NotFound { .. }) => absent(error),
-            // A server refuses a range that has no byte of the object.
+            // Servers refuse a range without any byte of the object.
             Err(error) => match self.length(key).await? {
                 Some(length) if clamp(range.clone(), length).is_empty() => Ok(Some(Blob {
                     length,
@@ -274,7 +274,7 @@ impl BlobStore for S3 {
     }
 
     async fn delete(&self, key: BlobKey) -> Result<()> {
-        // S3 answers that it is deleted when it is not there; what it cannot find is the bucket.
+        // S3 reports success for a missing object; not found means that the bucket is missing.
         let deleted = self.store.delete(&self.path(key)).await;
         deleted.map_err(before_writing)
     }
@@ -293,46 +293,46 @@ impl S3 {
     }
 }
 
-/// Content in parts of [`PART`] bytes; the last one may have fewer.
+/// Content in parts of [`PART_BYTES`] bytes; the last one may have fewer.
 struct Parts {
     content: BlobContent,
-    /// What was read beyond the last part.
+    /// Bytes read beyond the last part.
     ahead: BytesMut,
     length: u64,
-    most: u64,
+    max_bytes: u64,
 }
 
 impl Parts {
-    fn new(content: BlobContent, most: u64) -> Self {
+    fn new(content: BlobContent, max_bytes: u64) -> Self {
         Self {
             content,
             ahead: BytesMut::new(),
             length: 0,
-            most,
+            max_bytes,
         }
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>> {
-        while self.ahead.len() < PART {
-            let Some(piece) = self.content.next().await else {
+        while self.ahead.len() < PART_BYTES {
+            let Some(chunk) = self.content.next().await else {
                 break;
             };
-            let piece = piece?;
-            self.length += piece.len() as u64;
-            if self.length > self.most {
-                return Err(too_large(self.most));
+            let chunk = chunk?;
+            self.length += chunk.len() as u64;
+            if self.length > self.max_bytes {
+                return Err(too_large(self.max_bytes));
             }
-            self.ahead.extend_from_slice(&piece);
+            self.ahead.extend_from_slice(&chunk);
         }
         if self.ahead.is_empty() {
             return Ok(None);
         }
-        let part = self.ahead.len().min(PART);
+        let part = self.ahead.len().min(PART_BYTES);
         Ok(Some(self.ahead.split_to(part).freeze()))
     }
 }
 
-/// An upload that is aborted when it is dropped before it is complete.
+/// An upload that is aborted if it is dropped before it is complete.
 struct Upload<'s> {
     upload: Option<Box<dyn MultipartUpload>>,
     tracker: &'s TaskTracker,
@@ -369,7 +369,7 @@ impl Drop for Upload<'_> {
     }
 }
 
-/// An object that is not there, unless it is the bucket that is not.
+/// Maps not found to `None`, unless the bucket is missing.
 fn absent<T>(error: Error) -> Result<Option<T>> {
     match error.to_string().contains("NoSuchBucket") {
         true => Err(before_writing(error)),
@@ -377,16 +377,16 @@ fn absent<T>(error: Error) -> Result<Option<T>> {
     }
 }
 
-fn is_taken(path: &Path) -> StorageError {
-    StorageError::new(StorageErrorKind::Conflict, format!("{path} is taken"))
+fn key_taken(path: &Path) -> StorageError {
+    StorageError::new(StorageErrorKind::Conflict, format!("{path} already exists"))
 }
 
-/// A failure after which nothing is there that was not before.
+/// An error that changed nothing: `Unavailable`.
 fn before_writing(error: Error) -> StorageError {
     StorageError::new(StorageErrorKind::Unavailable, error)
 }
 
-/// A failure of the request that makes an object.
+/// An error of the request that creates an object.
 fn while_writing(error: Error) -> StorageError {
     let kind = match &error {
         Error::AlreadyExists { .. } | Error::Precondition { .. } => StorageErrorKind::Conflict,

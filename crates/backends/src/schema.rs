@@ -1,15 +1,29 @@
-//! Whether a database has the schema of this program.
+//! Compares the schema of a database with this program's migrations.
 
 use sqlx::migrate::Migrator;
 
-/// A migration that was applied: its version and its checksum.
+/// An applied migration: its version and its checksum.
 pub(crate) type Applied = (i64, Vec<u8>);
 
-/// Which migrations a database has; those that failed halfway are left out.
+/// Schema versions before and after `migrate`; 0 means no schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migrated {
+    /// Version before the migration.
+    pub from: i64,
+    /// Version after the migration.
+    pub to: i64,
+}
+
+/// The newest version among applied migrations, oldest first; 0 if there are none.
+pub(crate) fn newest(applied: &[Applied]) -> i64 {
+    applied.last().map_or(0, |(version, _)| *version)
+}
+
+/// Selects the applied migrations, without those that failed halfway.
 pub(crate) const APPLIED: &str =
     "SELECT version, checksum FROM _sqlx_migrations WHERE success ORDER BY version";
 
-/// Whether everything that this program has was applied, and more besides, by a later one.
+/// Whether all migrations of this program and further ones were applied.
 pub(crate) fn is_ahead(applied: &[Applied], known: &Migrator) -> bool {
     let mut known = known
         .iter()
@@ -18,7 +32,8 @@ pub(crate) fn is_ahead(applied: &[Applied], known: &Migrator) -> bool {
     known.all(|known| applied.next() == Some(&known)) && applied.next().is_some()
 }
 
-/// Compares what was applied, oldest first, with what this program has; the error says what to do.
+/// Compares the applied migrations, oldest first, with those of this program; the error says what
+/// to do.
 pub(crate) fn compare(applied: &[Applied], known: &Migrator) -> Result<(), String> {
     let known: Vec<Applied> = known
         .iter()
@@ -27,14 +42,13 @@ pub(crate) fn compare(applied: &[Applied], known: &Migrator) -> Result<(), Strin
     if applied == known {
         return Ok(());
     }
-    let newest = |versions: &[Applied]| versions.last().map_or(0, |(version, _)| *version);
     let (theirs, ours) = (newest(applied), newest(&known));
     let advice = if theirs < ours {
         "run `tollgate migrate` first"
     } else if theirs > ours {
-        "a newer program ran `tollgate migrate` on it; use that version or a later one"
+        "a newer version of Tollgate migrated it; use that version or a later one"
     } else {
-        "it was not made by the `tollgate migrate` of this version; restore it or use the version that made it"
+        "another build of Tollgate migrated it; restore a backup or use that build"
     };
     Err(format!(
         "the database has schema {theirs}, this program needs {ours}: {advice}"

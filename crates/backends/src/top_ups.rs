@@ -1,4 +1,4 @@
-//! Top-ups: what both engines say to their databases, in words that both understand.
+//! SQL of top-ups that SQLite and PostgreSQL share.
 
 use sqlx::FromRow;
 use tollgate_storage::{AutoTopUp, Result, StorageError, TopUp, TopUpKind, TopUpState};
@@ -8,7 +8,7 @@ use tollgate_types::{AccountId, Credits, Money, Timestamp, TopUpId};
 use crate::rows::{corrupt, id_from};
 
 pub(crate) const PAYER: &str = "SELECT payer FROM payer WHERE account_id = $1 AND provider = $2";
-pub(crate) const KEEP_PAYER: &str = "INSERT INTO payer (account_id, provider, payer, created_at) \
+pub(crate) const SAVE_PAYER: &str = "INSERT INTO payer (account_id, provider, payer, created_at) \
     SELECT id, $2, $3, $4 FROM account WHERE id = $1 ON CONFLICT DO NOTHING";
 pub(crate) const INSERT: &str = "INSERT INTO top_up (account_id, id, kind, state, currency, amount, credits, reference, \
     grant_id, returned, failure, created_at, updated_at) \
@@ -33,11 +33,10 @@ pub(crate) const DELETE_AUTO: &str = "DELETE FROM auto_top_up WHERE account_id =
 pub(crate) const AUTO: &str = "SELECT * FROM auto_top_up WHERE account_id = $1";
 pub(crate) const AUTOS: &str = "SELECT * FROM auto_top_up WHERE account_id > $1 ORDER BY account_id LIMIT $2";
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[
     PAYER,
-    KEEP_PAYER,
+    SAVE_PAYER,
     INSERT,
     GET,
     BY_REFERENCE,
@@ -97,15 +96,15 @@ impl TryFrom<TopUpColumns> for TopUp {
     type Error = StorageError;
 
     fn try_from(columns: TopUpColumns) -> Result<TopUp> {
-        let unknown = |what: &str, name: &str| corrupt(format!("{what} '{name}'"));
+        let unknown = |what: &str, name: &str| corrupt(format!("unknown {what} '{name}'"));
         let currency = columns.currency.parse();
         let grant = columns.grant_id.as_deref().map(id_from).transpose()?;
         Ok(TopUp {
             id: TopUpId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
-            kind: TopUpKind::parse(&columns.kind).ok_or_else(|| unknown("kind of top-up", &columns.kind))?,
+            kind: TopUpKind::parse(&columns.kind).ok_or_else(|| unknown("top-up kind", &columns.kind))?,
             state: TopUpState::parse(&columns.state)
-                .ok_or_else(|| unknown("state of top-up", &columns.state))?,
+                .ok_or_else(|| unknown("top-up state", &columns.state))?,
             money: Money {
                 amount: columns.amount,
                 currency: currency.map_err(|_| unknown("currency", &columns.currency))?,

@@ -1,4 +1,4 @@
-//! Webhooks of jobs: what both engines say to their databases, in words that both understand.
+//! SQL of job webhooks that SQLite and PostgreSQL share.
 
 use sqlx::FromRow;
 use tollgate_storage::{Delivery, DeliveryOutcome, DeliveryState, Result, StorageError};
@@ -6,10 +6,11 @@ use tollgate_types::Timestamp;
 
 use crate::rows::corrupt;
 
-/// Whether anybody is to be told: a look that writes nothing and locks nothing, since it is asked all the time.
+/// Whether any webhook is due. Senders poll it, so it neither writes nor locks.
 pub(crate) const IS_DUE: &str = "SELECT EXISTS (SELECT 1 FROM job WHERE webhook_state = 'pending' \
-    AND completed_at IS NOT NULL AND webhook_due_at <= $1) AS is_due";
-/// What is due, the next of everybody before the second of anybody, counting what is leased.
+    AND completed_at IS NOT NULL AND (webhook_due_at <= $1 OR webhook_due_at > $2)) AS is_due";
+/// Leases due webhooks fairly: the first one of every account comes before the second one of any.
+/// Leased webhooks of an account count.
 pub(crate) const CLAIM: &str = "UPDATE job SET webhook_leased = 1, webhook_attempts = webhook_attempts + 1, \
     webhook_due_at = $2 \
     FROM (SELECT owner, chosen FROM ( \
@@ -20,9 +21,11 @@ pub(crate) const CLAIM: &str = "UPDATE job SET webhook_leased = 1, webhook_attem
             LEFT JOIN (SELECT account_id, count(*) AS leased FROM job \
                 WHERE webhook_leased = 1 AND webhook_due_at > $1 GROUP BY account_id) AS busy \
                 ON busy.account_id = due.account_id \
-            WHERE due.webhook_state = 'pending' AND due.completed_at IS NOT NULL AND due.webhook_due_at <= $1 \
+            WHERE due.webhook_state = 'pending' AND due.completed_at IS NOT NULL \
+                AND (due.webhook_due_at <= $1 OR due.webhook_due_at > $5) \
         ) AS placed WHERE place <= $4 ORDER BY place, since, chosen LIMIT $3) AS next \
-    WHERE account_id = next.owner AND id = next.chosen AND webhook_state = 'pending' AND webhook_due_at <= $1 \
+    WHERE account_id = next.owner AND id = next.chosen AND webhook_state = 'pending' \
+        AND (webhook_due_at <= $1 OR webhook_due_at > $5) \
     RETURNING *";
 pub(crate) const FINISH: &str = "UPDATE job SET webhook_state = $4, webhook_failure = $5, \
     webhook_due_at = COALESCE($6, webhook_due_at), webhook_delivered_at = $7, webhook_leased = 0 \
@@ -34,7 +37,6 @@ pub(crate) const RENEW_SECRET: &str = "INSERT INTO webhook_secret (account_id, n
     SELECT id, 2 FROM account WHERE id = $1 \
     ON CONFLICT (account_id) DO UPDATE SET number = webhook_secret.number + 1 RETURNING number";
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(crate) const STATEMENTS: &[&str] = &[IS_DUE, CLAIM, FINISH, DELIVERY, SECRET, RENEW_SECRET];
 
@@ -47,6 +49,7 @@ macro_rules! claim {
             .bind(claim.until.as_micros())
             .bind(i64::from(claim.limit))
             .bind(i64::from(claim.per_account))
+            .bind(claim.latest_due().as_micros())
     }};
 }
 
@@ -54,7 +57,7 @@ macro_rules! claim {
 macro_rules! finish {
     ($leased:expr, $outcome:expr) => {{
         let leased: &tollgate_storage::LeasedDelivery = $leased;
-        let ended = $crate::webhooks::Ended::from($outcome);
+        let ended = $crate::webhooks::AttemptResult::from($outcome);
         $crate::jobs::of_job!($crate::webhooks::FINISH, leased.job.account, leased.job.terms.id)
             .bind(i64::from(leased.attempt))
             .bind(ended.state.as_str())
@@ -66,19 +69,19 @@ macro_rules! finish {
 
 pub(crate) use {claim, finish};
 
-/// What an attempt leaves behind.
-pub(crate) struct Ended {
+/// The columns that a delivery attempt changes.
+pub(crate) struct AttemptResult {
     pub(crate) state: DeliveryState,
     pub(crate) failure: Option<String>,
     pub(crate) due_at: Option<Timestamp>,
     pub(crate) delivered_at: Option<Timestamp>,
 }
 
-impl From<DeliveryOutcome> for Ended {
+impl From<DeliveryOutcome> for AttemptResult {
     fn from(outcome: DeliveryOutcome) -> Self {
         let (state, failure, due_at, delivered_at) = match outcome {
             DeliveryOutcome::Delivered { at } => (DeliveryState::Delivered, None, None, Some(at)),
-            DeliveryOutcome::Again { due_at, why } => (DeliveryState::Pending, Some(why), Some(due_at), None),
+            DeliveryOutcome::Retry { due_at, why } => (DeliveryState::Pending, Some(why), Some(due_at), None),
             DeliveryOutcome::Failed { why } => (DeliveryState::Failed, Some(why), None, None),
         };
         Self {
@@ -90,18 +93,18 @@ impl From<DeliveryOutcome> for Ended {
     }
 }
 
-/// The number of attempts in a column.
+/// Reads the number of attempts from a column.
 pub(crate) fn attempts_from(column: i64) -> Result<u32> {
-    u32::try_from(column).map_err(|_| corrupt(format!("{column} attempts")))
+    u32::try_from(column).map_err(|_| corrupt(format!("invalid attempt count {column}")))
 }
 
-/// The number of a secret in its column; that of the first one when there is none.
+/// Reads the number of a secret from its column; the first one if there is none.
 pub(crate) fn secret_from(column: Option<i64>) -> Result<u32> {
     let number = column.unwrap_or(1);
-    u32::try_from(number).map_err(|_| corrupt(format!("a secret of number {number}")))
+    u32::try_from(number).map_err(|_| corrupt(format!("invalid secret number {number}")))
 }
 
-/// What a row of `job` says of its delivery.
+/// The delivery columns of a row of `job`.
 #[derive(FromRow)]
 pub(crate) struct DeliveryColumns {
     webhook_state: String,
@@ -117,7 +120,8 @@ impl TryFrom<DeliveryColumns> for Delivery {
     fn try_from(columns: DeliveryColumns) -> Result<Delivery> {
         let state = DeliveryState::parse(&columns.webhook_state);
         Ok(Delivery {
-            state: state.ok_or_else(|| corrupt(format!("state of delivery '{}'", columns.webhook_state)))?,
+            state: state
+                .ok_or_else(|| corrupt(format!("unknown delivery state '{}'", columns.webhook_state)))?,
             attempts: attempts_from(columns.webhook_attempts)?,
             due_at: Timestamp::from_micros(columns.webhook_due_at),
             failure: columns.webhook_failure,

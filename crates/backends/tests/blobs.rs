@@ -1,4 +1,4 @@
-//! Objects in files of a temporary folder, and in a server that speaks S3's protocol.
+//! Blob stores: files in a temporary directory, and a server with S3's protocol.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

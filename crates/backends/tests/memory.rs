@@ -1,4 +1,4 @@
-//! Counters in memory against naive ones that keep every event.
+//! Compares counters in memory with naive ones that store every event.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -32,7 +32,7 @@ fn run(case: impl FnOnce(Nodes) -> BoxFuture<()>) {
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 
-/// Counters on a clock of their own, with one account.
+/// Counters with a separate clock and one account.
 struct Bench {
     clock: Arc<ManualClock>,
     counters: MemoryCounters,
@@ -98,7 +98,7 @@ impl Oracle {
         counted.map(|(_, amount)| amount).sum()
     }
 
-    /// What is to be said of `wanted` more, which is counted if `leaves` is given and it fits.
+    /// The expected decision for `wanted`, which is counted if `leaves` is given and it fits.
     fn decide(&mut self, wanted: u64, limit: u64, now: u64, leaves: Option<u64>) -> Decision {
         let allowed = self.total(now) + wanted <= limit;
         if let (true, Some(leaves)) = (allowed, leaves) {
@@ -127,12 +127,12 @@ impl Oracle {
     }
 }
 
-/// When something that is counted by the second leaves.
+/// The time at which an amount counted by the second leaves the window.
 fn end_of_its_second(now: u64) -> u64 {
     (now / SECOND + 61) * SECOND
 }
 
-/// Steps of time with the edges of seconds and of the minute among them.
+/// Time steps, including the edges of seconds and of the minute.
 fn step() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => Just(0),
@@ -146,7 +146,8 @@ fn step() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// Up to 10,000 a minute every answer is that of a list of all requests, whatever the limit does in between.
+    /// Up to 10,000 a minute every decision equals that of a list of all requests, even if the
+    /// limit changes.
     #[test]
     fn logged_requests_are_exact(start in 0..200 * SECOND, calls in vec((step(), 0..7_u32), 0..200)) {
         let (bench, mut oracle) = (Bench::at(start), Oracle::default());
@@ -160,10 +161,10 @@ proptest! {
         }
     }
 
-    /// Limits on both sides of the border: nothing is admitted that is too much for a minute, and nothing is refused
-    /// that fits into 61 seconds.
+    /// With limits on both sides of the threshold, no minute exceeds the limit, and a request that
+    /// fits into 61 seconds is admitted.
     #[test]
-    fn limits_may_cross_the_border(start in 0..200 * SECOND, calls in vec((step(), 0..5_u32, 0..4_u8), 0..200)) {
+    fn limits_may_cross_the_log_threshold(start in 0..200 * SECOND, calls in vec((step(), 0..5_u32, 0..4_u8), 0..200)) {
         let (bench, mut exact, mut coarse) = (Bench::at(start), Oracle::default(), Oracle::default());
         for (step, limit, high) in calls {
             bench.advance(step);
@@ -183,7 +184,7 @@ proptest! {
         }
     }
 
-    /// Tokens that are corrected in the order of their reservations are counted exactly, by the second.
+    /// Tokens corrected in the order of their reservations are counted exactly, by the second.
     #[test]
     fn tokens_are_exact(
         start in 0..200 * SECOND,
@@ -211,9 +212,10 @@ proptest! {
         }
     }
 
-    /// In whatever order calls end, the window never holds less than what was reserved or used, and it empties.
+    /// In any order of ending calls, the window never holds less than was reserved or used, and it
+    /// empties.
     #[test]
-    fn tokens_are_never_too_few(
+    fn tokens_are_never_undercounted(
         start in 0..200 * SECOND,
         calls in vec((step(), any::<proptest::sample::Index>(), 0..3_u8, 0..40_u64), 0..200),
     ) {
@@ -240,7 +242,7 @@ proptest! {
 }
 
 #[test]
-fn above_the_border_requests_are_counted_by_the_second() {
+fn high_limits_count_requests_by_the_second() {
     let bench = Bench::at(SECOND / 2);
     for _ in 0..20_000 {
         assert!(bench.admit(20_000).allowed);
@@ -306,7 +308,7 @@ fn idle_accounts_are_forgotten() {
 }
 
 #[test]
-fn looking_remembers_nobody() {
+fn peeking_stores_no_account() {
     let bench = Bench::at(0);
     let (requests, tokens) = bench.peek(3, 4);
     assert_eq!((requests.remaining, tokens.remaining), (3, 4));

@@ -1,4 +1,4 @@
-//! The PostgreSQL engine against a real server: `TEST_PG_URL`, or the one on this machine.
+//! Tests of the PostgreSQL engine on a real server: `TEST_PG_URL`, or the one on this machine.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,14 +14,14 @@ mod database;
 mod faults;
 #[path = "postgres/lease.rs"]
 mod lease;
-#[path = "postgres/moving.rs"]
-mod moving;
-#[path = "postgres/news.rs"]
-mod news;
 #[path = "postgres/nodes.rs"]
 mod nodes;
+#[path = "postgres/notifications.rs"]
+mod notifications;
 #[path = "postgres/schema.rs"]
 mod schema;
+#[path = "postgres/transfer.rs"]
+mod transfer;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,9 +38,9 @@ mod conformance {
     tollgate_storage::conformance_tests!(crate::run);
 }
 
-/// What it says about the books, on a node that leases whatever it can.
+/// The ledger suite on a node that leases every balance.
 mod leasing {
-    tollgate_storage::books_conformance_tests!(crate::run_leasing);
+    tollgate_storage::ledger_conformance_tests!(crate::run_leasing);
 }
 
 fn run(case: impl FnOnce(Factory) -> BoxFuture<()>) {
@@ -49,10 +49,10 @@ fn run(case: impl FnOnce(Factory) -> BoxFuture<()>) {
 
 fn run_leasing(case: impl FnOnce(Factory) -> BoxFuture<()>) {
     let dir = tempfile::tempdir().unwrap();
-    // No hold of the suite is swept away meanwhile.
+    // The clock stands still, so no hold of the suite expires.
     let clock = Arc::new(ManualClock::at(Timestamp::from_micros(0)));
     let mut leases = LeaseConfig::new(dir.path().join("leases"), Duration::from_secs(60), clock);
-    leases.busy = 1;
+    leases.busy_calls = 1;
     run_with(Some(leases), case);
 }
 

@@ -1,5 +1,5 @@
-//! Counters that nodes share, against a real server: `TEST_REDIS_URL`, or the one on this machine, and for faults a
-//! process of the test's own.
+//! Tests of shared counters on a real server: `TEST_REDIS_URL`, or the one on this machine. Tests
+//! of faults start their own server.
 
 #![expect(
     clippy::unwrap_used,

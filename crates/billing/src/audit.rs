@@ -1,4 +1,4 @@
-//! `ledger audit`: every charge once more, from its usage row, its price version and what was held for it.
+//! `ledger audit`: recomputes every charge from its usage row, its price version and its hold.
 
 pub mod arithmetic;
 
@@ -16,32 +16,32 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp
 
 use arithmetic::{PriceList, Split};
 
-/// Most differences that are listed; all are counted.
-const LISTED: usize = 100;
+/// Maximum number of differences listed; all are counted.
+const MAX_LISTED: usize = 100;
 
-/// Which charges are recomputed.
+/// Filter of the charges to recompute.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope {
-    /// Those of this account.
+    /// Account to audit; `None` for all accounts.
     pub account: Option<AccountId>,
-    /// Of calls that ended at or after this time.
+    /// Inclusive lower bound of the end time of calls.
     pub from: Option<Timestamp>,
-    /// Of calls that ended before it.
+    /// Exclusive upper bound of the end time of calls.
     pub to: Option<Timestamp>,
 }
 
-/// A figure of the books that comes out otherwise.
+/// A ledger figure that differs from its recomputation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Whose.
+    /// Account of the call or week.
     pub account: AccountId,
-    /// Of what: `call hold_…` or `week xfer_…`.
+    /// The audited entry: `call hold_…` or `week xfer_…`.
     pub subject: String,
-    /// Which figure.
+    /// Name of the figure, such as `charge` or `overrun`.
     pub figure: &'static str,
-    /// What the books say.
+    /// Value in the ledger.
     pub recorded: String,
-    /// What comes out.
+    /// Value recomputed by the audit.
     pub recomputed: String,
 }
 
@@ -56,38 +56,39 @@ impl fmt::Display for Difference {
         } = self;
         write!(
             f,
-            "{account}: {subject}: {figure}: the books say {recorded}, recomputed it is {recomputed}"
+            "{account}: {subject}: {figure}: the ledger records {recorded}, recomputed: {recomputed}"
         )
     }
 }
 
-/// What the audit found.
+/// Counts, totals and differences of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Books read.
+    /// Number of accounts read.
     pub accounts: u64,
-    /// Charges recomputed.
+    /// Number of calls whose charges were recomputed.
     pub calls: u64,
-    /// Of them those whose usage the gateway counted itself.
+    /// Recomputed calls whose usage the gateway estimated.
     pub estimated: u64,
-    /// Weeks of plans.
+    /// Number of plan weeks checked.
     pub weeks: u64,
-    /// Σ of the charges as they were recomputed, in nano-credits.
+    /// Σ of the recomputed charges, in nano-credits.
     pub charged: i128,
-    /// How many figures differ.
+    /// Number of figures that differ.
     pub difference_count: u64,
-    /// The first of them.
+    /// The first 100 differences.
     pub differences: Vec<Difference>,
 }
 
 impl AuditReport {
-    /// Whether every figure came out.
+    /// Whether no figure differs.
     pub fn is_clean(&self) -> bool {
         self.difference_count == 0
     }
 }
 
-/// Recomputes the charges and compares them with the books, those of weeks as well.
+/// Recomputes the charges of calls and the balances of plan weeks, and compares them with the
+/// ledger.
 pub async fn audit_ledger(ledger: &dyn LedgerStore, scope: Scope) -> Result<AuditReport, StorageError> {
     let mut audit = Audit {
         scope,
@@ -102,27 +103,27 @@ struct Audit {
     scope: Scope,
     report: AuditReport,
     prices: HashMap<PriceVersion, PriceList>,
-    book: Book,
+    ledger: AccountLedger,
 }
 
-/// A book while it is read.
+/// Ledger of one account while it is read.
 #[derive(Default)]
-struct Book {
+struct AccountLedger {
     account: Option<AccountId>,
-    /// What is left of the open week, as the book says it.
+    /// Stored allowance balance: the rest of the open week.
     allowance: i128,
     weeks: HashMap<TransferId, Week>,
-    /// Open holds that have a part of an allowance.
+    /// Week and amount of open holds that hold a part of an allowance.
     open: HashMap<HoldId, (TransferId, i128)>,
-    /// Open holds.
+    /// All open holds.
     running: HashSet<HoldId>,
     refunds: HashMap<HoldId, Refunded>,
-    /// What lines of batches make of the call that they belong to.
+    /// Sums of the batch lines of a call.
     lines: HashMap<HoldId, Lines>,
     call: Call,
 }
 
-/// The lines of a batch, each by itself: what it costs is rounded once for each.
+/// Sums of the lines of a batch: the cost of each line is rounded separately.
 #[derive(Clone, Copy, Default)]
 struct Lines {
     cost: i128,
@@ -130,14 +131,14 @@ struct Lines {
     usage: Usage,
 }
 
-/// What was given back of a call.
+/// Refunds of a call, in nano-credits.
 #[derive(Clone, Copy, Default)]
 struct Refunded {
     credits: i128,
     allowance: i128,
 }
 
-/// A week, by what its calls did with it.
+/// Movements of a plan week, in nano-credits.
 #[derive(Default)]
 struct Week {
     opened: Option<i128>,
@@ -148,7 +149,7 @@ struct Week {
     refunded: i128,
 }
 
-/// The transfers and the parts of the call that is read.
+/// Transfers and parts of the call that is read.
 #[derive(Default)]
 struct Call {
     id: Option<HoldId>,
@@ -165,7 +166,7 @@ impl Call {
             .sum()
     }
 
-    /// What went back to credits before the hold was resolved.
+    /// Amount released to credits before the hold was resolved.
     fn moved_early(&self) -> i128 {
         let early = |transfer: &&TransferRow| matches!(transfer.leg, Leg::ReleaseEarly(_));
         let early = self.legs.iter().filter(early);
@@ -183,9 +184,9 @@ impl Audit {
     ) {
         self.report.difference_count += 1;
         let Some(account) = self
-            .book
+            .ledger
             .account
-            .filter(|_| self.report.differences.len() < LISTED)
+            .filter(|_| self.report.differences.len() < MAX_LISTED)
         else {
             return;
         };
@@ -211,7 +212,7 @@ impl Audit {
         after && self.scope.to.is_none_or(|to| row.ended_at < to)
     }
 
-    /// Recomputes a call's charge.
+    /// Recomputes a call's charge and compares its transfers and refunds.
     fn recompute(&mut self, row: &UsageRow, call: &Call, refunded: Refunded) {
         let subject = format!("call {}", row.id);
         let Some(prices) = self.prices.get(&row.price_version) else {
@@ -220,9 +221,9 @@ impl Audit {
         };
         let own = prices.cost(&row.usage).cost;
         let list_cost = own + self.recompute_parts(&subject, row, &call.parts);
-        // Nobody pays for the lines of a batch that was given up.
-        let is_given_up = row.outcome == Outcome::Crashed;
-        let lines = self.book.lines.get(&row.id).copied().filter(|_| !is_given_up);
+        // An abandoned batch does not charge its lines.
+        let is_abandoned = row.outcome == Outcome::Crashed;
+        let lines = self.ledger.lines.get(&row.id).copied().filter(|_| !is_abandoned);
         if let Some(lines) = lines
             && lines.usage != row.usage
         {
@@ -255,27 +256,28 @@ impl Audit {
                     split.included,
                 ),
                 ("released to credits", released, split.released),
-                ("unused of the allowance", unused, split.unused),
+                ("unused allowance", unused, split.unused),
                 ("overrun in the ledger", lost, split.overrun),
                 (
-                    "given back",
+                    "refunded",
                     nanos(row.refunded),
                     refunded.credits + refunded.allowance,
                 ),
             ],
         );
-        for (figure, given, most) in [
-            ("given back to credits", refunded.credits, split.paid),
-            ("given back to the allowance", refunded.allowance, split.included),
+        for (figure, given, maximum) in [
+            ("refunded to credits", refunded.credits, split.paid),
+            ("refunded to the allowance", refunded.allowance, split.included),
         ] {
-            if given > most {
-                self.differ(&subject, figure, given.to_string(), format!("at most {most}"));
+            if given > maximum {
+                self.differ(&subject, figure, given.to_string(), format!("at most {maximum}"));
             }
         }
         self.check_terms(&subject, row, call, allowance);
     }
 
-    /// Recomputes what the parts of a call cost, and compares what they consumed with what the call did. Answers their sum.
+    /// Recomputes the costs of a call's parts and compares their usage with that of the call.
+    /// Returns the sum of the costs.
     fn recompute_parts(&mut self, subject: &str, row: &UsageRow, parts: &[UsagePart]) -> i128 {
         let mut sum = 0;
         for part in parts {
@@ -294,32 +296,32 @@ impl Audit {
         }
         for unit in Unit::ALL.into_iter().filter(|_| !parts.is_empty()) {
             let consumed = parts.iter().map(|part| i128::from(part.usage.get(unit))).sum();
-            let told = i128::from(row.usage.get(unit));
+            let recorded = i128::from(row.usage.get(unit));
             self.compare(
                 format!("{subject}: {}", unit.as_str()),
-                &[("consumed by its parts", told, consumed)],
+                &[("consumed by its parts", recorded, consumed)],
             );
         }
         sum
     }
 
-    /// Turns to a call; what was read of another is forgotten. Parts of a call without a usage row are a difference, unless
-    /// its hold is still there.
+    /// Switches to a call and clears the transfers and parts of the one before. Parts of a call
+    /// without a usage row are a difference, unless its hold is open.
     fn call_of(&mut self, id: HoldId) -> &mut Call {
-        if self.book.call.id != Some(id) {
+        if self.ledger.call.id != Some(id) {
             self.check_rowless();
-            self.book.call.id = Some(id);
+            self.ledger.call.id = Some(id);
         }
-        &mut self.book.call
+        &mut self.ledger.call
     }
 
     fn check_rowless(&mut self) {
-        let call = &mut self.book.call;
+        let call = &mut self.ledger.call;
         call.legs.clear();
         let parts = call.parts.len();
         call.parts.clear();
         let Some(id) = call.id.take() else { return };
-        if parts > 0 && !self.book.running.contains(&id) {
+        if parts > 0 && !self.ledger.running.contains(&id) {
             self.differ(
                 format!("call {id}"),
                 "parts",
@@ -329,17 +331,17 @@ impl Audit {
         }
     }
 
-    /// What the call says about itself: its prices, its plan, and how it was counted.
+    /// Checks the price version, the plan and the `estimated` flag of a usage row.
     fn check_terms(&mut self, subject: &str, row: &UsageRow, call: &Call, allowance: i128) {
         let version = row.price_version;
         if let Some(other) = call.legs.iter().find(|leg| leg.price_version != Some(version)) {
-            let told = other
+            let recorded = other
                 .price_version
                 .map_or("none".to_owned(), |version| version.to_string());
             self.differ(
                 subject,
                 "price version of its transfers",
-                told,
+                recorded,
                 version.to_string(),
             );
         }
@@ -351,14 +353,15 @@ impl Audit {
                 "one that has an allowance".to_owned(),
             );
         }
-        // The gateway counts only where the caller had output, or left; a call of which nothing is known is free.
+        // The gateway estimates only where output arrived or the caller left; a call with an
+        // unknown outcome is free.
         let is_counted = matches!(row.outcome, Outcome::Ok | Outcome::ClientGone);
         if row.estimated && !is_counted {
             let outcome = row.outcome.as_str().to_owned();
             self.differ(
                 subject,
                 "estimated",
-                format!("yes, of {outcome}"),
+                format!("yes, for {outcome}"),
                 "no".to_owned(),
             );
         }
@@ -366,30 +369,30 @@ impl Audit {
             let total = row.usage.total().to_string();
             self.differ(
                 subject,
-                "tokens of a call that a crash cut off",
+                "tokens of a call that a crash interrupted",
                 total,
                 "0".to_owned(),
             );
         }
     }
 
-    /// What the call did with its week.
+    /// Adds the call to the sums of its week.
     fn count_week(&mut self, row: &UsageRow, call: &Call, refunded: Refunded) {
         if let Some(plan) = &row.plan {
-            let week = self.book.weeks.entry(plan.window).or_default();
+            let week = self.ledger.weeks.entry(plan.window).or_default();
             week.included += call.moved(Leg::SettleIncluded);
             week.broken += call.moved(Leg::ReleaseBreakage);
             week.refunded += refunded.allowance;
         }
     }
 
-    /// A week gives no more than it had, and what is left of it is in no other.
+    /// Checks that no week spends more than it had, and that at most one week is open.
     fn check_weeks(&mut self) {
-        for (window, held) in std::mem::take(&mut self.book.open).into_values() {
-            self.book.weeks.entry(window).or_default().held += held;
+        for (window, held) in std::mem::take(&mut self.ledger.open).into_values() {
+            self.ledger.weeks.entry(window).or_default().held += held;
         }
         let mut open = Vec::new();
-        for (id, week) in std::mem::take(&mut self.book.weeks) {
+        for (id, week) in std::mem::take(&mut self.ledger.weeks) {
             self.report.weeks += 1;
             let subject = format!("week {id}");
             let used = week.included + week.broken + week.held - week.refunded;
@@ -408,13 +411,13 @@ impl Audit {
             }
         }
         let left: i128 = open.iter().map(|(_, left)| left).sum();
-        let book = self.book.allowance;
+        let ledger = self.ledger.allowance;
         match open.as_slice() {
-            [] => self.compare("the open week", &[("left", book, 0)]),
-            [(subject, _)] => self.compare(subject.clone(), &[("left", book, left)]),
+            [] => self.compare("the open week", &[("left", ledger, 0)]),
+            [(subject, _)] => self.compare(subject.clone(), &[("left", ledger, left)]),
             several => {
-                let told = format!("{} that are not closed", several.len());
-                self.differ("the open week", "weeks", told, "1".to_owned());
+                let recorded = format!("{} that are not closed", several.len());
+                self.differ("the open week", "weeks", recorded, "1".to_owned());
             }
         }
     }
@@ -431,15 +434,15 @@ impl AuditVisitor for Audit {
 
     fn account(&mut self, account: AccountId) {
         self.report.accounts += 1;
-        self.book = Book {
+        self.ledger = AccountLedger {
             account: Some(account),
-            ..Book::default()
+            ..AccountLedger::default()
         };
     }
 
     fn balance(&mut self, balance: LedgerBalance) {
         if balance.account == LedgerAccount::Allowance {
-            self.book.allowance = nanos(balance.balance);
+            self.ledger.allowance = nanos(balance.balance);
         }
     }
 
@@ -450,16 +453,16 @@ impl AuditVisitor for Audit {
     fn lease(&mut self, _: OpenLease) {}
 
     fn hold(&mut self, hold: OpenHold) {
-        self.book.running.insert(hold.id);
+        self.ledger.running.insert(hold.id);
         if let Some(plan) = hold.plan {
-            self.book
+            self.ledger
                 .open
                 .insert(hold.id, (plan.window, nanos(hold.allowance)));
         }
     }
 
     fn refund(&mut self, refund: &Refund) {
-        let sum = self.book.refunds.entry(refund.hold).or_default();
+        let sum = self.ledger.refunds.entry(refund.hold).or_default();
         sum.credits += nanos(refund.credits);
         sum.allowance += nanos(refund.allowance);
     }
@@ -472,7 +475,7 @@ impl AuditVisitor for Audit {
         };
         let cost = prices.batch_cost(&line.usage);
         let charge = nanos(line.charge);
-        let sum = self.book.lines.entry(line.hold).or_default();
+        let sum = self.ledger.lines.entry(line.hold).or_default();
         sum.cost += cost;
         sum.charge += charge;
         sum.usage = sum.usage.plus(&line.usage);
@@ -485,7 +488,7 @@ impl AuditVisitor for Audit {
                 self.call_of(id).legs.push(transfer);
             }
             TransferSubject::Window(id) => {
-                let week = self.book.weeks.entry(id).or_default();
+                let week = self.ledger.weeks.entry(id).or_default();
                 match transfer.leg {
                     Leg::OpenWindow => *week.opened.get_or_insert(0) += nanos(transfer.amount),
                     _ => week.closed += nanos(transfer.amount),
@@ -501,17 +504,17 @@ impl AuditVisitor for Audit {
 
     fn usage(&mut self, row: &UsageRow) {
         self.call_of(row.id);
-        let mut call = std::mem::take(&mut self.book.call);
-        let refunded = self.book.refunds.get(&row.id).copied().unwrap_or_default();
+        let mut call = std::mem::take(&mut self.ledger.call);
+        let refunded = self.ledger.refunds.get(&row.id).copied().unwrap_or_default();
         self.count_week(row, &call, refunded);
         if self.is_in_scope(row) {
             self.recompute(row, &call, refunded);
         }
-        // Its memory is used again for the next one.
+        // Reuses the memory for the next call.
         call.id = None;
         call.legs.clear();
         call.parts.clear();
-        self.book.call = call;
+        self.ledger.call = call;
     }
 
     fn account_end(&mut self) {

@@ -1,5 +1,6 @@
-//! Follows the chain of an account's transfers. They may come in any order: what waits for its neighbour is all that is
-//! kept, so that a chain of any length passes through a little memory when its order is about that of the transfers.
+//! Verifies the hash chain of an account's transfers. Transfers may come in any order: only the
+//! ends of linked runs are buffered, so memory stays small when the order is about that of the
+//! chain.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,19 +10,20 @@ use tollgate_storage::{Chain, Link, TransferHash};
 use tollgate_types::AccountId;
 use tollgate_types::id::TransferId;
 
-/// Follows one chain.
+/// Verifier of one account's chain.
 #[derive(Debug)]
 pub struct ChainFollower {
     account: AccountId,
-    /// Transfers whose next was not seen, by their place.
+    /// Transfers whose successor was not seen, by sequence number.
     ends: BTreeMap<i64, TransferHash>,
-    /// Transfers whose one before was not seen, by their place.
+    /// Transfers whose predecessor was not seen, by sequence number, with the hash that they
+    /// expect.
     begins: BTreeMap<i64, (TransferHash, Name)>,
     linked: u64,
     unlinked: u64,
 }
 
-/// How a transfer is named in a fault.
+/// Name of a transfer in a fault.
 #[derive(Clone, Copy, Debug)]
 struct Name {
     subject: TransferSubject,
@@ -51,23 +53,23 @@ impl fmt::Display for Name {
     }
 }
 
-/// What has been seen of a chain.
+/// Extent of the part of a chain that was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Followed {
-    /// The newest transfer's place and hash.
+pub struct ChainSummary {
+    /// The newest transfer's sequence number and hash.
     pub head: Option<(i64, TransferHash)>,
-    /// The place of the oldest.
+    /// Sequence number of the oldest transfer.
     pub first: Option<i64>,
     /// Transfers in the chain.
     pub linked: u64,
-    /// Transfers in none: they are older than it.
+    /// Transfers outside the chain: older than the chain.
     pub unlinked: u64,
-    /// Pieces of the chain that are missing between others: from a place up to another.
+    /// Missing ranges between seen transfers: first and last missing sequence number.
     pub gaps: Vec<(i64, i64)>,
 }
 
 impl ChainFollower {
-    /// Nothing was seen yet.
+    /// Creates a verifier that has seen no transfer.
     pub fn new(account: AccountId) -> ChainFollower {
         ChainFollower {
             account,
@@ -78,7 +80,7 @@ impl ChainFollower {
         }
     }
 
-    /// Sees a transfer; says what is wrong with it or beside it.
+    /// Adds a transfer and reports each mismatch of its hash, its neighbours or its place.
     pub fn see(&mut self, row: &TransferRow, mut fault: impl FnMut(String)) {
         let Some(link) = row.link else {
             self.unlinked += 1;
@@ -89,7 +91,7 @@ impl ChainFollower {
         let own = row.hash(self.account, place, link.previous);
         if own != link.hash {
             fault(format!(
-                "{name} at place {place} was changed: its hash is {}, its content makes {own}",
+                "{name} at place {place} was changed: its stored hash is {}; its content hashes to {own}",
                 link.hash
             ));
         }
@@ -102,7 +104,7 @@ impl ChainFollower {
             None => {
                 if self.ends.insert(place, link.hash).is_some() {
                     fault(format!(
-                        "{name} is at place {place}, where there is another transfer"
+                        "{name} has place {place}, which another transfer already has"
                     ));
                 }
             }
@@ -124,8 +126,8 @@ impl ChainFollower {
         }
     }
 
-    /// What was seen, when there is no more. What it begins and ends with is not judged.
-    pub fn followed(&self) -> Followed {
+    /// Returns the extent seen so far; the first and last place are not checked.
+    pub fn summary(&self) -> ChainSummary {
         let begins = self.begins.keys().copied();
         let ends = self.ends.keys().copied();
         let starts_at_one = self.linked > 0 && self.begins.len() < self.ends.len();
@@ -135,7 +137,7 @@ impl ChainFollower {
             self.begins.keys().next().copied()
         };
         let gaps = ends.zip(begins.skip(usize::from(!starts_at_one)));
-        Followed {
+        ChainSummary {
             head: self.ends.last_key_value().map(|(place, hash)| (*place, *hash)),
             first,
             linked: self.linked,
@@ -144,33 +146,33 @@ impl ChainFollower {
         }
     }
 
-    /// Compares what was seen with what the book says about its chain.
+    /// Compares the transfers seen with the chain head and count that the ledger recorded.
     pub fn finish(&self, chain: &Chain, mut fault: impl FnMut(String)) {
         for (place, (_, name)) in &self.begins {
             fault(format!(
-                "{name} at place {place} comes after place {}, where there is no transfer",
+                "{name} at place {place} has no predecessor: no transfer has place {}",
                 place - 1
             ));
         }
-        let newest = self.followed().head;
-        let told = chain.head.map(|head| (head.sequence, head.hash));
-        if newest != told {
-            let (newest, told) = (described(newest), described(told));
+        let newest = self.summary().head;
+        let recorded = chain.head.map(|head| (head.sequence, head.hash));
+        if newest != recorded {
+            let (newest, recorded) = (described(newest), described(recorded));
             fault(format!(
-                "the newest transfer is at {newest}, the book says {told}"
+                "the newest transfer is at {newest}; the ledger records {recorded}"
             ));
         }
         if self.unlinked != chain.unchained {
             fault(format!(
-                "{} transfers are in no chain, {} were made before there was one",
+                "{} transfers are in no chain; {} are older than the chain",
                 self.unlinked, chain.unchained
             ));
         }
     }
 }
 
-fn broken(name: Name, place: i64, told: TransferHash, found: TransferHash) -> String {
-    format!("{name} at place {place} says that the hash before it is {told}, which is {found}")
+fn broken(name: Name, place: i64, recorded: TransferHash, found: TransferHash) -> String {
+    format!("{name} at place {place} records {recorded} as the previous hash; the previous hash is {found}")
 }
 
 fn described(head: Option<(i64, TransferHash)>) -> String {

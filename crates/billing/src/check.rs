@@ -1,4 +1,5 @@
-//! `ledger check`: reads the books and says whether they keep their promises. It shares no code with what wrote them.
+//! `ledger check`: verifies the invariants of the ledger. It shares no code with the ledger's
+//! writers.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,15 +16,15 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Usage};
 
 use crate::chain::ChainFollower;
 
-/// Most faults that are listed; all are counted.
-const LISTED: usize = 100;
+/// Maximum number of faults listed; all are counted.
+const MAX_LISTED: usize = 100;
 
-/// A broken promise.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which invariant of docs/money.md, such as `I1`.
+    /// Invariant of docs/money.md, such as `I1`.
     pub invariant: &'static str,
-    /// Where and how.
+    /// Account, entry and values of the fault.
     pub detail: String,
 }
 
@@ -33,42 +34,42 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the check found.
+/// Counts, totals and faults of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Books read.
+    /// Number of accounts read.
     pub accounts: u64,
-    /// Transfers read.
+    /// Number of transfers read.
     pub transfers: u64,
-    /// Usage rows read.
+    /// Number of usage rows read.
     pub usage_rows: u64,
-    /// Holds that are not resolved.
+    /// Number of unresolved holds.
     pub open_holds: u64,
-    /// Σ of what callers paid.
+    /// Σ of the charges of all usage rows, in nano-credits.
     pub revenue: i128,
-    /// Σ of what the operator bore, in nano-credits.
+    /// Σ of the overruns that the operator bore, in nano-credits.
     pub overrun: i128,
-    /// Usage rows that a crash left without a charge.
+    /// Number of usage rows that a crash left without a charge.
     pub crashed: u64,
-    /// Chains of transfers that have an end.
+    /// Number of hash chains with a head.
     pub chain_heads: u64,
-    /// Transfers that were made before there were chains.
+    /// Number of transfers older than the hash chains.
     pub unchained: u64,
-    /// How many faults there are.
+    /// Number of faults found.
     pub fault_count: u64,
-    /// The first of them.
+    /// The first 100 faults.
     pub faults: Vec<Fault>,
 }
 
 impl CheckReport {
-    /// Whether every promise is kept.
+    /// Whether no invariant is violated.
     pub fn is_clean(&self) -> bool {
         self.fault_count == 0
     }
 }
 
-/// Checks invariants I1–I4, I6–I9, I11, I12 and I14–I16; with `reprice` also I13, which prices every row again. (That a refusal writes
-/// nothing, I5, cannot be seen in the books; tests show it.)
+/// Checks invariants I1–I4, I6–I9, I11, I12 and I14–I16; with `reprice` also I13, which prices
+/// every row again. (Tests cover I5: the ledger has no trace of a refused call.)
 pub async fn check_ledger(ledger: &dyn LedgerStore, reprice: bool) -> Result<CheckReport, StorageError> {
     let mut auditor = Auditor {
         reprice,
@@ -83,47 +84,47 @@ struct Auditor {
     reprice: bool,
     report: CheckReport,
     prices: HashMap<PriceVersion, (String, Prices)>,
-    book: Book,
+    ledger: AccountLedger,
 }
 
-/// One tenant's book while it is read.
+/// Ledger of one account while it is read.
 #[derive(Default)]
-struct Book {
+struct AccountLedger {
     account: Option<AccountId>,
-    /// What it says about its chain, and what its transfers are.
+    /// Stored chain head and count, to compare with the transfers.
     chain: Chain,
     follower: Option<ChainFollower>,
     stored: HashMap<LedgerAccount, i128>,
     computed: HashMap<LedgerAccount, i128>,
-    /// Sums of transfers by step.
+    /// Sums of transfers by leg.
     legs: HashMap<Leg, i128>,
     open: HashMap<HoldId, i128>,
-    /// Open holds of nothing.
-    open_for_nothing: HashSet<HoldId>,
-    /// What open holds have of credits.
+    /// Open holds of zero credits.
+    open_zero_holds: HashSet<HoldId>,
+    /// Credits in open holds, without allowances.
     held: i128,
-    /// What open leases have.
+    /// Balance of open leases.
     leased: i128,
     lots: Lots,
     weeks: HashMap<TransferId, Week>,
-    /// What the calls of a week took of its allowance and did not give back.
+    /// Allowance drawn by the calls of a week, less refunds.
     drawn: HashMap<TransferId, i128>,
-    /// The week on whose allowance an open hold draws.
+    /// Week whose allowance an open hold draws on.
     draws: HashMap<HoldId, TransferId>,
-    /// What is read now.
+    /// Transfers, parts and usage row that are read now.
     entry: Entry,
     resolved_without_row: u64,
     refunds: Vec<Refund>,
-    /// What refunds of a call say: to credits, then to an allowance.
+    /// Sums of the recorded refunds of a call: to credits, then to an allowance.
     refunded: HashMap<HoldId, [i128; 2]>,
-    /// What the transfers of refunds moved: to credits, then to an allowance.
-    given_back: HashMap<TransferId, [i128; 2]>,
+    /// Sums of the transfers of a refund: to credits, then to an allowance.
+    refund_sums: HashMap<TransferId, [i128; 2]>,
     revenue_of_rows: i128,
-    /// What lines of batches cost, by the hold that pays for them.
+    /// Costs of batch lines, by the hold that pays for them.
     lines: HashMap<HoldId, Credits>,
 }
 
-/// The transfers, the parts and the usage row of one thing; a book has too many of them to keep.
+/// Transfers, parts and usage row of one entry; an account has too many entries to store.
 #[derive(Default)]
 struct Entry {
     id: u128,
@@ -132,14 +133,14 @@ struct Entry {
     row: Option<RowSums>,
 }
 
-/// What the parts of a row make together.
+/// Sums of the parts of a usage row.
 #[derive(Clone, Copy, Default)]
 struct PartSums {
     cost: i128,
     usage: Usage,
 }
 
-/// Lots, and what made them and left them.
+/// Lots, and the transfers into and out of them.
 #[derive(Default)]
 struct Lots {
     made: HashMap<TransferId, (Leg, i128)>,
@@ -148,7 +149,7 @@ struct Lots {
     left: HashMap<Leg, i128>,
 }
 
-/// The legs of a hold: out of credits or a lease of them, then out of an allowance.
+/// Legs of a hold: from credits or a lease, then from an allowance.
 #[derive(Default)]
 struct HoldLegs {
     credits: Option<i128>,
@@ -159,7 +160,7 @@ struct HoldLegs {
     included: Option<i128>,
     returned: Option<i128>,
     broken: Option<i128>,
-    /// What went back to credits before it was resolved.
+    /// Amount released to credits before the hold was resolved.
     early: Option<i128>,
 }
 
@@ -177,12 +178,12 @@ impl HoldLegs {
     }
 }
 
-/// The sum of what there is; nothing of nothing.
+/// Returns the sum of the present values; `None` if there are none.
 fn sum<const N: usize>(parts: [Option<i128>; N]) -> Option<i128> {
     parts.into_iter().flatten().reduce(|sum, part| sum + part)
 }
 
-/// The legs of a week of a plan.
+/// Legs of a plan week.
 #[derive(Default)]
 struct Week {
     opened: Option<i128>,
@@ -201,8 +202,12 @@ struct RowSums {
 impl Auditor {
     fn fault(&mut self, invariant: &'static str, detail: impl fmt::Display) {
         self.report.fault_count += 1;
-        if self.report.faults.len() < LISTED {
-            let place = self.book.account.map(|id| format!("{id}: ")).unwrap_or_default();
+        if self.report.faults.len() < MAX_LISTED {
+            let place = self
+                .ledger
+                .account
+                .map(|id| format!("{id}: "))
+                .unwrap_or_default();
             self.report.faults.push(Fault {
                 invariant,
                 detail: format!("{place}{detail}"),
@@ -211,21 +216,21 @@ impl Auditor {
     }
 
     fn check_balances(&mut self) {
-        let sum: i128 = self.book.stored.values().sum();
+        let sum: i128 = self.ledger.stored.values().sum();
         if sum != 0 {
             self.fault(
                 "I1",
-                format!("the balances of the book sum to {sum} nano-credits, not to zero"),
+                format!("the balances of the ledger sum to {sum} nano-credits, not to zero"),
             );
         }
         for account in LedgerAccount::ALL {
-            let stored = self.book.stored.get(&account).copied().unwrap_or(0);
-            let computed = self.book.computed.get(&account).copied().unwrap_or(0);
+            let stored = self.ledger.stored.get(&account).copied().unwrap_or(0);
+            let computed = self.ledger.computed.get(&account).copied().unwrap_or(0);
             if stored != computed {
                 let name = account.as_str();
                 self.fault(
                     "I1",
-                    format!("{name} stands at {stored} nano-credits; its transfers make {computed}"),
+                    format!("{name} has {stored} nano-credits; its transfers sum to {computed}"),
                 );
             }
             if account.is_constrained() && stored < 0 {
@@ -235,36 +240,40 @@ impl Auditor {
                 );
             }
         }
-        let held = self.book.stored.get(&LedgerAccount::Hold).copied().unwrap_or(0);
-        let open: i128 = self.book.open.values().sum();
+        let held = self.ledger.stored.get(&LedgerAccount::Hold).copied().unwrap_or(0);
+        let open: i128 = self.ledger.open.values().sum();
         if held != open {
             self.fault(
                 "I4",
-                format!("{held} nano-credits are held, the open holds make {open}"),
+                format!("{held} nano-credits are held; the open holds sum to {open}"),
             );
         }
         let (leased, open) = (
-            self.book.stored.get(&LedgerAccount::Lease).copied().unwrap_or(0),
-            self.book.leased,
+            self.ledger
+                .stored
+                .get(&LedgerAccount::Lease)
+                .copied()
+                .unwrap_or(0),
+            self.ledger.leased,
         );
         if leased != open {
             self.fault(
                 "I4",
-                format!("{leased} nano-credits are leased, the open leases make {open}"),
+                format!("{leased} nano-credits are leased; the open leases sum to {open}"),
             );
         }
     }
 
-    /// Goes on to the transfers, the parts and the usage row of another thing; what was read of the one before is judged.
-    fn turn_to(&mut self, id: u128) {
-        if self.book.entry.id == id {
+    /// Checks the entry read so far, and switches to the one with this id.
+    fn switch_to(&mut self, id: u128) {
+        if self.ledger.entry.id == id {
             return;
         }
         let next = Entry {
             id,
             ..Entry::default()
         };
-        let entry = std::mem::replace(&mut self.book.entry, next);
+        let entry = std::mem::replace(&mut self.ledger.entry, next);
         let id = HoldId::from_u128(entry.id);
         if let Some(legs) = &entry.legs {
             self.check_hold(id, legs);
@@ -277,12 +286,12 @@ impl Auditor {
             (Some(legs), None) => {
                 let is_resolved =
                     legs.settled().is_some() || legs.released().is_some() || legs.overrun.is_some();
-                self.book.resolved_without_row += u64::from(is_resolved);
+                self.ledger.resolved_without_row += u64::from(is_resolved);
             }
             (None, Some(row)) => self.check_row_without_hold(id, row),
             (None, None) => return,
         }
-        if entry.row.is_some() && self.book.open.contains_key(&id) {
+        if entry.row.is_some() && self.ledger.open.contains_key(&id) {
             self.fault("I3", format!("hold {id} is open and has a usage row"));
         }
         if let Some(row) = &entry.row {
@@ -295,7 +304,7 @@ impl Auditor {
         if row.overrun != 0 {
             self.fault(
                 "I9",
-                format!("usage row {id} says {} of overrun, the ledger none", row.overrun),
+                format!("usage row {id}: overrun {}, none in the ledger", row.overrun),
             );
         }
         if row.held != 0 {
@@ -306,33 +315,33 @@ impl Auditor {
         }
     }
 
-    /// The parts of a job's call are there with the end of the job, which is before its hold is resolved.
+    /// Parts of a job's call are stored with the end of the job, before its hold is resolved.
     fn check_parts_without_row(&mut self, id: HoldId) {
-        let is_open = self.book.open.contains_key(&id) || self.book.open_for_nothing.contains(&id);
+        let is_open = self.ledger.open.contains_key(&id) || self.ledger.open_zero_holds.contains(&id);
         if self.reprice && !is_open {
             self.fault("I13", format!("hold {id} has parts and no usage row"));
         }
     }
 
-    /// Notes what a call took of the allowance of its week.
+    /// Adds the allowance that a call drew to the sum of its week.
     fn draw(&mut self, id: HoldId, legs: Option<&HoldLegs>, row: Option<&RowSums>) {
         let drawn = legs.map_or(0, |legs| legs.allowance.unwrap_or(0) - legs.returned.unwrap_or(0));
-        let given_back = self
-            .book
+        let refund_sums = self
+            .ledger
             .refunded
             .remove(&id)
             .map_or(0, |[_, allowance]| allowance);
-        let open = self.book.draws.get(&id).copied();
+        let open = self.ledger.draws.get(&id).copied();
         match row.map_or(open, |row| row.week.or(open)) {
-            Some(week) => *self.book.drawn.entry(week).or_default() += drawn - given_back,
+            Some(week) => *self.ledger.drawn.entry(week).or_default() += drawn - refund_sums,
             None => {
                 if drawn != 0 {
-                    self.fault("I12", format!("hold {id} draws on an allowance of no week"));
+                    self.fault("I12", format!("hold {id} draws on an allowance without a week"));
                 }
-                if given_back != 0 {
+                if refund_sums != 0 {
                     self.fault(
                         "I16",
-                        format!("a refund of {id} gives back an allowance of no week"),
+                        format!("a refund of {id} returns an allowance without a week"),
                     );
                 }
             }
@@ -340,7 +349,7 @@ impl Auditor {
     }
 
     fn check_resolved(&mut self) {
-        let resolved_without_row = std::mem::take(&mut self.book.resolved_without_row);
+        let resolved_without_row = std::mem::take(&mut self.ledger.resolved_without_row);
         if resolved_without_row > 0 {
             self.fault(
                 "I11",
@@ -351,9 +360,11 @@ impl Auditor {
 
     fn check_hold(&mut self, id: HoldId, legs: &HoldLegs) {
         let Some(held) = legs.held() else {
-            // A hold of zero moves nothing; what its call cost all the same is the operator's, and its usage row says so.
-            let only_lost = legs.overrun.is_some() && legs.settled().is_none() && legs.released().is_none();
-            if !only_lost {
+            // A hold of zero moves nothing; the cost of its call is the operator's loss, which the
+            // usage row shows.
+            let has_only_loss =
+                legs.overrun.is_some() && legs.settled().is_none() && legs.released().is_none();
+            if !has_only_loss {
                 self.fault("I3", format!("hold {id} was resolved but never taken"));
             }
             return;
@@ -361,13 +372,13 @@ impl Auditor {
         let (settled, released) = (legs.settled().unwrap_or(0), legs.released().unwrap_or(0));
         let resolved = legs.settled().is_some() || legs.released().is_some();
         let early = legs.early.unwrap_or(0);
-        let open = self.book.open.get(&id).copied();
+        let open = self.ledger.open.get(&id).copied();
         match open {
             Some(_) if resolved => self.fault("I3", format!("hold {id} is resolved and still open")),
             Some(amount) if amount != held - early => {
                 self.fault(
                     "I4",
-                    format!("hold {id} stands at {amount}, {held} were moved into it and {early} out of it"),
+                    format!("hold {id} has a balance of {amount}; {held} were moved in and {early} out"),
                 );
             }
             None if !resolved && early != held => {
@@ -376,22 +387,23 @@ impl Auditor {
             None if settled + released + early != held => {
                 self.fault(
                     "I4",
-                    format!("hold {id}: {settled} settled, {released} released and {early} released early do not make {held}"),
+                    format!("hold {id}: {settled} settled, {released} released and {early} released early do not sum to {held}"),
                 );
             }
             _ => {}
         }
     }
 
-    /// The allowance pays first: what it paid is what the row says, and credits paid nothing that it could have paid.
+    /// Checks that the allowance pays first: its part equals that of the usage row, and credits
+    /// paid only the rest.
     fn check_coverage(&mut self, id: HoldId, legs: &HoldLegs, row: &RowSums) {
         let (allowance, included) = (legs.allowance.unwrap_or(0), legs.included.unwrap_or(0));
         let (credits, paid) = (legs.credits.unwrap_or(0), legs.paid.unwrap_or(0));
         if included != row.included {
-            let told = row.included;
+            let recorded = row.included;
             self.fault(
                 "I6",
-                format!("usage row {id} says that an allowance paid {told}, the ledger says {included}"),
+                format!("usage row {id}: the allowance paid {recorded}; the ledger records {included}"),
             );
         }
         if included != row.charge.min(allowance) || paid > credits {
@@ -403,17 +415,18 @@ impl Auditor {
         }
     }
 
-    /// A week gives no more than it had, only one of them has anything left, and that is what the book says.
+    /// Checks that no week gives more than it had, that at most one has a rest, and that the rest
+    /// is the stored allowance balance.
     fn check_weeks(&mut self) {
         let mut left: HashMap<TransferId, i128> = HashMap::new();
-        for (id, week) in std::mem::take(&mut self.book.weeks) {
+        for (id, week) in std::mem::take(&mut self.ledger.weeks) {
             if week.opened.is_none() {
-                self.fault("I12", format!("week {id} was closed and never opened"));
+                self.fault("I12", format!("week {id} was closed but never opened"));
             }
             let rest = week.opened.unwrap_or(0) - week.closed.unwrap_or(0);
             left.insert(id, rest);
         }
-        for (week, drawn) in std::mem::take(&mut self.book.drawn) {
+        for (week, drawn) in std::mem::take(&mut self.ledger.drawn) {
             match left.get_mut(&week) {
                 Some(left) => *left -= drawn,
                 None if drawn == 0 => {}
@@ -423,30 +436,30 @@ impl Auditor {
                 ),
             }
         }
-        let book = self
-            .book
+        let ledger = self
+            .ledger
             .stored
             .get(&LedgerAccount::Allowance)
             .copied()
             .unwrap_or(0);
         left.retain(|_, left| *left != 0);
         for (week, left) in left.iter().filter(|(_, left)| **left < 0) {
-            self.fault("I12", format!("week {week} gave {} more than it had", -left));
+            self.fault("I12", format!("week {week} paid {} more than it had", -left));
         }
         let open: i128 = left.values().sum();
-        if left.len() > 1 || open != book {
+        if left.len() > 1 || open != ledger {
             let weeks = left.len();
             self.fault(
                 "I12",
-                format!("{weeks} weeks have {open} nano-credits left, the book has {book}"),
+                format!("{weeks} weeks have {open} nano-credits left; the ledger has {ledger}"),
             );
         }
     }
 
-    /// Each grant and refund has its lot, what left lots was moved, and lots have left what the account has and what it
-    /// spent since spending was assigned to them.
+    /// Checks that each grant and refund has its lot, that the lots' withdrawals equal their
+    /// transfers, and that the lots cover the account's credits, holds and leases.
     fn check_lots(&mut self) {
-        let lots = std::mem::take(&mut self.book.lots);
+        let lots = std::mem::take(&mut self.ledger.lots);
         for (id, (leg, amount)) in &lots.made {
             if lots.found.get(id) != Some(&(*leg, *amount)) {
                 let detail = format!("{leg:?} {id} of {amount} nano-credits has no lot of this amount");
@@ -456,93 +469,94 @@ impl Auditor {
         for id in lots.found.keys().filter(|id| !lots.made.contains_key(id)) {
             self.fault("I15", format!("lot {id} was never granted"));
         }
-        for leg in [Leg::Expire, Leg::Withdraw] {
-            let moved = self.book.legs.get(&leg).copied().unwrap_or(0);
-            let said = lots.left.get(&leg).copied().unwrap_or(0);
-            if moved != said {
-                let detail = format!("{leg:?} moved {moved} nano-credits, the lots say {said}");
+        for leg in [Leg::Expire, Leg::Withdraw, Leg::RevokePromotion] {
+            let moved = self.ledger.legs.get(&leg).copied().unwrap_or(0);
+            let recorded = lots.left.get(&leg).copied().unwrap_or(0);
+            if moved != recorded {
+                let detail = format!("{leg:?} moved {moved} nano-credits; the lots record {recorded}");
                 self.fault("I15", detail);
             }
         }
         let credits = self
-            .book
+            .ledger
             .stored
             .get(&LedgerAccount::Credits)
             .copied()
             .unwrap_or(0);
-        let funds = credits + self.book.held + self.book.leased;
+        let funds = credits + self.ledger.held + self.ledger.leased;
         if lots.remaining < funds {
             let left = lots.remaining;
             self.fault(
                 "I15",
-                format!("lots have {left} nano-credits left, the account has {funds}"),
+                format!("lots have {left} nano-credits left; the account has {funds}"),
             );
         }
     }
 
-    /// Each refund has its transfers, and its call.
+    /// Checks that each refund has its transfers and its call.
     fn check_refunds(&mut self) {
-        let mut moved = std::mem::take(&mut self.book.given_back);
-        for refund in std::mem::take(&mut self.book.refunds) {
+        let mut moved = std::mem::take(&mut self.ledger.refund_sums);
+        for refund in std::mem::take(&mut self.ledger.refunds) {
             let parts = [nanos(refund.credits), nanos(refund.allowance)];
             let given = moved.remove(&refund.id).unwrap_or_default();
             if given != parts {
                 let (id, [credits, allowance]) = (refund.id, given);
-                let [told, included] = parts;
-                let detail =
-                    format!("refund {id} says {told} and {included}, the ledger {credits} and {allowance}");
+                let [recorded, included] = parts;
+                let detail = format!(
+                    "refund {id} records {recorded} and {included}; the ledger has {credits} and {allowance}"
+                );
                 self.fault("I16", detail);
             }
         }
         for id in moved.keys() {
-            self.fault("I16", format!("refund {id} is not written down"));
+            self.fault("I16", format!("refund {id} is not recorded"));
         }
-        for id in std::mem::take(&mut self.book.refunded).keys() {
-            self.fault("I16", format!("a refund is of {id}, which has no usage row"));
+        for id in std::mem::take(&mut self.ledger.refunded).keys() {
+            self.fault("I16", format!("a refund names {id}, which has no usage row"));
         }
     }
 
-    /// No more of a call is given back than was charged, and to where it came from.
+    /// Checks that refunds of a call do not exceed its charge and return to their source.
     fn check_refunds_of(&mut self, id: HoldId, row: &RowSums) {
-        let [credits, allowance] = self.book.refunded.get(&id).copied().unwrap_or_default();
-        let (paid, included, told) = (row.charge - row.included, row.included, row.refunded);
-        if [credits, allowance, told] == [0; 3] {
+        let [credits, allowance] = self.ledger.refunded.get(&id).copied().unwrap_or_default();
+        let (paid, included, recorded) = (row.charge - row.included, row.included, row.refunded);
+        if [credits, allowance, recorded] == [0; 3] {
             return;
         }
-        if credits > paid || allowance > included || credits + allowance != told {
+        if credits > paid || allowance > included || credits + allowance != recorded {
             let detail = format!(
-                "usage row {id}: {credits} of {paid} paid and {allowance} of {included} included were given back, \
-                it says {told}"
+                "usage row {id}: {credits} of {paid} paid and {allowance} of {included} included \
+                were refunded; the row records {recorded}"
             );
             self.fault("I16", detail);
         }
     }
 
     fn check_chain(&mut self) {
-        let chain = std::mem::take(&mut self.book.chain);
+        let chain = std::mem::take(&mut self.ledger.chain);
         self.report.chain_heads += u64::from(chain.head.is_some());
         self.report.unchained += chain.unchained;
         let mut broken = Vec::new();
-        if let Some(follower) = self.book.follower.take() {
+        if let Some(follower) = self.ledger.follower.take() {
             follower.finish(&chain, |fault| broken.push(fault));
         }
         broken.into_iter().for_each(|fault| self.fault("I14", fault));
     }
 
     fn week_leg(&mut self, id: TransferId, leg: Leg, amount: i128) {
-        let week = self.book.weeks.entry(id).or_default();
+        let week = self.ledger.weeks.entry(id).or_default();
         let place = match leg {
             Leg::OpenWindow => &mut week.opened,
             Leg::CloseWindow => &mut week.closed,
-            _ => return self.fault("I12", format!("week {id} has {leg:?}")),
+            _ => return self.fault("I12", format!("week {id} has the wrong leg {leg:?}")),
         };
         if place.replace(amount).is_some() {
-            self.fault("I12", format!("week {id} has {leg:?} twice"));
+            self.fault("I12", format!("week {id} has leg {leg:?} twice"));
         }
     }
 
     fn hold_leg(&mut self, id: HoldId, leg: Leg, amount: i128) {
-        let legs = self.book.entry.legs.get_or_insert_default();
+        let legs = self.ledger.entry.legs.get_or_insert_default();
         let place = match leg {
             Leg::Hold | Leg::HoldLease => &mut legs.credits,
             Leg::Settle => &mut legs.paid,
@@ -563,15 +577,16 @@ impl Auditor {
             | Leg::Promotion
             | Leg::Expire
             | Leg::Withdraw
+            | Leg::RevokePromotion
             | Leg::Refund
             | Leg::RefundAllowance
             | Leg::Lease
             | Leg::ReturnLease => {
-                return self.fault("I1", format!("hold {id} has {leg:?}"));
+                return self.fault("I1", format!("hold {id} has the wrong leg {leg:?}"));
             }
         };
         if place.replace(amount).is_some() {
-            self.fault("I3", format!("hold {id} has {leg:?} twice"));
+            self.fault("I3", format!("hold {id} has leg {leg:?} twice"));
         }
     }
 
@@ -580,7 +595,7 @@ impl Auditor {
         let settled = legs.settled().unwrap_or(0);
         if settled != row.charge || row.held != legs.held().unwrap_or(0) {
             let detail = format!(
-                "usage row {id} says {} of {} held, the ledger says {settled}",
+                "usage row {id} records a charge of {} of {} held; the ledger settled {settled}",
                 row.charge, row.held
             );
             self.fault("I11", detail);
@@ -589,7 +604,7 @@ impl Auditor {
             self.fault(
                 "I9",
                 format!(
-                    "usage row {id} says {} of overrun, the ledger another sum",
+                    "usage row {id}: overrun {}, which differs from the ledger",
                     row.overrun
                 ),
             );
@@ -597,14 +612,14 @@ impl Auditor {
     }
 
     fn check_revenue(&mut self) {
-        let computed = |account| self.book.computed.get(&account).copied().unwrap_or(0);
+        let computed = |account| self.ledger.computed.get(&account).copied().unwrap_or(0);
         let legs = computed(LedgerAccount::RevenueUsage) + computed(LedgerAccount::RevenueIncluded);
         let loss = -computed(LedgerAccount::ExpenseOverrun) - computed(LedgerAccount::ExpenseCrashLoss);
-        let rows = self.book.revenue_of_rows;
+        let rows = self.ledger.revenue_of_rows;
         if legs != rows + loss {
             self.fault(
                 "I8",
-                format!("revenue is {legs} nano-credits; usage rows make {rows} and losses {loss}"),
+                format!("revenue is {legs} nano-credits; usage rows sum to {rows} and losses to {loss}"),
             );
         }
     }
@@ -619,22 +634,22 @@ impl Auditor {
                 ),
             );
         };
-        let parts = self.book.entry.parts;
-        // Lines of a batch are rounded one by one. Nobody pays for those of one that was given up.
-        let is_given_up = row.outcome == Outcome::Crashed;
-        let lines = self.book.lines.get(&row.id).copied().filter(|_| !is_given_up);
+        let parts = self.ledger.entry.parts;
+        // Lines of a batch are rounded one by one. An abandoned batch does not charge its lines.
+        let is_abandoned = row.outcome == Outcome::Crashed;
+        let lines = self.ledger.lines.get(&row.id).copied().filter(|_| !is_abandoned);
         let own = nanos(lines.unwrap_or_else(|| prices.cost(&row.usage)));
         let cost = own + parts.map_or(0, |parts| parts.cost);
         let paid = nanos(row.charge) + nanos(row.overrun);
         if paid != cost {
             let detail = format!(
-                "usage row {} ({model}): {paid} nano-credits paid, {cost} by its prices",
+                "usage row {} ({model}): {paid} nano-credits were paid; its prices give {cost}",
                 row.id
             );
             self.fault("I13", detail);
         }
         if parts.is_some_and(|parts| parts.usage != row.usage) {
-            let detail = format!("usage row {}: its parts consumed something else", row.id);
+            let detail = format!("usage row {}: its parts have another usage", row.id);
             self.fault("I13", detail);
         }
     }
@@ -648,7 +663,7 @@ impl Auditor {
         let cost = prices.cost(&part.usage);
         if cost != part.cost {
             let detail = format!(
-                "part '{name}' of {row} ({model}): it says {}, {cost} by its prices",
+                "part '{name}' of {row} ({model}) records {}; its prices give {cost}",
                 part.cost
             );
             self.fault("I13", detail);
@@ -667,19 +682,19 @@ impl AuditVisitor for Auditor {
 
     fn account(&mut self, account: AccountId) {
         self.report.accounts += 1;
-        self.book = Book {
+        self.ledger = AccountLedger {
             account: Some(account),
             follower: Some(ChainFollower::new(account)),
-            ..Book::default()
+            ..AccountLedger::default()
         };
     }
 
     fn balance(&mut self, balance: LedgerBalance) {
-        self.book.stored.insert(balance.account, nanos(balance.balance));
+        self.ledger.stored.insert(balance.account, nanos(balance.balance));
     }
 
     fn chain(&mut self, chain: Chain) {
-        self.book.chain = chain;
+        self.ledger.chain = chain;
     }
 
     fn lot(&mut self, lot: &Lot) {
@@ -690,41 +705,43 @@ impl AuditVisitor for Auditor {
             self.fault(
                 "I15",
                 format!(
-                    "lot {} of {amount}: {remaining} left, {expired} expired and {withdrawn} taken back",
+                    "lot {} of {amount}: {remaining} left, {expired} expired and {withdrawn} withdrawn",
                     lot.id
                 ),
             );
         }
-        let lots = &mut self.book.lots;
+        let lots = &mut self.ledger.lots;
         lots.found.insert(lot.id, (lot.terms.kind.leg(), amount));
         let [remaining, expired, withdrawn] = parts;
         lots.remaining += remaining;
         *lots.left.entry(Leg::Expire).or_default() += expired;
-        *lots.left.entry(Leg::Withdraw).or_default() += withdrawn;
+        // A refund has no such leg: the check would find no transfer of a withdrawn refund.
+        let leg = lot.terms.kind.withdrawal().unwrap_or(Leg::Withdraw);
+        *lots.left.entry(leg).or_default() += withdrawn;
     }
 
     fn lease(&mut self, lease: OpenLease) {
-        self.book.leased += nanos(lease.balance);
+        self.ledger.leased += nanos(lease.balance);
     }
 
     fn hold(&mut self, hold: OpenHold) {
         self.report.open_holds += 1;
-        self.book.held += nanos(hold.amount) - nanos(hold.allowance);
+        self.ledger.held += nanos(hold.amount) - nanos(hold.allowance);
         if let Some(plan) = &hold.plan {
-            self.book.draws.insert(hold.id, plan.window);
+            self.ledger.draws.insert(hold.id, plan.window);
         }
         // A hold of zero moves nothing and has no transfers.
         if hold.amount.is_zero() {
-            self.book.open_for_nothing.insert(hold.id);
+            self.ledger.open_zero_holds.insert(hold.id);
         } else {
-            self.book.open.insert(hold.id, nanos(hold.amount));
+            self.ledger.open.insert(hold.id, nanos(hold.amount));
         }
     }
 
     fn transfer(&mut self, transfer: TransferRow) {
         self.report.transfers += 1;
         let mut broken = Vec::new();
-        if let Some(follower) = &mut self.book.follower {
+        if let Some(follower) = &mut self.ledger.follower {
             follower.see(&transfer, |fault| broken.push(fault));
         }
         broken.into_iter().for_each(|fault| self.fault("I14", fault));
@@ -742,33 +759,34 @@ impl AuditVisitor for Auditor {
                 format!("{:?} of {:?} moves {sides}", transfer.leg, transfer.subject),
             );
         }
-        *self.book.computed.entry(transfer.debit).or_default() -= amount;
-        *self.book.computed.entry(transfer.credit).or_default() += amount;
-        *self.book.legs.entry(transfer.leg).or_default() += amount;
-        self.turn_to(transfer.subject.entry());
+        *self.ledger.computed.entry(transfer.debit).or_default() -= amount;
+        *self.ledger.computed.entry(transfer.credit).or_default() += amount;
+        *self.ledger.legs.entry(transfer.leg).or_default() += amount;
+        self.switch_to(transfer.subject.entry());
         match transfer.subject {
             TransferSubject::Grant(id) if matches!(transfer.leg, Leg::Grant | Leg::Promotion) => {
-                self.book.lots.made.insert(id, (transfer.leg, amount));
+                self.ledger.lots.made.insert(id, (transfer.leg, amount));
             }
             TransferSubject::Refund(id) if matches!(transfer.leg, Leg::Refund | Leg::RefundAllowance) => {
                 let part = usize::from(transfer.leg == Leg::RefundAllowance);
-                self.book.given_back.entry(id).or_default()[part] += amount;
+                self.ledger.refund_sums.entry(id).or_default()[part] += amount;
                 if transfer.leg == Leg::Refund {
-                    self.book.lots.made.insert(id, (Leg::Refund, amount));
+                    self.ledger.lots.made.insert(id, (Leg::Refund, amount));
                 }
             }
-            TransferSubject::Lot(_) if matches!(transfer.leg, Leg::Expire | Leg::Withdraw) => {}
+            TransferSubject::Lot(_)
+                if matches!(transfer.leg, Leg::Expire | Leg::Withdraw | Leg::RevokePromotion) => {}
             TransferSubject::Lease(_) if matches!(transfer.leg, Leg::Lease | Leg::ReturnLease) => {}
             TransferSubject::Hold(id) => self.hold_leg(id, transfer.leg, amount),
             TransferSubject::Window(id) => self.week_leg(id, transfer.leg, amount),
             TransferSubject::Period(_) if transfer.leg == Leg::PlanFee => {}
-            subject => self.fault("I1", format!("{subject:?} has {:?}", transfer.leg)),
+            subject => self.fault("I1", format!("{subject:?} has the wrong leg {:?}", transfer.leg)),
         }
     }
 
     fn part(&mut self, row: HoldId, part: &UsagePart) {
-        self.turn_to(row.as_u128());
-        let sums = self.book.entry.parts.get_or_insert_default();
+        self.switch_to(row.as_u128());
+        let sums = self.ledger.entry.parts.get_or_insert_default();
         sums.cost += nanos(part.cost);
         sums.usage = sums.usage.plus(&part.usage);
         if self.reprice {
@@ -779,10 +797,10 @@ impl AuditVisitor for Auditor {
     fn usage(&mut self, row: &UsageRow) {
         self.report.usage_rows += 1;
         let (held, charge, overrun) = (nanos(row.held), nanos(row.charge), nanos(row.overrun));
-        self.turn_to(row.id.as_u128());
+        self.switch_to(row.id.as_u128());
         self.report.revenue += charge;
         self.report.overrun += overrun;
-        self.book.revenue_of_rows += charge;
+        self.ledger.revenue_of_rows += charge;
         if charge > held || charge < 0 {
             self.fault(
                 "I4",
@@ -794,7 +812,7 @@ impl AuditVisitor for Auditor {
             self.fault(
                 "I6",
                 format!(
-                    "usage row {} says that an allowance paid {included} of {charge}",
+                    "usage row {}: the allowance paid {included} of a charge of {charge}",
                     row.id
                 ),
             );
@@ -804,7 +822,7 @@ impl AuditVisitor for Auditor {
             if charge != 0 {
                 self.fault(
                     "I9",
-                    format!("usage row {} charges for a call that a crash cut off", row.id),
+                    format!("usage row {} charges for a call that a crash interrupted", row.id),
                 );
             }
         }
@@ -816,7 +834,7 @@ impl AuditVisitor for Auditor {
             included: nanos(row.included),
             refunded: nanos(row.refunded),
         };
-        if self.book.entry.row.replace(sums).is_some() {
+        if self.ledger.entry.row.replace(sums).is_some() {
             self.fault("I3", format!("hold {} has two usage rows", row.id));
         }
         if self.reprice {
@@ -833,20 +851,20 @@ impl AuditVisitor for Auditor {
             );
         };
         let cost = prices.at(Discount::BATCH).cost(&line.usage);
-        let sum = self.book.lines.entry(line.hold).or_default();
+        let sum = self.ledger.lines.entry(line.hold).or_default();
         *sum = sum.checked_add(cost).unwrap_or(Credits::MAX);
     }
 
     fn refund(&mut self, refund: &Refund) {
-        let sum = self.book.refunded.entry(refund.hold).or_default();
+        let sum = self.ledger.refunded.entry(refund.hold).or_default();
         sum[0] += nanos(refund.credits);
         sum[1] += nanos(refund.allowance);
-        self.book.refunds.push(refund.clone());
+        self.ledger.refunds.push(refund.clone());
     }
 
     fn account_end(&mut self) {
-        // Nothing has this id: it judges what was read last.
-        self.turn_to(u128::MAX);
+        // No entry has this id: the switch checks the last one.
+        self.switch_to(u128::MAX);
         self.check_resolved();
         self.check_chain();
         self.check_refunds();

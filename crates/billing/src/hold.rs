@@ -1,4 +1,5 @@
-//! A hold is the permission to spend. Without one nothing is sent upstream, and one that exists is resolved once.
+//! Holds: a hold reserves credits before a call. Without one nothing is sent upstream, and each
+//! hold is resolved once.
 
 mod amount;
 
@@ -15,57 +16,57 @@ use tollgate_types::{
     Usage,
 };
 
-use crate::quote::{Demand, Quote, Room, TooDear, is_worth_counting, quote, quote_covered};
+use crate::quote::{Demand, Quote, QuoteError, SpendLimit, is_worth_counting, quote, quote_covered};
 use crate::verdict::Verdict;
 
 pub use amount::FixedTerms;
 
-/// For whom and for what a hold is taken.
+/// Parameters of a hold.
 #[derive(Clone, Debug)]
 pub struct HoldRequest {
-    /// Who pays.
+    /// Account that pays.
     pub account: AccountId,
-    /// With which key.
+    /// API key of the request.
     pub key: KeyId,
-    /// For which request.
+    /// Request that the hold belongs to.
     pub request: RequestId,
     /// The model as the caller named it.
     pub public_model: Arc<str>,
-    /// The path of the endpoint.
+    /// Path of the endpoint.
     pub endpoint: &'static str,
-    /// The most that the caller allows it to cost.
+    /// The caller's cost limit (`x-max-cost`).
     pub max_cost: Option<Credits>,
     /// When the request was accepted.
     pub accepted_at: Timestamp,
-    /// How far the account's own time is ahead of that.
+    /// Offset of the account's test clock from `accepted_at`; zero without one.
     pub ahead: Duration,
-    /// How long the call can run at the most.
+    /// Maximum duration of the call; the hold expires after it.
     pub lifetime: Duration,
 }
 
-/// What would be held for a request, and who would pay it.
+/// Quote of a request and the funds of its account, without a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preview {
-    /// The hold.
+    /// Amount and output cap that a hold would have.
     pub quote: Quote,
-    /// What it was made for, with its text counted if it had to be.
+    /// Demand that was quoted; its text is counted in tokens if that was needed.
     pub demand: Demand,
-    /// What the account can spend on it.
+    /// Funds that the account can spend on the request.
     pub spendable: Spendable,
-    /// Whether that is enough.
+    /// Whether these funds cover the quote.
     pub is_covered: bool,
 }
 
-/// What was agreed when the hold was taken; later changes of the catalog do not touch it.
+/// Terms fixed when the hold was taken; later changes of the catalog do not affect them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
-    /// The prices.
+    /// Prices of the model at that time.
     pub prices: Prices,
-    /// Their name.
+    /// Version of these prices.
     pub price_version: PriceVersion,
-    /// What the hold covers.
+    /// Amount and output cap of the hold.
     pub quote: Quote,
-    /// What the request asks for.
+    /// Input and output sizes of the request.
     pub demand: Demand,
 }
 
@@ -79,14 +80,14 @@ pub struct Hold {
     terms: Terms,
 }
 
-/// What a call did cost.
+/// Result of pricing a call's usage against its hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// What the caller pays.
+    /// Credits that the caller pays, at most the hold.
     pub amount: Credits,
-    /// What the operator bears because the upstream used more than the bound.
+    /// Cost above the hold, which the operator bears: the upstream used more than the bound.
     pub overrun: Credits,
-    /// What was consumed.
+    /// Usage that the amount and the overrun price.
     pub usage: Usage,
     /// Whether `usage` was counted by the gateway.
     pub estimated: bool,
@@ -94,14 +95,16 @@ pub struct Charge {
     pub outcome: Outcome,
 }
 
-/// How often a hold is tried: in full, by what the account has, and once more when somebody else was faster.
+/// Maximum number of attempts: in full, limited to the available credits, and once more after a
+/// concurrent hold took them.
 const ATTEMPTS: u32 = 3;
 
 impl Hold {
-    /// Takes a hold for the most that the call can cost. Where that is more than the caller allows or the account has, by
-    /// the bytes of the request, `count` is asked what its text is in tokens, if that may help. A caller that allows less
-    /// gets the largest output that it pays for, or 422 if there is none. One that set no cap and cannot afford the model's
-    /// maximum gets the largest affordable cap, if that is at least 1,024 tokens; otherwise 402. Nothing is written then.
+    /// Takes a hold for the maximum cost of the call. Where its bound by bytes exceeds the caller's
+    /// limit or the balance, `count` may count the text in tokens. With a `max_cost`, the hold
+    /// covers the largest output that it pays for; otherwise 422. Without an output cap of the
+    /// caller, the hold covers the largest affordable cap of at least 1,024 tokens; otherwise 402.
+    /// An error writes nothing.
     pub async fn take<F>(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
@@ -112,27 +115,28 @@ impl Hold {
     where
         F: Future<Output = Option<Demand>>,
     {
-        let mut wanted = Wanted::new(model, demand, count);
-        let mut room = Room {
+        let mut lazy_demand = LazyDemand::new(model, demand, count);
+        let mut limit = SpendLimit {
             max_cost: request.max_cost,
             available: Credits::MAX,
         };
         let mut attempt = 1;
         loop {
-            let quote = wanted.quote(room).await;
-            let quote = quote.map_err(|dear| too_dear(dear, room, &wanted.demand))?;
+            let quote = lazy_demand.quote(limit).await;
+            let quote = quote.map_err(|error| quote_error(error, limit, &lazy_demand.demand))?;
             match try_hold(ledger, request, &fixed(model), quote.amount).await? {
-                HoldOutcome::Held { .. } => return Ok(Self::new(request, model, wanted.demand, quote)),
-                HoldOutcome::Denied { available } if attempt < ATTEMPTS => room.available = available,
+                HoldOutcome::Held { .. } => return Ok(Self::new(request, model, lazy_demand.demand, quote)),
+                HoldOutcome::Denied { available } if attempt < ATTEMPTS => limit.available = available,
                 HoldOutcome::Denied { available } => {
-                    return Err(insufficient(quote.amount, available, advice(&wanted.demand)));
+                    return Err(insufficient(quote.amount, available, advice(&lazy_demand.demand)));
                 }
             }
             attempt += 1;
         }
     }
 
-    /// What [`Hold::take`] would take now, and takes nothing. 422 as there; who cannot pay is told what would be held.
+    /// Returns the quote that [`Hold::take`] would use now, without a hold. Errors with the same
+    /// 422; with too few credits it returns the quote without the balance limit, not covered.
     pub async fn preview<F>(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
@@ -145,30 +149,30 @@ impl Hold {
     {
         let at = request.accepted_at.plus(request.ahead);
         let spendable = spendable(ledger, request.account, &model.not_covered_by, at).await?;
-        let mut wanted = Wanted::new(model, demand, count);
-        let mut room = Room {
+        let mut lazy_demand = LazyDemand::new(model, demand, count);
+        let mut limit = SpendLimit {
             max_cost: request.max_cost,
             available: spendable.total(),
         };
-        let covered = wanted.quote(room).await;
+        let covered = lazy_demand.quote(limit).await;
         let is_covered = covered.is_ok();
         let quote = match covered {
-            Err(TooDear::Balance { .. }) => {
-                room.available = Credits::MAX;
-                wanted.quote(room).await
+            Err(QuoteError::Balance { .. }) => {
+                limit.available = Credits::MAX;
+                lazy_demand.quote(limit).await
             }
             known => known,
         };
         Ok(Preview {
-            quote: quote.map_err(|dear| too_dear(dear, room, &wanted.demand))?,
-            demand: wanted.demand,
+            quote: quote.map_err(|error| quote_error(error, limit, &lazy_demand.demand))?,
+            demand: lazy_demand.demand,
             spendable,
             is_covered,
         })
     }
 
-    /// Refuses what the caller does not allow or the account cannot pay now, and takes nothing: before work that is for
-    /// nothing when the hold is denied. What counting may let through is let through.
+    /// Refuses a request that the cost limit or the current balance cannot cover, without a hold.
+    /// Use it before expensive work. Passes a request that counting its text may make affordable.
     pub async fn check(
         ledger: &dyn LedgerStore,
         account: AccountId,
@@ -177,14 +181,14 @@ impl Hold {
         max_cost: Option<Credits>,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let room = Room {
+        let limit = SpendLimit {
             max_cost,
             available: spendable(ledger, account, &model.not_covered_by, at)
                 .await?
                 .total(),
         };
-        match quote_covered(model, demand, room) {
-            Err(dear) if !is_worth_counting(model, demand, room) => Err(too_dear(dear, room, demand)),
+        match quote_covered(model, demand, limit) {
+            Err(error) if !is_worth_counting(model, demand, limit) => Err(quote_error(error, limit, demand)),
             _ => Ok(()),
         }
     }
@@ -204,17 +208,17 @@ impl Hold {
         }
     }
 
-    /// Its id.
+    /// Id of the hold; the value of its request id.
     pub fn id(&self) -> HoldId {
         self.id
     }
 
-    /// What was agreed.
+    /// Prices, quote and demand fixed with the hold.
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// What a usage costs under the agreed terms: the charge is never above the hold.
+    /// Prices a usage under the agreed terms: the charge is never above the hold.
     pub fn price(&self, verdict: &Verdict) -> Charge {
         charge(&self.terms.prices, verdict, self.terms.quote.amount)
     }
@@ -224,12 +228,12 @@ impl Hold {
         self,
         ledger: &dyn LedgerStore,
         charge: &Charge,
-        provider: Arc<str>,
+        target: Arc<str>,
         first_at: Option<Timestamp>,
         ended_at: Timestamp,
     ) -> Result<(), StorageError> {
         if !charge.overrun.is_zero() {
-            tracing::error!(hold.id = %self.id, overrun = %charge.overrun, "upstream used more than the bound of its hold");
+            tracing::error!(hold.id = %self.id, overrun = %charge.overrun, "upstream usage exceeded the maximum of its hold");
         }
         let settlement = Settlement {
             hold: self.id,
@@ -239,7 +243,7 @@ impl Hold {
             usage: charge.usage,
             outcome: charge.outcome,
             estimated: charge.estimated,
-            provider,
+            target,
             first_at: first_at.map(|at| at.plus(self.ahead)),
             ended_at: ended_at.plus(self.ahead),
         };
@@ -247,7 +251,7 @@ impl Hold {
     }
 }
 
-/// What a usage costs at these prices, of which so much was held.
+/// Prices a usage; `held` limits the charge and the rest is overrun.
 pub fn charge(prices: &Prices, verdict: &Verdict, held: Credits) -> Charge {
     let cost = prices.cost(&verdict.usage);
     let amount = cost.min(held);
@@ -260,14 +264,14 @@ pub fn charge(prices: &Prices, verdict: &Verdict, held: Credits) -> Charge {
     }
 }
 
-/// A demand whose text is counted at most once, and only where that may help.
-struct Wanted<'a, C> {
+/// A demand whose text is counted at most once, and only if that may change the quote.
+struct LazyDemand<'a, C> {
     model: &'a Model,
     demand: Demand,
     count: Option<C>,
 }
 
-impl<'a, C, F> Wanted<'a, C>
+impl<'a, C, F> LazyDemand<'a, C>
 where
     C: FnOnce() -> F,
     F: Future<Output = Option<Demand>>,
@@ -280,17 +284,17 @@ where
         }
     }
 
-    async fn quote(&mut self, room: Room) -> Result<Quote, TooDear> {
+    async fn quote(&mut self, limit: SpendLimit) -> Result<Quote, QuoteError> {
         let full = quote(self.model, &self.demand);
-        if room.covers(full.amount) {
+        if limit.covers(full.amount) {
             return Ok(full);
         }
-        if is_worth_counting(self.model, &self.demand, room)
+        if is_worth_counting(self.model, &self.demand, limit)
             && let Some(count) = self.count.take()
         {
             self.demand = count().await.unwrap_or(self.demand);
         }
-        quote_covered(self.model, &self.demand, room)
+        quote_covered(self.model, &self.demand, limit)
     }
 }
 
@@ -304,12 +308,13 @@ async fn spendable(
     spendable.map_err(hold_error)
 }
 
-/// The first hold of a request has the request's own value, so that a usage row is found by request id.
+/// The first hold of a request has the request's own value, so that a usage row is found by request
+/// id.
 fn first_hold(request: RequestId) -> HoldId {
     HoldId::from_u128(request.as_u128())
 }
 
-/// What is agreed on with a model.
+/// Returns the price version and the plan exclusions of a model.
 fn fixed(model: &Model) -> FixedTerms {
     FixedTerms {
         price_version: model.price_version,
@@ -333,7 +338,7 @@ async fn try_hold(
         model: request.public_model.clone(),
         endpoint: request.endpoint,
         not_covered_by: terms.not_covered_by.clone(),
-        // By the account's time; but a call that is lost is released by the time that it is.
+        // By the account's time; but an unsettled hold expires by real time.
         created_at: request.accepted_at.plus(request.ahead),
         expires_at: request.accepted_at.plus(request.lifetime),
     };
@@ -354,42 +359,42 @@ fn hold_error(error: StorageError) -> Error {
     }
 }
 
-fn too_dear(dear: TooDear, room: Room, demand: &Demand) -> Error {
-    match dear {
-        TooDear::Balance { needed } => insufficient(needed, room.available, advice(demand)),
-        TooDear::Allowed { least } => not_allowed(least, room.max_cost.unwrap_or_default(), demand),
+fn quote_error(error: QuoteError, limit: SpendLimit, demand: &Demand) -> Error {
+    match error {
+        QuoteError::Balance { needed } => insufficient(needed, limit.available, advice(demand)),
+        QuoteError::Allowed { minimum } => not_allowed(minimum, limit.max_cost.unwrap_or_default(), demand),
     }
 }
 
-/// The header with which a caller says what a call may cost.
+/// Request header with the caller's cost limit.
 const MAX_COST: &str = "x-max-cost";
 
-fn not_allowed(least: Credits, most: Credits, demand: &Demand) -> Error {
+fn not_allowed(minimum: Credits, maximum: Credits, demand: &Demand) -> Error {
     let answer = if demand.is_input_only() {
         ""
     } else {
-        ", with the shortest answer,"
+        " with the shortest response"
     };
     let message = format!(
-        "'{MAX_COST}' is {most} and this request{answer} can cost {least} credits. Allow at least {least}, or send less \
-         input."
+        "'{MAX_COST}' is {maximum}, but this request{answer} can cost {minimum} credits. Raise it \
+         to at least {minimum}, or shorten the input."
     );
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(MAX_COST)
 }
 
-/// What makes a request cheaper.
+/// Advice of an error message: how to make the request cheaper.
 fn advice(demand: &Demand) -> &'static str {
     if demand.is_input_only() {
-        "send less input"
+        "shorten the input"
     } else {
-        "lower the cap on output tokens"
+        "lower the output token limit"
     }
 }
 
 fn insufficient(needed: Credits, available: Credits, less: &str) -> Error {
     let message = format!(
-        "The account needs {needed} credits to cover this request at its most expensive and has {available}. \
-         Add credits, or {less}."
+        "This request can cost up to {needed} credits, but the account has {available}. Add \
+         credits, or {less}."
     );
     Error::new(ErrorCode::InsufficientCredits, message)
 }

@@ -1,6 +1,6 @@
-//! What a call may cost and what it did cost: quote → hold → settle. Whole numbers only.
+//! Pricing of calls: quote → hold → settle. Whole numbers only.
 //!
-//! Suggested reading order: [`mod@quote`], [`hold`], [`mod@verdict`] (the one table of what is charged when), [`check`].
+//! Suggested reading order: [`mod@quote`], [`hold`], [`mod@verdict`] (the charge table), [`check`].
 
 #![deny(clippy::float_arithmetic)]
 
@@ -24,6 +24,6 @@ pub use check::{CheckReport, Fault, check_ledger};
 pub use hold::{Charge, FixedTerms, Hold, HoldRequest, Preview, Terms, charge};
 pub use notices::Notices;
 pub use plans::{Plan, Plans};
-pub use quote::{CountedText, Demand, Item, Quote, quote};
+pub use quote::{CountedText, Demand, FALLBACK_OUTPUT_CAP, Item, MIN_CLAMP, Quote, quote};
 pub use top_ups::{TopUpSettings, TopUps};
 pub use verdict::{Ending, Evidence, Verdict, verdict};

@@ -1,22 +1,22 @@
-//! What is done with lots whose time is over.
+//! Expiry of lots of credits.
 
 use tollgate_storage::LotStore;
 use tollgate_types::Clock;
 
-/// Accounts that one pass looks at.
+/// Maximum number of accounts in one pass.
 const BATCH: u32 = 10_000;
 
-/// Has lots expire whose time is over; answers how many. Several nodes may do so at once. A failure is logged and the
-/// next pass tries again.
+/// Expires lots past their expiry time and returns their number. Several nodes may run it
+/// concurrently. A failure is logged and the next pass tries again.
 pub async fn expire_lots(lots: &dyn LotStore, clock: &dyn Clock) -> u64 {
     match lots.expire(clock.now(), BATCH).await {
         Ok(0) => 0,
         Ok(expired) => {
-            tracing::info!(expired, "lots of credits have expired");
+            tracing::info!(expired, "credit lots expired");
             expired
         }
         Err(error) => {
-            tracing::warn!(%error, "cannot have lots of credits expire");
+            tracing::warn!(%error, "cannot expire credit lots");
             0
         }
     }

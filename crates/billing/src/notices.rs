@@ -1,13 +1,14 @@
-//! Notices: an account is told that its balance is low, by a signed POST or by mail.
+//! Low-balance alerts: a signed POST or an e-mail to the account.
 //!
-//! Posts follow the Standard Webhooks scheme (standardwebhooks.com): the id of a notice is the same however often it is
-//! sent, and the signature covers id, time and body.
+//! Posts follow the Standard Webhooks scheme (standardwebhooks.com): every attempt sends the same
+//! notice id, and the signature covers id, time and body.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use tollgate_accounts::WebhookSecrets;
+use tollgate_storage::notice::MAX_RETRY_WAIT;
 use tollgate_storage::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, Storage, StorageError};
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Credits, Error, NoticeId, Timestamp};
@@ -15,8 +16,8 @@ use tollgate_upstream::{Mail, Mailer, NotifyError, Post, Poster};
 
 use crate::refusal::{invalid, no_such_account};
 
-/// How long is waited after each attempt that came to nothing; after the last one it is given up.
-const WAITS: [Duration; 7] = [
+/// Delay after each failed attempt; a notice that fails after the last delay is final.
+const RETRY_INTERVALS: [Duration; 7] = [
     minutes(1),
     minutes(5),
     minutes(30),
@@ -25,112 +26,114 @@ const WAITS: [Duration; 7] = [
     minutes(10 * 60),
     minutes(14 * 60),
 ];
-/// How long an attempt may take before somebody else tries.
-const CLAIMED: Duration = minutes(3);
-/// How long what was told is kept.
-pub const KEPT: Duration = minutes(30 * 24 * 60);
-/// Accounts that one pass looks at together.
+/// Duration of a claim: later another node may send the notice.
+const CLAIM_TIMEOUT: Duration = minutes(3);
+const _: () = assert!(RETRY_INTERVALS[RETRY_INTERVALS.len() - 1].as_secs() <= MAX_RETRY_WAIT.as_secs());
+/// Retention of sent and failed notices: 30 days.
+pub const RETENTION: Duration = minutes(30 * 24 * 60);
+/// Alerts per page of the balance check.
 const PAGE: u32 = 500;
-/// Notices that are sent at once.
+/// Notices sent concurrently.
 const BATCH: u32 = 16;
 
 const fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
 }
 
-/// Tells accounts what they want to know.
+/// Sets and sends low-balance alerts.
 pub struct Notices {
-    /// Everything that is kept.
+    /// Accounts, ledger and notices.
     pub storage: Storage,
-    /// What posts are signed with.
+    /// Signing secrets of the webhooks.
     pub secrets: WebhookSecrets,
-    /// Posts.
+    /// Sends the webhook requests.
     pub poster: Arc<dyn Poster>,
-    /// Sends mail, if there is a server for it.
+    /// Sends mail; `None` without a configured mail server.
     pub mailer: Option<Arc<dyn Mailer>>,
-    /// Who tells it, as mails have it.
+    /// Name of this gateway in mail subjects.
     pub sender: String,
-    /// The time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Makes ids.
+    /// Source of notice ids.
     pub ids: Arc<IdSource>,
 }
 
-/// When an account wants to be told that its balance is low, and how.
+/// Threshold and channels of an account's low-balance alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AlertWish {
-    /// When less than this can be spent.
+pub struct AlertParams {
+    /// Threshold in credits: an alert is sent when the spendable balance falls below it.
     pub below: Credits,
-    /// An address to post to.
+    /// URL of the webhook.
     pub webhook: Option<String>,
-    /// A mailbox.
+    /// E-mail address.
     pub email: Option<String>,
-    /// Whether posts are signed with another secret from now on.
+    /// Whether to replace the account's webhook signing secret.
     pub new_secret: bool,
 }
 
 impl Notices {
-    /// Sets when an account is told that its balance is low.
-    pub async fn set_alert(&self, account: AccountId, wish: AlertWish) -> Result<BalanceAlert, Error> {
-        if wish.below <= Credits::ZERO {
-            return Err(invalid("below", "It is above 0."));
+    /// Sets the low-balance alert of an account. Needs a threshold above 0 and at least one
+    /// channel.
+    pub async fn set_alert(&self, account: AccountId, params: AlertParams) -> Result<BalanceAlert, Error> {
+        if params.below <= Credits::ZERO {
+            return Err(invalid("below", "'below' must be above 0."));
         }
-        if wish.webhook.is_none() && wish.email.is_none() {
-            return Err(invalid("webhook", "Say where to: a webhook, a mailbox, or both."));
+        if params.webhook.is_none() && params.email.is_none() {
+            return Err(invalid("webhook", "Set a webhook, an e-mail address, or both."));
         }
-        if let Some(url) = &wish.webhook {
+        if let Some(url) = &params.webhook {
             let checked = self.poster.check(url);
             checked.map_err(|error| invalid("webhook", format!("The address {error}.")))?;
         }
-        if let Some(mailbox) = &wish.email {
+        if let Some(mailbox) = &params.email {
             let mailer = self.mailer.as_ref();
-            let mailer = mailer.ok_or_else(|| invalid("email", "Mail is not set up here: see [mail]."))?;
+            let mailer = mailer.ok_or_else(|| invalid("email", "E-mail is not configured: set [mail]."))?;
             let checked = mailer.check(mailbox);
             checked.map_err(|error| invalid("email", format!("'{mailbox}': {error}.")))?;
         }
         let alert = BalanceAlert {
             account,
-            below: wish.below,
-            webhook: wish.webhook,
-            email: wish.email,
+            below: params.below,
+            webhook: params.webhook,
+            email: params.email,
             is_low: false,
         };
         let set = self.storage.notices.set_alert(account, Some(alert.clone())).await;
         set.map_err(no_such_account)?;
-        if wish.new_secret {
+        if params.new_secret {
             self.secrets.renew(account).await.map_err(no_such_account)?;
         }
         Ok(alert)
     }
 
-    /// Looks at the balances of those who want to be told, and sends what is due. A failure is logged and the next pass
-    /// tries again.
-    pub async fn tell(&self) {
-        self.look().await;
+    /// Checks the balances of all accounts with an alert, and sends the notices that are due. A
+    /// failure is logged and the next pass tries again.
+    pub async fn send_alerts(&self) {
+        self.check_balances().await;
         self.send_due().await;
     }
 
-    async fn look(&self) {
+    async fn check_balances(&self) {
         let mut after = None;
         loop {
             let page = match self.storage.notices.alerts(after, PAGE).await {
                 Ok(page) => page,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot look for balances that may be low");
+                    tracing::warn!(%error, "cannot read the low-balance alerts");
                     return;
                 }
             };
             let Some(last) = page.last() else { return };
             after = Some(last.account);
             for alert in page {
-                if let Err(error) = self.look_at(&alert).await {
-                    tracing::warn!(%error, account.id = %alert.account, "cannot tell {} of its balance", alert.account);
+                if let Err(error) = self.check_balance(&alert).await {
+                    tracing::warn!(%error, account.id = %alert.account, "cannot check the low-balance alert of {}", alert.account);
                 }
             }
         }
     }
 
-    async fn look_at(&self, alert: &BalanceAlert) -> Result<(), StorageError> {
+    async fn check_balance(&self, alert: &BalanceAlert) -> Result<(), StorageError> {
         let credits = self.storage.ledger.balance(alert.account).await?.credits;
         let is_low = credits < alert.below;
         if is_low == alert.is_low {
@@ -147,7 +150,7 @@ impl Notices {
             .map(drop)
     }
 
-    /// What is sent about a low balance.
+    /// Notices of a low balance, one for each channel of the alert.
     fn low(&self, alert: &BalanceAlert, credits: Credits) -> Vec<Notice> {
         let now = self.clock.now();
         let body = json!({
@@ -175,10 +178,15 @@ impl Notices {
     async fn send_due(&self) {
         loop {
             let now = self.clock.now();
-            let due = match self.storage.notices.claim(now, now.plus(CLAIMED), BATCH).await {
+            let due = match self
+                .storage
+                .notices
+                .claim(now, now.plus(CLAIM_TIMEOUT), BATCH)
+                .await
+            {
                 Ok(due) => due,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot look for notices that are due");
+                    tracing::warn!(%error, "cannot claim due notices");
                     return;
                 }
             };
@@ -195,29 +203,40 @@ impl Notices {
             Channel::Email => self.mail(notice).await,
         };
         let attempts = usize::try_from(notice.attempts).unwrap_or(usize::MAX);
-        let wait = attempts.checked_sub(1).and_then(|sent| WAITS.get(sent));
+        let wait = attempts.checked_sub(1).and_then(|sent| RETRY_INTERVALS.get(sent));
         let outcome = match (sent, wait) {
             (Ok(()), _) => NoticeOutcome::Delivered,
-            (Err(error), Some(wait)) if !error.is_final => NoticeOutcome::Again {
+            (Err(error), Some(wait)) if !error.is_final => NoticeOutcome::Retry {
                 due_at: self.clock.now().plus(*wait),
                 why: error.detail,
             },
             (Err(error), _) => {
-                tracing::warn!(%error, account.id = %notice.account, "{} is given up", notice.id);
+                tracing::warn!(%error, account.id = %notice.account, "giving up on {}", notice.id);
                 NoticeOutcome::Failed { why: error.detail }
             }
         };
         if let Err(error) = self.storage.notices.finish(notice, outcome).await {
-            tracing::warn!(%error, notice.id = %notice.id, "what became of {} is lost; it may be sent again", notice.id);
+            tracing::warn!(%error, notice.id = %notice.id, "cannot store the outcome of {}; it may be sent again", notice.id);
         }
     }
 
     async fn post(&self, notice: &Notice) -> Result<(), NotifyError> {
-        let alert = self.storage.notices.alert(notice.account).await.map_err(away)?;
+        let alert = self
+            .storage
+            .notices
+            .alert(notice.account)
+            .await
+            .map_err(storage_unavailable)?;
         if alert.is_none() {
-            return Err(NotifyError::for_good("nobody wants to be told any more"));
+            return Err(NotifyError::permanent(
+                "the account no longer has a low-balance alert",
+            ));
         }
-        let secret = self.secrets.of(notice.account).await.map_err(away)?;
+        let secret = self
+            .secrets
+            .of(notice.account)
+            .await
+            .map_err(storage_unavailable)?;
         let post = Post {
             url: notice.address.clone(),
             headers: secret.headers(&notice.id.to_string(), self.clock.now(), &notice.body),
@@ -228,17 +247,18 @@ impl Notices {
 
     async fn mail(&self, notice: &Notice) -> Result<(), NotifyError> {
         let mailer = self.mailer.as_ref();
-        let mailer = mailer.ok_or_else(|| NotifyError::for_now("mail is not set up"))?;
+        let mailer = mailer.ok_or_else(|| NotifyError::transient("e-mail is not configured"))?;
         let body: serde_json::Value = serde_json::from_str(&notice.body).unwrap_or_default();
-        let said = |name: &str| body["data"][name].as_str().unwrap_or("?").to_owned();
-        let (credits, below) = (said("credits"), said("below"));
+        let field = |name: &str| body["data"][name].as_str().unwrap_or("?").to_owned();
+        let (credits, below) = (field("credits"), field("below"));
         let mail = Mail {
+            id: notice.id.to_string(),
             to: notice.address.clone(),
             subject: format!("{}: {credits} credits are left", self.sender),
             text: format!(
-                "The balance of {} is {credits} credits, which is less than {below}.\n\n\
-                 Requests that cost more than what is left are refused with 402 until there are more credits. Work that \
-                 runs is not stopped.\n",
+                "The balance of {} is {credits} credits, which is below the threshold of {below}.\n\n\
+                 Requests that cost more than the balance fail with status 402. Add credits to continue. Running \
+                 requests are not stopped.\n",
                 notice.account
             ),
         };
@@ -246,12 +266,12 @@ impl Notices {
     }
 }
 
-/// Storage does not answer; it may later.
-fn away(error: StorageError) -> NotifyError {
-    NotifyError::for_now(error.to_string())
+/// Reports a storage failure as transient.
+fn storage_unavailable(error: StorageError) -> NotifyError {
+    NotifyError::transient(error.to_string())
 }
 
-/// Before when what was told is not kept any more.
-pub fn kept_since(now: Timestamp) -> Timestamp {
-    now.minus(KEPT)
+/// Time before which notices are deleted.
+pub fn retention_start(now: Timestamp) -> Timestamp {
+    now.minus(RETENTION)
 }

@@ -1,4 +1,4 @@
-//! Plans that can be subscribed to, and what is done with subscriptions whose paid time is over.
+//! Plans, their subscriptions, and the renewal of due subscriptions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,31 +15,31 @@ use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, Times
 /// How long a subscription may be past due before it expires.
 pub const GRACE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Subscriptions that one pass looks at.
+/// Maximum number of subscriptions in one pass.
 const BATCH: u32 = 10_000;
 
 const MONTHS_OF_A_YEAR: i64 = 12;
 
-/// A plan as the operator offers it. What is subscribed to keeps the terms of its day.
+/// A plan as offered by the operator. A subscription has the terms of the day it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Its name.
+    /// Unique name of the plan.
     pub name: Arc<str>,
-    /// What a period costs.
+    /// Price of a period, in credits.
     pub price: Credits,
-    /// How long a period is.
+    /// Billing period: a month or a year.
     pub cadence: Cadence,
-    /// Who pays.
+    /// Payment from credits, or through a payment provider.
     pub payer: Payer,
-    /// What a week includes.
+    /// Credits that each week includes.
     pub allowance: Credits,
-    /// Patterns of the models that it covers.
+    /// Patterns of the models that the allowance covers.
     pub models: Vec<String>,
 }
 
 impl Plan {
-    /// The plan with periods of this length; a year of a monthly plan costs twelve months. `None` when there is no such
-    /// price: a yearly plan has none for a month.
+    /// The plan with periods of this length; a year of a monthly plan costs twelve months. `None`
+    /// when there is no such price: a yearly plan has none for a month.
     pub fn with_cadence(mut self, cadence: Cadence) -> Option<Plan> {
         match (self.cadence, cadence) {
             (Cadence::Yearly, Cadence::Monthly) => return None,
@@ -54,25 +54,25 @@ impl Plan {
     }
 }
 
-/// The plans that are offered now.
+/// The plans offered now.
 #[derive(Debug, Default)]
 pub struct Plans(RwLock<Arc<BTreeMap<Arc<str>, Plan>>>);
 
 impl Plans {
-    /// Every plan, by name.
+    /// Returns every plan, by name.
     pub fn all(&self) -> Arc<BTreeMap<Arc<str>, Plan>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Offers these from now on.
+    /// Replaces the offered plans.
     pub fn replace(&self, plans: Vec<Plan>) {
         let plans = plans.into_iter().map(|plan| (plan.name.clone(), plan));
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(plans.collect());
     }
 }
 
-/// When a period is over, counted from 0. Months are calendar months in UTC from the anchor; where a month has no such
-/// day, its last one counts. A time that no calendar has is the end of time.
+/// Returns the end of a period, counted from 0. Months are calendar months in UTC from the anchor;
+/// in a shorter month the last day counts. A time outside the calendar is `i64::MAX`.
 pub fn period_end(anchor: Timestamp, cadence: Cadence, period: i64) -> Timestamp {
     let months = match cadence {
         Cadence::Monthly => 1,
@@ -88,8 +88,8 @@ pub fn period_end(anchor: Timestamp, cadence: Cadence, period: i64) -> Timestamp
     Timestamp::from_micros(end().unwrap_or(i64::MAX))
 }
 
-/// The next period of a subscription that is to be paid: the one in which `now` is, since nobody pays for time that
-/// passed without a plan, and at least the one after the last.
+/// Returns the next period to be paid: the current one, since time without a plan is not charged,
+/// and at least the one after the last.
 fn next_period(subscription: &Subscription, now: Timestamp) -> Change {
     let terms = &subscription.terms;
     let mut period = subscription.period.saturating_add(1);
@@ -116,8 +116,8 @@ fn terms(id: SubscriptionId, account: AccountId, plan: Plan, anchor: Timestamp) 
     }
 }
 
-/// What of the price of the period that was paid last is for time after the open week: it would not be used, should the
-/// subscription end now. Rounded down.
+/// Returns the part of the last paid price for the time after the open week: it would be unused if
+/// the subscription ended now. Rounded down.
 fn unused(subscription: &Subscription, now: Timestamp) -> Credits {
     let terms = &subscription.terms;
     let week_end = subscription.window.map(|open| subscription.window_span(open).1);
@@ -136,16 +136,16 @@ fn unused(subscription: &Subscription, now: Timestamp) -> Credits {
     Credits::from_nanos(i64::try_from(unused).unwrap_or_default())
 }
 
-/// Whether another plan begins at once: when a week of it includes no less, its periods are no shorter, and what is left of
-/// the old one is not more than its price. Others begin with the next period.
-fn begins_at_once(old: &NewSubscription, plan: &Plan, unused: Credits) -> bool {
+/// Returns whether the other plan starts immediately: its weekly allowance is not less, its periods
+/// are not shorter, and `unused` is at most its price. Other plans start with the next period.
+fn starts_immediately(old: &NewSubscription, plan: &Plan, unused: Credits) -> bool {
     let is_shorter = (old.cadence, plan.cadence) == (Cadence::Yearly, Cadence::Monthly);
     plan.allowance >= old.allowance && !is_shorter && unused <= plan.price
 }
 
-/// Makes another plan of a subscription: at once, as a subscription of its own that begins now and whose first period is
-/// cheaper by what was paid for and not used, or with the next period. Answers the subscription that there is then; `new`
-/// is the id of one that begins.
+/// Changes the plan of a subscription. An immediate change starts a new subscription with the id
+/// `new`, whose first period is cheaper by the unused part of the old one. Other changes take
+/// effect with the next period. Returns the resulting subscription.
 pub async fn change_plan(
     subscriptions: &dyn SubscriptionStore,
     id: SubscriptionId,
@@ -158,13 +158,13 @@ pub async fn change_plan(
     let old = &found.terms;
     let refuse = |message: &str| Err(Error::new(ErrorCode::InvalidParameter, message).with_param("plan"));
     if old.product != Product::Plan {
-        return refuse("It is no subscription of a plan.");
+        return refuse("It is not a subscription to a plan.");
     }
     if found.state != SubscriptionState::Active {
-        return refuse("The subscription is not active: pay what is owed first, or make another one.");
+        return refuse("The subscription is not active. Pay the outstanding amount or create a new one.");
     }
     if plan.payer != old.payer {
-        return refuse("The plan is paid in another way. Cancel the subscription and make another one.");
+        return refuse("The plan has another payment method. Cancel the subscription and create a new one.");
     }
     let is_same = plan.name == old.subject && plan.cadence == old.cadence;
     if !is_same {
@@ -172,7 +172,7 @@ pub async fn change_plan(
             Payer::Credits => unused(&found, now),
             Payer::Provider => Credits::ZERO,
         };
-        if begins_at_once(old, &plan, unused) {
+        if starts_immediately(old, &plan, unused) {
             let fee = plan.price.saturating_sub(unused);
             let replaced = subscriptions
                 .replace(id, terms(new, old.account, plan, now), fee)
@@ -185,7 +185,7 @@ pub async fn change_plan(
         cadence: plan.cadence,
     });
     if next.is_none() && found.next.is_none() {
-        return refuse("The subscription is of this plan already.");
+        return refuse("The subscription already has this plan.");
     }
     let changed = subscriptions.change(id, Change::Next(next), now).await;
     done(
@@ -196,16 +196,16 @@ pub async fn change_plan(
 
 fn changed_meanwhile(error: StorageError, subscription: &Subscription) -> Error {
     let message = match (error.kind, subscription.cancel_at_period_end) {
-        (StorageErrorKind::Conflict, true) => "The subscription is cancelled: resume it first.",
+        (StorageErrorKind::Conflict, true) => "The subscription is cancelled. Resume it first.",
         (StorageErrorKind::Conflict, false) => {
-            "The subscription is to be of this plan already, or was changed meanwhile."
+            "The subscription already changes to this plan, or was changed concurrently. Retry."
         }
         _ => return Error::internal(error),
     };
     Error::new(ErrorCode::InvalidParameter, message).with_param("id")
 }
 
-/// Subscribes an account to a plan from now on.
+/// Subscribes an account to a plan from now.
 pub async fn subscribe(
     subscriptions: &dyn SubscriptionStore,
     id: SubscriptionId,
@@ -229,46 +229,46 @@ pub async fn subscribe(
     done(paid?, price)
 }
 
-/// What an operator does to a subscription.
+/// An operator's change of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// It is to end with the time that is paid for.
+pub enum PlanAction {
+    /// Ends the subscription with the paid period.
     Cancel,
-    /// It is to go on after all.
+    /// Undoes a cancellation.
     Resume,
-    /// Its next period is paid: by credits, or as a payment provider says.
+    /// Pays the next period from credits, or records the provider's payment.
     Renew,
 }
 
-/// Changes a subscription as an operator wishes.
+/// Applies an operator's change to a subscription.
 pub async fn change(
     subscriptions: &dyn SubscriptionStore,
     id: SubscriptionId,
-    wish: Wish,
+    action: PlanAction,
     now: Timestamp,
 ) -> Result<Subscription, Error> {
     let found = subscriptions.get(id).await.map_err(Error::internal)?;
     let found = found.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such subscription."))?;
-    let change = match wish {
-        Wish::Cancel => Change::CancelAtPeriodEnd,
-        Wish::Resume => Change::Resume,
-        Wish::Renew => next_period(&found, now),
+    let change = match action {
+        PlanAction::Cancel => Change::CancelAtPeriodEnd,
+        PlanAction::Resume => Change::Resume,
+        PlanAction::Renew => next_period(&found, now),
     };
     let changed = subscriptions.change(id, change, now).await;
     let changed = changed.map_err(|error| match error.kind {
-        StorageErrorKind::Conflict => refused(&found, wish),
+        StorageErrorKind::Conflict => refused(&found, action),
         _ => Error::internal(error),
     });
     done(changed?, found.terms.price)
 }
 
-fn refused(subscription: &Subscription, wish: Wish) -> Error {
+fn refused(subscription: &Subscription, action: PlanAction) -> Error {
     let state = subscription.state.as_str();
-    let message = match wish {
-        _ if subscription.state.is_terminal() => format!("The subscription is {state}; make another one."),
-        Wish::Cancel => "The subscription already ends with the time that is paid for.".to_owned(),
-        Wish::Resume => "The subscription is not cancelled.".to_owned(),
-        Wish::Renew => "The subscription was changed meanwhile. Try again.".to_owned(),
+    let message = match action {
+        _ if subscription.state.is_terminal() => format!("The subscription is {state}. Create a new one."),
+        PlanAction::Cancel => "The subscription already ends after the paid period.".to_owned(),
+        PlanAction::Resume => "The subscription is not cancelled.".to_owned(),
+        PlanAction::Renew => "The subscription was changed concurrently. Retry.".to_owned(),
     };
     Error::new(ErrorCode::InvalidParameter, message).with_param("id")
 }
@@ -277,15 +277,16 @@ fn done(payment: Payment, price: Credits) -> Result<Subscription, Error> {
     match payment {
         Payment::Done(subscription) => Ok(*subscription),
         Payment::Denied { available } => {
-            let message = format!("The period costs {price} credits and the account has {available}.");
+            let message = format!("The period costs {price} credits, but the account has {available}.");
             Err(Error::new(ErrorCode::InsufficientCredits, message))
         }
     }
 }
 
-/// Renews what is due, or says what else becomes of it; answers how many subscriptions changed. Several nodes may do so
-/// at once: a period is paid once. A failure is logged and the next pass tries again. Some are left to others: accounts with a
-/// test clock to [`test_clock`](crate::test_clock), what a payment provider renews to [`top_ups`](crate::top_ups).
+/// Renews, cancels or expires the due subscriptions and returns the number of changes. Several
+/// nodes may run it concurrently: a period is paid once. A failure is logged and the next pass
+/// tries again. `is_left` excludes subscriptions: [`test_clock`](crate::test_clock) renews those of
+/// accounts with a test clock, [`top_ups`](crate::top_ups) those of a payment provider.
 pub async fn renew_due(
     subscriptions: &dyn SubscriptionStore,
     plans: &Plans,
@@ -296,7 +297,7 @@ pub async fn renew_due(
     let mut due = match subscriptions.due(now, BATCH).await {
         Ok(due) => due,
         Err(error) => {
-            tracing::warn!(%error, "cannot look for subscriptions that are due");
+            tracing::warn!(%error, "cannot read the due subscriptions");
             return 0;
         }
     };
@@ -304,7 +305,7 @@ pub async fn renew_due(
     renew_all(subscriptions, plans, ids, due, now).await
 }
 
-/// Renews these, which are due at this time.
+/// Renews subscriptions that are due at `now`.
 pub(crate) async fn renew_all(
     subscriptions: &dyn SubscriptionStore,
     plans: &Plans,
@@ -318,7 +319,7 @@ pub(crate) async fn renew_all(
         let id = SubscriptionId::from_u128(ids.next(now));
         match renew(subscriptions, &subscription, next.map(|plan| (id, plan)), now).await {
             Ok(change) => changed += u64::from(change),
-            // Another node did it, or its owner cancelled meanwhile.
+            // Another node did it, or its owner cancelled concurrently.
             Err(error) if error.kind == StorageErrorKind::Conflict => {}
             Err(error) => {
                 tracing::warn!(%error, subscription.id = %subscription.terms.id, "cannot renew a subscription");
@@ -328,7 +329,7 @@ pub(crate) async fn renew_all(
     changed
 }
 
-/// The plan of the next period, when it is another one and still offered.
+/// Returns the plan of the next period, if it is another one and still offered.
 fn next_plan(plans: &Plans, subscription: &Subscription) -> Option<Plan> {
     let next = subscription.next.as_ref()?;
     let plan = plans.all().get(&next.name).cloned();
@@ -336,13 +337,14 @@ fn next_plan(plans: &Plans, subscription: &Subscription) -> Option<Plan> {
     let plan = plan.filter(|plan| plan.payer == subscription.terms.payer);
     if plan.is_none() {
         let name = &next.name;
-        tracing::warn!(subscription.id = %subscription.terms.id, "the plan {name} is not offered any more; the old one goes on");
+        tracing::warn!(subscription.id = %subscription.terms.id, "the plan {name} is no longer offered; the subscription keeps its plan");
     }
     plan
 }
 
-/// When the subscription of another plan begins: where the old one ended, unless that is longer ago than a period.
-fn begin_of_next(subscription: &Subscription, plan: &Plan, now: Timestamp) -> Timestamp {
+/// Returns the start of another plan's subscription: the end of the old one, or `now` if that is
+/// more than a period ago.
+fn next_start(subscription: &Subscription, plan: &Plan, now: Timestamp) -> Timestamp {
     let ended = subscription.terms.paid_through;
     match period_end(ended, plan.cadence, 0) > now {
         true => ended,
@@ -350,7 +352,8 @@ fn begin_of_next(subscription: &Subscription, plan: &Plan, now: Timestamp) -> Ti
     }
 }
 
-/// Whether something changed. `next` is another plan, with the id of its subscription.
+/// Renews, cancels, marks past due or expires a subscription; returns whether it changed. `next` is
+/// another plan, with the id of its subscription.
 pub(crate) async fn renew(
     subscriptions: &dyn SubscriptionStore,
     subscription: &Subscription,
@@ -365,7 +368,7 @@ pub(crate) async fn renew(
     if subscription.terms.payer == Payer::Credits {
         let payment = match next {
             Some((new, plan)) => {
-                let (price, begin) = (plan.price, begin_of_next(subscription, &plan, now));
+                let (price, begin) = (plan.price, next_start(subscription, &plan, now));
                 let new = terms(new, subscription.terms.account, plan, begin);
                 subscriptions.replace(id, new, price).await?
             }
@@ -481,18 +484,18 @@ mod tests {
 
     /// A period of 30 days at 3,000: 100 a day, for the days after the open week.
     #[test]
-    fn what_is_not_used_begins_after_the_open_week() {
+    fn unused_time_starts_after_the_open_week() {
         for (period, window, now, expected) in [
             (0, Some(0), "2026-11-01T00:00:00Z", 2_300),
             (0, Some(0), "2026-11-07T23:59:59Z", 2_300),
             (0, Some(1), "2026-11-08T00:00:00Z", 1_600),
-            // Its week was not opened: nothing of it was used.
+            // Its week was not opened, so no part of it was used.
             (0, Some(0), "2026-11-10T00:00:00Z", 2_100),
             (0, None, "2026-11-10T12:00:00Z", 2_050),
             (0, Some(4), "2026-11-29T00:00:00Z", 0),
             (0, Some(0), "2026-12-01T00:00:00Z", 0),
             (0, Some(0), "2027-12-01T00:00:00Z", 0),
-            // A December of 31 days, of which the week that began in November has five.
+            // December has 31 days, and the week that began in November covers five of them.
             (1, Some(4), "2026-12-01T00:00:00Z", 2_516),
         ] {
             let subscription = subscribed("2026-11-01T00:00:00Z", period, window);
@@ -509,9 +512,10 @@ mod tests {
         assert_eq!(unused(&owed, at("2026-11-10T00:00:00Z")), Credits::ZERO);
     }
 
-    /// Allowance, price and cadence of the other plan, what is left of the old one, and whether it begins at once.
+    /// Allowance, price and cadence of the other plan, the unused part of the old one, and whether
+    /// the other starts immediately.
     #[test]
-    fn more_begins_at_once_and_less_with_the_next_period() {
+    fn upgrades_start_immediately_and_downgrades_next_period() {
         let old = subscribed("2026-11-01T00:00:00Z", 0, Some(0)).terms;
         for (allowance, price, cadence, unused, expected) in [
             (501, 4_000, Cadence::Monthly, 2_300, true),
@@ -529,8 +533,8 @@ mod tests {
                 allowance: Credits::from_nanos(allowance),
                 models: Vec::new(),
             };
-            let at_once = begins_at_once(&old, &plan, Credits::from_nanos(unused));
-            assert_eq!(at_once, expected, "{allowance} {price} {unused}");
+            let immediately = starts_immediately(&old, &plan, Credits::from_nanos(unused));
+            assert_eq!(immediately, expected, "{allowance} {price} {unused}");
         }
         let yearly = NewSubscription {
             cadence: Cadence::Yearly,
@@ -544,6 +548,6 @@ mod tests {
             allowance: Credits::from_nanos(900),
             models: Vec::new(),
         };
-        assert!(!begins_at_once(&yearly, &monthly, Credits::ZERO));
+        assert!(!starts_immediately(&yearly, &monthly, Credits::ZERO));
     }
 }

@@ -1,83 +1,117 @@
-//! The most that a call can cost, before it is made.
+//! Quotes: the maximum cost of a call, before it is sent.
 
 use tollgate_catalog::Model;
 use tollgate_types::money::{Discount, UNITS_PER_PRICE};
 use tollgate_types::{Credits, Tokenizer, Unit, Usage};
 
-/// Tokens that wrap one message in a model's chat template.
+/// Tokens of a model's chat template for one message.
 const TOKENS_PER_MESSAGE: u64 = 8;
 
-/// The most tokens that one picture is charged for by the models of the catalog.
+/// Maximum number of tokens that a model of the catalog charges for one image.
 pub const TOKENS_PER_IMAGE: u64 = 50_000;
 
-/// The cap that is sent upstream when neither the caller nor the catalog knows one: without a cap there is no bound.
-pub const FALLBACK_OUTPUT_CAP: u64 = 32_768;
+/// Output cap sent upstream if neither the caller nor the catalog sets one: without a cap there is
+/// no bound. It is the smallest output limit of the models that OpenAI has sold as chat models, and
+/// leaves half of an 8k context to the input.
+pub const FALLBACK_OUTPUT_CAP: u64 = 4_096;
 
-/// The least cap that a caller who sent none is given when the balance does not cover more.
-pub const LEAST_CLAMP: u64 = 1_024;
+/// Minimum output cap, in tokens, of a quote that is limited by the balance.
+pub const MIN_CLAMP: u64 = 1_024;
 
-/// The least cap that a caller who says what a call may cost is given: some upstreams take no smaller one.
-pub const LEAST_OUTPUT: u64 = 16;
+/// Minimum output cap, in tokens, of a quote that is limited by `max_cost`: some upstreams refuse
+/// smaller ones.
+pub const MIN_OUTPUT_TOKENS: u64 = 16;
 
-/// Tokens by which each counted text may be more for its provider than for the tokenizer that is published.
+/// Absolute margin of a counted text, in tokens: the provider may count more than the published
+/// tokenizer.
 const MARGIN_PER_TEXT: u64 = 8;
 
-/// The same as a share of its tokens: one in so many.
+/// Relative margin of a counted text: one token in 16.
 const MARGIN_SHARE: u64 = 16;
 
-/// Counting is left out where the input, by its bytes, takes less than this share of the room, one in so many: the cap on
-/// output that there is room for would hardly rise.
+/// Counting is skipped if the input, by its bytes, costs less than one part in 16 of the spend
+/// limit: the affordable output cap would hardly rise.
 const SMALL_SHARE: i64 = 16;
 
-/// Texts of a request that a tokenizer has counted.
+/// Totals of the texts that a tokenizer has counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CountedText {
-    /// How many.
+    /// Number of texts.
     pub texts: u64,
-    /// Their bytes.
+    /// Size of the texts in bytes.
     pub bytes: u64,
-    /// Their tokens.
+    /// Number of tokens in the texts.
     pub tokens: u64,
 }
 
-/// What a request asks for, as far as its cost goes.
+impl CountedText {
+    /// Returns the minimum number of tokens that a provider may count: the tokenizer's count less
+    /// the margins of [`Demand::counted`].
+    pub fn fewest(&self) -> u64 {
+        self.tokens.saturating_sub(self.margin())
+    }
+
+    fn margin(&self) -> u64 {
+        (self.tokens / MARGIN_SHARE).saturating_add(self.texts.saturating_mul(MARGIN_PER_TEXT))
+    }
+}
+
+/// Cost-relevant size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Bytes of the request without inline media. A token is never less than a byte.
+    /// Bytes of the request without inline media. A token has at least one byte.
     pub text_bytes: u64,
-    /// Input that came as tokens and not as text.
+    /// Input tokens of requests that send tokens instead of text.
     pub tokens: u64,
-    /// Messages of the conversation, or texts that are embedded.
+    /// Messages of the conversation, or texts to embed.
     pub messages: u64,
-    /// Bytes of inline media other than pictures.
+    /// Inputs that a model reads separately: each fits into its context window. Zero where no
+    /// window applies.
+    pub inputs: u64,
+    /// Bytes of inline media other than images.
     pub media_bytes: u64,
-    /// Pictures.
+    /// Number of input images.
     pub images: u64,
-    /// The caller's cap on output tokens of one answer; zero where there is no output, as for embeddings.
+    /// The caller's cap on output tokens of one answer; zero where there is no output, as for
+    /// embeddings.
     pub max_tokens: Option<u64>,
-    /// Output tokens that the request sets apart for reasoning: an upstream refuses a cap that leaves nothing besides.
+    /// Output tokens reserved for reasoning: an upstream refuses a cap that is not larger.
     pub reasoning_budget: u64,
-    /// Answers asked for.
+    /// Number of requested answers.
     pub n: u64,
-    /// Whether some of the input may be kept in the provider's cache for an hour.
+    /// Whether the provider's cache may store some of the input for an hour.
     pub caches_for_an_hour: bool,
-    /// What is made at the most, in classes that are no tokens.
+    /// Maximum output in units that are not tokens.
     pub made: Usage,
 }
 
 impl Demand {
-    /// A bound on the input tokens that holds whatever the tokenizer.
+    /// Returns an upper bound of the input tokens that holds for every tokenizer.
     pub fn input_bound(&self) -> u64 {
         let framing = self.messages.saturating_mul(TOKENS_PER_MESSAGE);
-        let pictures = self.images.saturating_mul(TOKENS_PER_IMAGE);
+        let image_tokens = self.images.saturating_mul(TOKENS_PER_IMAGE);
         self.text_bytes
             .saturating_add(self.tokens)
             .saturating_add(framing)
             .saturating_add(self.media_bytes)
-            .saturating_add(pictures)
+            .saturating_add(image_tokens)
     }
 
-    /// A likely number of input tokens: what limits reserve, and what is charged when no report comes.
+    /// Returns [`Demand::input_bound`], or the model's context window if that is smaller.
+    pub fn input_bound_of(&self, model: &Model) -> u64 {
+        let window = self.window(model).unwrap_or(u64::MAX);
+        self.input_bound().min(window)
+    }
+
+    /// Returns the maximum input tokens of the model's context window; `None` where no window is
+    /// known or applies.
+    pub fn window(&self, model: &Model) -> Option<u64> {
+        let inputs = Some(self.inputs).filter(|inputs| *inputs > 0)?;
+        Some(model.context_window?.saturating_mul(inputs))
+    }
+
+    /// Returns the estimated input tokens (bytes ÷ 4): used for token reservations, and for charges
+    /// without a report.
     pub fn input_estimate(&self) -> u64 {
         self.text_bytes
             .div_ceil(4)
@@ -86,11 +120,10 @@ impl Demand {
             .min(self.input_bound())
     }
 
-    /// The same with these texts of it bounded by their tokens, and everything else by its bytes as before. A provider
-    /// may count a little more than the tokenizer, and never more than the bytes.
+    /// Returns the demand with these texts bounded by their tokens plus a margin, at most their
+    /// bytes; everything else is bounded by its bytes as before.
     pub fn counted(self, text: CountedText) -> Demand {
-        let margin = (text.tokens / MARGIN_SHARE).saturating_add(text.texts.saturating_mul(MARGIN_PER_TEXT));
-        let tokens = text.tokens.saturating_add(margin).min(text.bytes);
+        let tokens = text.tokens.saturating_add(text.margin()).min(text.bytes);
         Demand {
             text_bytes: self.text_bytes.saturating_sub(text.bytes),
             tokens: self.tokens.saturating_add(tokens),
@@ -103,7 +136,7 @@ impl Demand {
         self.max_tokens == Some(0)
     }
 
-    /// What of it is no token, at its price.
+    /// Returns Σ quantity × price of the units that are not tokens.
     fn made_sum(&self, model: &Model) -> i128 {
         let products = self.made.iter().map(|(unit, quantity)| {
             i128::from(quantity).saturating_mul(i128::from(model.prices.per_million(unit).nanos()))
@@ -112,30 +145,30 @@ impl Demand {
     }
 }
 
-/// The most that a call can cost.
+/// Maximum cost of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
-    /// Upper bound of the cost.
+    /// Upper bound of the cost, in credits.
     pub amount: Credits,
-    /// Output tokens of one answer that it covers.
+    /// Output tokens of one answer that the amount covers.
     pub output_cap: u64,
-    /// Whether that cap must be sent upstream because nobody else sets one.
+    /// Whether the gateway must send this cap upstream because no other limit applies.
     pub must_clamp: bool,
 }
 
-/// One class of a quote.
+/// One unit of a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Which class.
+    /// Unit of the quantity.
     pub unit: Unit,
-    /// The most of it.
+    /// Maximum quantity of the unit.
     pub quantity: u64,
-    /// Nano-credits for a million, at the dearest that may apply.
+    /// Price of a million units: the highest that may apply.
     pub price: Credits,
 }
 
 impl Item {
-    /// What they cost by themselves, at list.
+    /// Returns the cost of the item alone, without discount.
     pub fn cost(&self) -> Credits {
         Credits::from_price_sum(self.sum(), Discount::NONE)
     }
@@ -146,7 +179,7 @@ impl Item {
 }
 
 impl Quote {
-    /// What the amount is made of: it is the sum of these, rounded once.
+    /// Returns the items of the quote; the amount is their sum, rounded once.
     pub fn items(&self, model: &Model, demand: &Demand) -> Vec<Item> {
         let made = demand.made.iter().map(|(unit, quantity)| Item {
             unit,
@@ -161,7 +194,7 @@ impl Quote {
 }
 
 fn items(model: &Model, demand: &Demand, output_cap: u64) -> [Item; 2] {
-    let input = demand.input_bound();
+    let input = demand.input_bound_of(model);
     [
         Item {
             unit: Unit::Input,
@@ -176,43 +209,43 @@ fn items(model: &Model, demand: &Demand, output_cap: u64) -> [Item; 2] {
     ]
 }
 
-/// What a call may be held for.
+/// Limits of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// The most that the caller allows the call to cost.
+pub struct SpendLimit {
+    /// The caller's limit for the cost of the call.
     pub max_cost: Option<Credits>,
-    /// What the account can spend.
+    /// Credits that the account can spend.
     pub available: Credits,
 }
 
-impl Room {
-    /// Whether there is room for all of an amount.
+impl SpendLimit {
+    /// Whether both limits cover an amount.
     pub(crate) fn covers(&self, amount: Credits) -> bool {
-        amount <= self.least()
+        amount <= self.minimum()
     }
 
-    fn least(&self) -> Credits {
+    fn minimum(&self) -> Credits {
         self.max_cost
-            .map_or(self.available, |most| most.min(self.available))
+            .map_or(self.available, |maximum| maximum.min(self.available))
     }
 }
 
-/// Why a call has no quote.
+/// Reason why a call has no quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TooDear {
-    /// It can cost more than the caller allows, however short its answer is.
+pub enum QuoteError {
+    /// Even with the shortest answer, the call can cost more than the caller allows.
     Allowed {
-        /// The least that would do.
-        least: Credits,
+        /// Minimum `max_cost` for this call.
+        minimum: Credits,
     },
-    /// The account cannot pay it.
+    /// The account has too few credits.
     Balance {
-        /// What it would have to have.
+        /// Credits that the account needs.
         needed: Credits,
     },
 }
 
-/// Quotes a call. The bound holds for every answer that respects the output cap.
+/// Returns the quote of a call. The bound holds for every answer that respects the output cap.
 pub fn quote(model: &Model, demand: &Demand) -> Quote {
     let ceiling = model.output_ceiling();
     let known_cap = match (demand.max_tokens, ceiling) {
@@ -228,58 +261,59 @@ pub fn quote(model: &Model, demand: &Demand) -> Quote {
     }
 }
 
-/// The quote for the largest output that `available` covers, when that is worth having. Only for callers that set no
-/// cap of their own: a caller's cap is never changed for want of credits.
+/// Returns the quote for the largest output that `available` covers, at least [`MIN_CLAMP`] tokens.
+/// Only for callers without their own cap: a caller's cap is never changed because of the balance.
 pub fn quote_within(model: &Model, demand: &Demand, available: Credits) -> Option<Quote> {
     match demand.max_tokens {
         Some(_) => None,
-        None => clamped(model, demand, available, LEAST_CLAMP),
+        None => clamped(model, demand, available, MIN_CLAMP),
     }
 }
 
-/// The quote that there is room for. Who allows a call to cost so much and no more gets the largest output that it pays
-/// for; who cannot pay what is left gets what [`quote_within`] says.
-pub fn quote_covered(model: &Model, demand: &Demand, room: Room) -> Result<Quote, TooDear> {
+/// Returns the quote within both limits. A lower `max_cost` reduces the output cap to the largest
+/// that it pays for; a balance that is too low then falls back to [`quote_within`].
+pub fn quote_covered(model: &Model, demand: &Demand, limit: SpendLimit) -> Result<Quote, QuoteError> {
     let full = quote(model, demand);
-    let asked = match room.max_cost {
-        Some(most) if most < full.amount => {
-            let least = demand
+    let asked = match limit.max_cost {
+        Some(maximum) if maximum < full.amount => {
+            let minimum = demand
                 .reasoning_budget
                 .saturating_add(1)
-                .max(LEAST_OUTPUT)
+                .max(MIN_OUTPUT_TOKENS)
                 .min(full.output_cap);
-            let beyond = || TooDear::Allowed {
-                least: bound(model, demand, least),
+            let beyond = || QuoteError::Allowed {
+                minimum: bound(model, demand, minimum),
             };
-            clamped(model, demand, most, least).ok_or_else(beyond)?
+            clamped(model, demand, maximum, minimum).ok_or_else(beyond)?
         }
         _ => full,
     };
-    if asked.amount <= room.available {
+    if asked.amount <= limit.available {
         return Ok(asked);
     }
-    quote_within(model, demand, room.available).ok_or(TooDear::Balance { needed: asked.amount })
+    quote_within(model, demand, limit.available).ok_or(QuoteError::Balance { needed: asked.amount })
 }
 
-/// Whether counting the text of a request may change what the caller gets, when there is no room for its full quote.
-/// Nobody who cannot pay in any case makes the gateway count.
-pub fn is_worth_counting(model: &Model, demand: &Demand, room: Room) -> bool {
+/// Returns whether counting the text of a request may change the result, if the limits do not cover
+/// its full quote. A call that is unaffordable in any case is not counted.
+pub fn is_worth_counting(model: &Model, demand: &Demand, limit: SpendLimit) -> bool {
     if model.tokenizer.is_none() {
         return false;
     }
     let fewest = Demand {
-        text_bytes: demand.text_bytes / Tokenizer::LONGEST_TOKEN,
+        text_bytes: demand.text_bytes / Tokenizer::MAX_TOKEN_BYTES,
         ..*demand
     };
-    if quote_covered(model, &fewest, room).is_err() {
+    if quote_covered(model, &fewest, limit).is_err() {
         return false;
     }
-    let is_small = bound(model, demand, 0).nanos() < room.least().nanos() / SMALL_SHARE;
-    !(is_small && quote_covered(model, demand, room).is_ok())
+    let is_small = bound(model, demand, 0).nanos() < limit.minimum().nanos() / SMALL_SHARE;
+    !(is_small && quote_covered(model, demand, limit).is_ok())
 }
 
-/// The quote for the largest output that an amount covers, if that is at least so much.
-fn clamped(model: &Model, demand: &Demand, amount: Credits, least: u64) -> Option<Quote> {
+/// Returns the quote for the largest output that an amount covers, if its cap is at least
+/// `minimum`.
+fn clamped(model: &Model, demand: &Demand, amount: Credits, minimum: u64) -> Option<Quote> {
     let [input, output] = items(model, demand, 1);
     let left = i128::from(amount.nanos()) * UNITS_PER_PRICE - input.sum() - demand.made_sum(model);
     let affordable = match output.sum() {
@@ -288,7 +322,7 @@ fn clamped(model: &Model, demand: &Demand, amount: Credits, least: u64) -> Optio
         price => u64::try_from(left / price).unwrap_or(u64::MAX),
     };
     let output_cap = affordable.min(quote(model, demand).output_cap);
-    (output_cap >= least).then(|| Quote {
+    (output_cap >= minimum).then(|| Quote {
         amount: bound(model, demand, output_cap),
         output_cap,
         must_clamp: true,
@@ -304,7 +338,8 @@ fn bound(model: &Model, demand: &Demand, output_cap: u64) -> Credits {
     )
 }
 
-/// A likely usage for a call that ended without a report. What is no token is as much as was asked for.
+/// Returns the estimated usage of a call without a report. Units that are not tokens count as
+/// requested.
 pub fn estimated_usage(demand: &Demand, output_bytes: u64) -> Usage {
     let output = if demand.is_input_only() {
         0
@@ -316,7 +351,7 @@ pub fn estimated_usage(demand: &Demand, output_bytes: u64) -> Usage {
     made.fold(tokens, |usage, (unit, quantity)| usage.with(unit, quantity))
 }
 
-/// A likely number of tokens in so many bytes of output.
+/// Returns the estimated number of tokens in the output (bytes ÷ 4).
 pub fn output_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }

@@ -1,17 +1,18 @@
-//! Refusals that several use cases have.
+//! Errors that several use cases share.
 
 use tollgate_storage::{StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode};
 
-/// What cannot be wished for, by the name of the parameter.
+/// Returns an `invalid_parameter` error for a parameter.
 pub(crate) fn invalid(param: &str, message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-/// A failure of storage for an account that may not be there.
+/// Maps a storage failure for an account that may not exist or may be closed.
 pub fn no_such_account(error: StorageError) -> Error {
     match error.kind {
         StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such account."),
+        StorageErrorKind::Conflict => Error::new(ErrorCode::Conflict, "The account is closed."),
         _ => Error::internal(error),
     }
 }

@@ -1,4 +1,5 @@
-//! Statements: what an account had, got, spent and lost within a month, out of its transfers alone.
+//! Monthly statements: balance, receipts, spending and losses of an account, from its transfers
+//! alone.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -10,14 +11,14 @@ use tollgate_types::{AccountId, Credits, Timestamp};
 /// A calendar month in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Month {
-    /// When it begins.
+    /// Start of the month, inclusive.
     pub start: Timestamp,
-    /// When the next one begins.
+    /// End of the month, exclusive.
     pub end: Timestamp,
 }
 
 impl Month {
-    /// The month of a text such as `2026-11`.
+    /// Parses a month such as `2026-11`; `None` if the text is not a month.
     pub fn parse(text: &str) -> Option<Month> {
         let (year, month) = text.split_once('-')?;
         let digits =
@@ -38,33 +39,33 @@ impl Month {
     }
 }
 
-/// Credits of an account at one instant, in nano-credits.
+/// Credits of an account at one time, in nano-credits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// What it has, what calls hold of that included.
+    /// Credits of the account, including open holds.
     pub balance: i128,
-    /// What calls hold of it.
+    /// Credits in open holds.
     pub held: i128,
 }
 
-/// A month of an account.
+/// Statement of an account for one month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// When the month begins.
+    /// Position at the start of the month.
     pub opening: Position,
-    /// When it is over, or now.
+    /// Position at the end of the month, or now in the current month.
     pub closing: Position,
-    /// Transfers within the month by step.
+    /// Sums of the month's transfers, by leg.
     moved: Vec<LegSum>,
-    /// What calls that ended within it were charged.
+    /// Charges of the calls that ended in the month.
     pub charges: Vec<ChargeSum>,
 }
 
-/// How a step changes what an account has: what it adds or takes.
+/// Returns how a leg changes the balance: 1, -1 or 0.
 fn sign(leg: Leg) -> i128 {
     match leg {
         Leg::Grant | Leg::Promotion | Leg::Refund => 1,
-        Leg::Settle | Leg::PlanFee | Leg::Expire | Leg::Withdraw => -1,
+        Leg::Settle | Leg::PlanFee | Leg::Expire | Leg::Withdraw | Leg::RevokePromotion => -1,
         _ => 0,
     }
 }
@@ -96,26 +97,27 @@ impl Statement {
         }
     }
 
-    /// What a step moved within the month.
+    /// Returns the sum of a leg's transfers in the month.
     pub fn moved(&self, leg: Leg) -> Credits {
         let found = self.moved.iter().find(|sum| sum.leg == leg);
         found.map_or(Credits::ZERO, |sum| sum.amount)
     }
 
-    /// How often it did.
+    /// Returns the number of a leg's transfers in the month.
     pub fn count(&self, leg: Leg) -> u64 {
         let found = self.moved.iter().find(|sum| sum.leg == leg);
         found.map_or(0, |sum| sum.count)
     }
 
-    /// What does not add up: opening and movements against closing, charges of calls against what was settled.
+    /// Returns the mismatches: opening plus movements against closing, and charges of calls against
+    /// settlements.
     pub fn faults(&self) -> Vec<String> {
         let movements = position(&self.moved).balance;
         let mut faults = Vec::new();
         if self.opening.balance + movements != self.closing.balance {
             let (opening, closing) = (self.opening.balance, self.closing.balance);
             faults.push(format!(
-                "{opening} nano-credits at the beginning and {movements} moved do not make {closing}"
+                "an opening balance of {opening} nano-credits and {movements} moved do not sum to {closing}"
             ));
         }
         for (leg, of) in [
@@ -130,7 +132,7 @@ impl Statement {
             let settled = i128::from(self.moved(leg).nanos());
             if charged != settled {
                 faults.push(format!(
-                    "usage rows make {charged} nano-credits, {settled} were settled"
+                    "usage rows sum to {charged} nano-credits; {settled} were settled"
                 ));
             }
         }
@@ -138,7 +140,7 @@ impl Statement {
     }
 }
 
-/// The statement of a month that has begun; of the one that runs, up to now.
+/// Returns the statement of a month; the current month ends now.
 pub async fn statement(
     reports: &dyn ReportStore,
     account: AccountId,
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_moves_what_an_account_has_or_what_is_held() {
+    fn every_leg_changes_the_balance_or_the_holds() {
         let within = [
             sum(Leg::Grant, 100),
             sum(Leg::Promotion, 10),
@@ -203,9 +205,10 @@ mod tests {
             sum(Leg::RefundAllowance, 3),
             sum(Leg::Expire, 2),
             sum(Leg::Withdraw, 1),
+            sum(Leg::RevokePromotion, 5),
         ];
         let charge = ChargeSum {
-            model: "maker/model".into(),
+            model: "acme/model".into(),
             endpoint: "/v1/chat/completions".into(),
             calls: 1,
             paid: Credits::from_nanos(20),
@@ -213,19 +216,19 @@ mod tests {
         };
         let mut until = within.to_vec();
         until.push(sum(Leg::Grant, 1000));
-        let sound = Statement::of(Sums {
+        let valid = Statement::of(Sums {
             before: vec![sum(Leg::Grant, 1000)],
             within: within.to_vec(),
             until,
             charges: vec![charge],
         });
-        assert_eq!(sound.faults(), Vec::<String>::new());
-        assert_eq!((sound.opening.balance, sound.closing.balance), (1000, 1061));
-        assert_eq!(sound.closing.held, 5);
-        let mut lost = sound.clone();
+        assert_eq!(valid.faults(), Vec::<String>::new());
+        assert_eq!((valid.opening.balance, valid.closing.balance), (1000, 1056));
+        assert_eq!(valid.closing.held, 5);
+        let mut lost = valid.clone();
         lost.closing.balance -= 1;
         assert_eq!(lost.faults().len(), 1);
-        let mut without_calls = sound;
+        let mut without_calls = valid;
         without_calls.charges.clear();
         assert_eq!(without_calls.faults().len(), 2);
     }

@@ -1,12 +1,13 @@
-//! Releases holds that nobody resolved: their process died, or storage failed when they were settled.
+//! Releases expired holds: their process died, or storage failed when they were settled.
 
 use tollgate_storage::LedgerStore;
 use tollgate_types::Clock;
 
-/// How many holds one pass releases at the most.
+/// Maximum number of holds that one pass releases.
 const BATCH: u32 = 500;
 
-/// Voids expired holds until none is left; answers how many. A failure is logged and the next pass tries again.
+/// Voids every expired hold and returns their number. A failure is logged; the next pass tries
+/// again.
 pub async fn sweep(ledger: &dyn LedgerStore, clock: &dyn Clock) -> u64 {
     let mut swept = 0;
     loop {

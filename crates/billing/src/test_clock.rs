@@ -1,7 +1,9 @@
-//! Accounts whose time is ahead, so that a test sees in a moment what takes months: weeks, renewals, what is owed, what expires.
+//! Test clocks: accounts whose time is ahead, so that a test can simulate months of renewals, debts
+//! and expiries.
 //!
-//! A test clock runs as any other clock does and is ahead by what it was advanced; it never goes back. All that an account
-//! pays and has goes by it: calls, plan, lots. What others have a part in goes by the time that it is.
+//! A test clock runs as any other clock and is ahead by the sum of its advances; it never goes
+//! back. Calls, plan and lots of the account follow it. Everything shared with other accounts
+//! follows real time.
 
 use std::time::Duration;
 
@@ -12,44 +14,44 @@ use tollgate_types::{AccountId, Clock, Error, ErrorCode, Timestamp};
 use crate::plans::{GRACE, Plans, renew_all};
 use crate::refusal::no_such_account;
 
-/// How far a clock is advanced at once.
-pub const MOST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Maximum of one advance.
+pub const MAX_ADVANCE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// What moves test clocks, and what follows from that.
+/// Advances test clocks and processes the events that fall due.
 #[derive(Clone, Copy)]
 pub struct TestClocks<'a> {
-    /// Everything that is kept.
+    /// Accounts, subscriptions and lots.
     pub storage: &'a Storage,
-    /// The plans that are offered.
+    /// The offered plans.
     pub plans: &'a Plans,
-    /// Makes ids.
+    /// Source of subscription ids.
     pub ids: &'a IdSource,
-    /// The time that it is.
+    /// The real time.
     pub clock: &'a dyn Clock,
 }
 
 impl TestClocks<'_> {
-    /// Advances an account's clock to this time of its own, and has everything happen in its order that falls due on the way.
-    /// 404 for an account that is not there, 400 for one without a clock, and for a time that is not ahead of its own or too
-    /// far.
+    /// Advances an account's clock to `to`, in the account's own time, and processes the due events
+    /// in their order. 404 for an unknown account; 400 without a test clock, or for a time that is
+    /// not ahead or more than 366 days ahead.
     pub async fn advance(&self, id: AccountId, to: Timestamp) -> Result<AccountChanged, Error> {
         let found = self.storage.accounts.get(id).await.map_err(Error::internal)?;
         let before = found.ok_or_else(|| no_such_account(StorageError::not_found(id)))?;
         let refuse = |message: String| Err(Error::new(ErrorCode::InvalidParameter, message).with_param("to"));
         if before.test_clock.is_none() {
             return refuse(
-                "The account has no test clock. Make one with `accounts create --test-clock`.".into(),
+                "The account has no test clock. Create one with `accounts create --test-clock`.".into(),
             );
         }
         let now = before.time(self.clock.now());
         if to <= now {
             let now = now.to_rfc3339();
             return refuse(format!(
-                "A test clock only goes forward, and that of the account shows {now}."
+                "A test clock only moves forward. The clock of this account is at {now}."
             ));
         }
-        if to.since(now) > MOST {
-            return refuse("A test clock is advanced by 366 days at once at the most.".into());
+        if to.since(now) > MAX_ADVANCE {
+            return refuse("A test clock can advance by at most 366 days per request.".into());
         }
         let mut after = before.clone();
         loop {
@@ -75,13 +77,13 @@ impl TestClocks<'_> {
         }
     }
 
-    /// Does for an account with a clock what is done for the others when their time has come. A failure is logged and the next
-    /// pass tries again.
+    /// Expires lots and renews subscriptions of an account with a test clock. A failure is logged
+    /// and the next pass tries again.
     pub async fn catch_up(&self, account: &Account) {
         let now = account.time(self.clock.now());
-        // Looking has them expire.
+        // The query expires lots.
         if let Err(error) = self.storage.lots.lots(account.id, now).await {
-            tracing::warn!(%error, account.id = %account.id, "cannot have lots of credits expire");
+            tracing::warn!(%error, account.id = %account.id, "cannot expire credit lots");
         }
         let subscriptions = &*self.storage.subscriptions;
         match subscriptions.list(account.id).await {
@@ -90,12 +92,12 @@ impl TestClocks<'_> {
                 renew_all(subscriptions, self.plans, self.ids, due, now).await;
             }
             Err(error) => {
-                tracing::warn!(%error, account.id = %account.id, "cannot look for subscriptions that are due");
+                tracing::warn!(%error, account.id = %account.id, "cannot read the due subscriptions");
             }
         }
     }
 
-    /// When something falls due next.
+    /// Time of the next renewal, end of grace or expiry of a lot.
     async fn next_event(&self, account: &Account, now: Timestamp) -> Result<Option<Timestamp>, Error> {
         let storage = self.storage;
         let subscriptions = storage.subscriptions.list(account.id).await;

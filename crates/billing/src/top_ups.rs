@@ -1,7 +1,8 @@
-//! Top-ups: credits that are paid for through a payment provider, by somebody on its page or by a card that it keeps.
+//! Top-ups: credits bought through a payment provider, on its checkout page or with a saved card.
 //!
-//! The provider's word is what counts, and it may come twice, late, in any order, or on two ways at once. So the grant is
-//! named by the provider's id of the money that moved: however often that is told, the credits come once.
+//! The provider's events count, and they may come twice, late, in any order, or concurrently over
+//! two paths. So the grant's id derives from the provider's id of the payment: repeated events
+//! grant the credits once.
 
 mod plans;
 
@@ -18,7 +19,7 @@ use tollgate_storage::{
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, CreditPrice, Credits, Error, ErrorCode, Money, Timestamp, TopUpId};
 use tollgate_upstream::{
-    ChargeOutcome, EventFault, NewCheckout, NewPayer, Paid, PaymentError, PaymentEvent, PaymentProvider,
+    ChargeOutcome, EventError, NewCheckout, NewPayer, Paid, PaymentError, PaymentEvent, PaymentProvider,
     SavedCharge,
 };
 
@@ -26,55 +27,56 @@ use crate::refusal::{invalid, no_such_account};
 
 pub use plans::{MARGIN, OpenedPlan};
 
-/// After so many charges that failed one after another no further one is tried.
-pub const MOST_FAILURES: u32 = 3;
-/// When a charge whose outcome nobody told is asked for again.
-const ASK_AGAIN: Duration = Duration::from_secs(5 * 60);
-/// How long a charge may be asked for again: providers remember for a day that they have heard it before.
-const GIVE_UP: Duration = Duration::from_secs(23 * 60 * 60);
-/// Accounts and top-ups that one pass looks at together.
+/// Number of consecutive failed charges that stops the automatic top-up.
+pub const MAX_FAILURES: u32 = 3;
+/// Minimum age of a charge with an unknown outcome before it is retried.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// Maximum age of a charge that is retried: providers recognize a repeated idempotency key for a
+/// day.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(23 * 60 * 60);
+/// Accounts and top-ups per page of a pass.
 const PAGE: u32 = 500;
 
-/// What is sold, and where pages lead.
+/// Price, limits and page texts of top-ups.
 #[derive(Clone, Debug)]
 pub struct TopUpSettings {
-    /// What a credit costs.
+    /// Price of a credit.
     pub price: CreditPrice,
-    /// The fewest credits of one top-up.
-    pub least: Credits,
-    /// The most.
-    pub most: Credits,
-    /// Who sells, as pages and receipts have it.
+    /// Minimum of one top-up.
+    pub min_amount: Credits,
+    /// Maximum of one top-up.
+    pub max_amount: Credits,
+    /// Name of the seller on pages and receipts.
     pub seller: String,
-    /// Where the provider's pages lead back to.
+    /// URL to which the provider's pages return.
     pub return_url: String,
 }
 
-/// A page on which a top-up is paid.
+/// A checkout page of a top-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
-    /// The top-up.
+pub struct OpenedTopUp {
+    /// The pending top-up.
     pub top_up: TopUp,
-    /// The address of the page.
+    /// URL of the checkout page.
     pub url: String,
 }
 
-/// What an event came to.
+/// Result of a payment event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// Credits are there, now or since it was told before.
+pub enum EventOutcome {
+    /// Credits are granted, now or by an earlier event.
     Credited,
-    /// A top-up was not paid.
+    /// The payment of a top-up failed.
     Failed,
-    /// Credits were taken back, as far as they are there.
+    /// The unspent credits of a refunded payment are withdrawn.
     Returned,
-    /// A plan begins, goes on, is owed or ends, now or since it was told before.
+    /// An event of a plan was processed, now or before.
     Plan,
-    /// It concerns neither credits nor plans.
+    /// The event concerns neither credits nor plans.
     Ignored,
 }
 
-/// Sells credits, and plans that the provider renews.
+/// Sells credits and provider-renewed plans.
 pub struct TopUps {
     provider: Arc<dyn PaymentProvider>,
     settings: TopUpSettings,
@@ -84,7 +86,7 @@ pub struct TopUps {
 }
 
 impl TopUps {
-    /// Sells credits through this provider.
+    /// Creates the service for one payment provider.
     pub fn new(
         provider: Arc<dyn PaymentProvider>,
         settings: TopUpSettings,
@@ -101,13 +103,13 @@ impl TopUps {
         }
     }
 
-    /// The provider.
+    /// Returns the payment provider.
     pub fn provider(&self) -> &dyn PaymentProvider {
         &*self.provider
     }
 
-    /// Opens a page on which somebody pays for so many credits.
-    pub async fn open(&self, account: AccountId, credits: Credits) -> Result<Opened, Error> {
+    /// Creates a top-up and returns its checkout page.
+    pub async fn open(&self, account: AccountId, credits: Credits) -> Result<OpenedTopUp, Error> {
         let new = self.new_top_up(account, TopUpKind::Checkout, credits)?;
         let payer = self.payer(account).await?;
         let created = self.storage.top_ups.create(new.clone()).await;
@@ -121,7 +123,7 @@ impl TopUps {
             cancel_url: self.settings.return_url.clone(),
         };
         match self.provider.open_checkout(&checkout).await {
-            Ok(page) => Ok(Opened {
+            Ok(page) => Ok(OpenedTopUp {
                 top_up: new,
                 url: page.url,
             }),
@@ -132,14 +134,14 @@ impl TopUps {
         }
     }
 
-    /// The address of a page on which receipts are looked at and cards are changed.
+    /// Returns the URL of the provider's portal for receipts and cards.
     pub async fn open_portal(&self, account: AccountId) -> Result<String, Error> {
         let payer = self.payer(account).await?;
         let opened = self.provider.open_portal(&payer, &self.settings.return_url).await;
         opened.map_err(|error| unavailable(&error))
     }
 
-    /// Sets by what an account's balance is filled up, or that it is not. Charges that failed are forgotten.
+    /// Sets or removes the automatic top-up of an account, and resets its failure count.
     pub async fn set_auto(
         &self,
         account: AccountId,
@@ -148,10 +150,10 @@ impl TopUps {
         if let Some(auto) = &auto {
             self.check_amount(auto.amount)?;
             if auto.below <= Credits::ZERO {
-                return Err(invalid("below", "It is above 0."));
+                return Err(invalid("below", "'below' must be above 0."));
             }
             if auto.monthly_limit < auto.amount {
-                return Err(invalid("monthly_limit", "It is at least one top-up."));
+                return Err(invalid("monthly_limit", "'monthly_limit' is below 'amount'."));
             }
         }
         let set = self.storage.top_ups.set_auto(account, auto.clone()).await;
@@ -159,54 +161,56 @@ impl TopUps {
         Ok(auto)
     }
 
-    /// Carries out what an event says. `signature` is the value of the provider's header.
-    pub async fn receive(&self, signature: Option<&str>, body: &[u8]) -> Result<Received, Error> {
+    /// Processes an event of the payment provider. `signature` is the value of the provider's
+    /// header.
+    pub async fn receive(&self, signature: Option<&str>, body: &[u8]) -> Result<EventOutcome, Error> {
         let event = self.provider.read_event(signature, body, self.clock.now());
         let event = event.map_err(|fault| {
-            tracing::warn!(%fault, provider = self.provider.name(), "an event of the payment provider is refused");
-            let error = Error::new(ErrorCode::InvalidParameter, format!("The event is refused: {fault}."));
+            tracing::warn!(%fault, provider = self.provider.name(), "rejected an event of the payment provider");
+            let error = Error::new(ErrorCode::InvalidParameter, format!("The event was rejected: {fault}."));
             match fault {
-                EventFault::Signature | EventFault::Stale => error.with_param(self.provider.signature_header()),
-                EventFault::Malformed(_) => error,
+                EventError::Signature | EventError::Stale => error.with_param(self.provider.signature_header()),
+                EventError::Malformed(_) => error,
             }
         })?;
         match event {
             PaymentEvent::Paid(paid) => {
                 self.credit(&paid).await?;
-                Ok(Received::Credited)
+                Ok(EventOutcome::Credited)
             }
             PaymentEvent::Failed { top_up, why } => {
                 self.fail(top_up, &why).await?;
-                Ok(Received::Failed)
+                Ok(EventOutcome::Failed)
             }
-            PaymentEvent::Returned { reference, total } => self.take_back(&reference, total).await,
+            PaymentEvent::Returned { reference, total } => self.withdraw_refunded(&reference, total).await,
             PaymentEvent::PlanPaid(invoice) => self.plan_paid(&invoice).await,
             PaymentEvent::PlanNotPaid(invoice) => self.plan_not_paid(&invoice).await,
             PaymentEvent::PlanChanged(of) => self.plan_changed(&of).await,
             PaymentEvent::PlanEnded(of) => self.plan_ended(&of).await,
-            PaymentEvent::PlanNotBegun { subscription, why } => {
-                self.plan_not_begun(subscription, &why).await?;
-                Ok(Received::Plan)
+            PaymentEvent::PlanNotStarted { subscription, why } => {
+                self.plan_not_started(subscription, &why).await?;
+                Ok(EventOutcome::Plan)
             }
             PaymentEvent::Other { kind } => {
-                tracing::debug!(kind, "an event that concerns neither credits nor plans");
-                Ok(Received::Ignored)
+                tracing::debug!(kind, "ignored an event that concerns neither credits nor plans");
+                Ok(EventOutcome::Ignored)
             }
         }
     }
 
-    /// Fills up the balances that are low, and asks again for charges whose outcome nobody told. Several nodes may do so at
-    /// once: of an account one charge is under way. A failure is logged and the next pass tries again.
+    /// Tops up the low balances and retries charges with an unknown outcome. Several nodes may run
+    /// it concurrently: an account has at most one pending charge. A failure is logged and the next
+    /// pass tries again.
     pub async fn fill_up(&self) {
-        if let Err(error) = self.ask_again().await {
-            tracing::warn!(%error, "cannot look for charges that are under way");
+        if let Err(error) = self.retry_pending().await {
+            tracing::warn!(%error, "cannot read the pending charges");
         }
         let mut after = None;
         loop {
             let page = match self.storage.top_ups.autos(after, PAGE).await {
                 Ok(page) => page,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot look for balances that are to be filled up");
+                    tracing::warn!(%error, "cannot read the automatic top-ups");
                     return;
                 }
             };
@@ -215,7 +219,7 @@ impl TopUps {
             for auto in page {
                 let account = auto.account;
                 if let Err(error) = self.fill_up_one(auto).await {
-                    tracing::warn!(%error, account.id = %account, "cannot fill up the balance of {account}");
+                    tracing::warn!(%error, account.id = %account, "cannot top up the balance of {account}");
                 }
             }
         }
@@ -223,7 +227,7 @@ impl TopUps {
 
     async fn fill_up_one(&self, auto: AutoTopUp) -> Result<(), Error> {
         let account = auto.account;
-        if auto.failures >= MOST_FAILURES || !self.is_low(&auto).await? {
+        if auto.failures >= MAX_FAILURES || !self.is_low(&auto).await? {
             return Ok(());
         }
         let used = self.used_this_month(account).await?;
@@ -236,7 +240,8 @@ impl TopUps {
         if !created.map_err(no_such_account)? {
             return Ok(());
         }
-        // Only now no other node can be at it, and one that was is done: what was true before may not be any more.
+        // The created top-up excludes other nodes, and any earlier one is finished: the checks
+        // above may be outdated.
         if !self.is_low(&auto).await? || !fits(self.used_this_month(account).await?) {
             return self.fail(new.id, "not_needed").await;
         }
@@ -254,7 +259,7 @@ impl TopUps {
         used.map_err(Error::internal)
     }
 
-    /// Charges the card that is kept for the account.
+    /// Charges the saved card of the account.
     async fn charge(&self, top_up: &TopUp) -> Result<(), Error> {
         let charge = SavedCharge {
             top_up: top_up.id,
@@ -266,7 +271,7 @@ impl TopUps {
             Ok(ChargeOutcome::Paid(paid)) => self.credit(&paid).await,
             Ok(ChargeOutcome::Processing { .. }) => Ok(()),
             Ok(ChargeOutcome::Declined { why }) => self.fail(top_up.id, &why).await,
-            // Nobody knows whether it was carried out: it stays pending, and is asked for again.
+            // The outcome is unknown: the top-up stays pending and is retried.
             Err(error) if error.is_transient => Err(unavailable(&error)),
             Err(error) => {
                 self.fail(top_up.id, "refused").await?;
@@ -275,15 +280,15 @@ impl TopUps {
         }
     }
 
-    async fn ask_again(&self) -> Result<(), Error> {
+    async fn retry_pending(&self) -> Result<(), Error> {
         let now = self.clock.now();
         let pending = self
             .storage
             .top_ups
-            .pending_auto(now.minus(ASK_AGAIN), PAGE)
+            .pending_auto(now.minus(RETRY_INTERVAL), PAGE)
             .await;
         for top_up in pending.map_err(Error::internal)? {
-            let asked = match now.since(top_up.created_at) < GIVE_UP {
+            let asked = match now.since(top_up.created_at) < RETRY_TIMEOUT {
                 true => self.charge(&top_up).await,
                 false => self.fail(top_up.id, "no_answer").await,
             };
@@ -294,7 +299,7 @@ impl TopUps {
         Ok(())
     }
 
-    /// Puts what was paid into the account, once.
+    /// Grants the paid credits to the account, once.
     async fn credit(&self, paid: &Paid) -> Result<(), Error> {
         let top_up = self.find(paid.top_up).await?;
         let credits = self.bought(&top_up, paid.money)?;
@@ -327,13 +332,14 @@ impl TopUps {
         Ok(())
     }
 
-    /// What the money buys: what was promised for it, else what it is worth today.
+    /// Returns the credits of a payment: the agreed amount, or by today's price if another amount
+    /// was paid.
     fn bought(&self, top_up: &TopUp, money: Money) -> Result<Credits, Error> {
         let promised = (money == top_up.money).then_some(top_up.credits);
         let credits = promised.or_else(|| self.settings.price.credits_for(money));
         credits.filter(|credits| *credits > Credits::ZERO).ok_or_else(|| {
-            tracing::error!(top_up.id = %top_up.id, ?money, "{} was paid with what buys no credits", top_up.id);
-            Error::new(ErrorCode::Conflict, "What was paid buys no credits here.")
+            tracing::error!(top_up.id = %top_up.id, ?money, "the payment of {} buys no credits", top_up.id);
+            Error::new(ErrorCode::Conflict, "The payment does not buy any credits.")
         })
     }
 
@@ -354,7 +360,7 @@ impl TopUps {
         Ok(())
     }
 
-    /// Counts charges of a card that is kept which failed one after another.
+    /// Updates the number of consecutive failed charges of an automatic top-up.
     async fn note_auto(&self, top_up: &TopUp, failures: impl FnOnce(u32) -> u32) -> Result<(), Error> {
         if top_up.kind != TopUpKind::Auto {
             return Ok(());
@@ -364,29 +370,29 @@ impl TopUps {
             return Ok(());
         };
         auto.failures = failures(auto.failures);
-        if auto.failures >= MOST_FAILURES {
+        if auto.failures >= MAX_FAILURES {
             tracing::warn!(
                 account.id = %top_up.account,
-                "the balance of {} is no longer filled up: {MOST_FAILURES} charges failed", top_up.account
+                "automatic top-ups of {} are disabled: {MAX_FAILURES} charges failed", top_up.account
             );
         }
         let set = store.set_auto(top_up.account, Some(auto)).await;
         set.map_err(Error::internal)
     }
 
-    /// Takes back of the credits what of the money went back, as far as it is there. What was paid for a plan bought none.
-    async fn take_back(&self, reference: &str, total: Money) -> Result<Received, Error> {
+    /// Withdraws the unspent credits of a refunded payment. A refunded plan invoice withdraws none.
+    async fn withdraw_refunded(&self, reference: &str, total: Money) -> Result<EventOutcome, Error> {
         let found = self.storage.top_ups.by_reference(reference).await;
         let Some(top_up) = found.map_err(Error::internal)? else {
-            let of_invoice = self.provider.is_of_invoice(reference).await;
+            let of_invoice = self.provider.is_invoice_payment(reference).await;
             return match of_invoice.map_err(|error| unavailable(&error))? {
                 true => {
                     tracing::warn!(
                         reference,
                         ?total,
-                        "money of an invoice went back; a plan that it paid for goes on until it is cancelled"
+                        "an invoice was refunded; its plan continues until it is cancelled"
                     );
-                    Ok(Received::Ignored)
+                    Ok(EventOutcome::Ignored)
                 }
                 false => Err(unknown()),
             };
@@ -405,14 +411,14 @@ impl TopUps {
             .withdraw(lot, owed, now)
             .await
             .map_err(conflict)?;
-        tracing::info!(account.id = %top_up.account, %owed, %taken, "money of {} went back", top_up.id);
-        Ok(Received::Returned)
+        tracing::info!(account.id = %top_up.account, %owed, %taken, "money of {} was returned", top_up.id);
+        Ok(EventOutcome::Returned)
     }
 
     async fn find(&self, id: TopUpId) -> Result<TopUp, Error> {
         let found = self.storage.top_ups.get(id).await.map_err(Error::internal)?;
         found.ok_or_else(|| {
-            tracing::error!(top_up.id = %id, "the payment provider speaks of {id}, which nobody asked for here");
+            tracing::error!(top_up.id = %id, "the payment provider sent an event for {id}, which does not exist");
             unknown()
         })
     }
@@ -426,7 +432,7 @@ impl TopUps {
             account,
             kind,
             state: TopUpState::Pending,
-            money: money.ok_or_else(|| invalid("amount", "It is too large."))?,
+            money: money.ok_or_else(|| invalid("amount", "'amount' is too large."))?,
             credits,
             reference: None,
             grant: None,
@@ -438,11 +444,16 @@ impl TopUps {
     }
 
     fn check_amount(&self, credits: Credits) -> Result<(), Error> {
-        let TopUpSettings { least, most, .. } = self.settings;
-        match credits >= least && credits <= most {
+        let TopUpSettings {
+            min_amount,
+            max_amount,
+            ..
+        } = self.settings;
+        match credits >= min_amount && credits <= max_amount {
             true => Ok(()),
             false => {
-                let message = format!("A top-up is of {least} to {most} credits ([payments] least, most).");
+                let message =
+                    format!("A top-up must be from {min_amount} to {max_amount} credits, see [payments].");
                 Err(invalid("amount", message))
             }
         }
@@ -452,7 +463,7 @@ impl TopUps {
         format!("{credits} credits, {}", self.settings.seller)
     }
 
-    /// The provider's id of the account, which is made when there is none.
+    /// Returns the provider's id of the account and creates it if there is none.
     async fn payer(&self, account: AccountId) -> Result<String, Error> {
         let (store, name) = (&self.storage.top_ups, self.provider.name());
         if let Some(payer) = store.payer(account, name).await.map_err(Error::internal)? {
@@ -469,14 +480,14 @@ impl TopUps {
             account,
             name: found.name,
         };
-        let made = self.provider.create_payer(&new).await;
-        let made = made.map_err(|error| unavailable(&error))?;
-        let kept = store.keep_payer(account, name, &made, self.clock.now()).await;
-        kept.map_err(no_such_account)
+        let created = self.provider.create_payer(&new).await;
+        let created = created.map_err(|error| unavailable(&error))?;
+        let stored = store.save_payer(account, name, &created, self.clock.now()).await;
+        stored.map_err(no_such_account)
     }
 }
 
-/// When the month began, in UTC.
+/// Returns the start of the month in UTC.
 fn month_of(now: Timestamp) -> Timestamp {
     let begin = || {
         let now = jiff::Timestamp::from_microsecond(now.as_micros())
@@ -492,7 +503,7 @@ fn month_of(now: Timestamp) -> Timestamp {
     begin().map_or(now, Timestamp::from_micros)
 }
 
-/// The provider tells it again: what it speaks of may come to be known.
+/// Returns 404, so that the provider sends the event again: the top-up may be stored by then.
 fn unknown() -> Error {
     Error::new(ErrorCode::NotFound, "There is no such top-up.")
 }
@@ -500,7 +511,7 @@ fn unknown() -> Error {
 fn conflict(error: StorageError) -> Error {
     match error.kind {
         StorageErrorKind::Conflict => {
-            let message = "What was told of the top-up does not agree with what is known of it.";
+            let message = "The event contradicts the stored state of the top-up.";
             Error::new(ErrorCode::Conflict, message).with_source(error)
         }
         _ => Error::internal(error),
@@ -509,8 +520,8 @@ fn conflict(error: StorageError) -> Error {
 
 fn unavailable(error: &PaymentError) -> Error {
     let (code, what) = match error.is_transient {
-        true => (ErrorCode::Overloaded, "does not answer; try again later"),
-        false => (ErrorCode::UpstreamError, "refuses this"),
+        true => (ErrorCode::Overloaded, "does not respond; retry later"),
+        false => (ErrorCode::UpstreamError, "rejected the request"),
     };
     Error::new(code, format!("The payment provider {what}: {error}."))
 }

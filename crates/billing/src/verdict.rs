@@ -1,11 +1,11 @@
-//! The one table of what is charged when (docs/money.md shows it), for every format and modality of text.
+//! The charge table of docs/money.md, for every format and modality of text.
 
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Unit, Usage};
 
 use crate::quote::{Demand, estimated_usage, output_tokens};
 
-/// How a call ended.
+/// End of a call, as the gateway saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The answer is complete.
@@ -14,37 +14,46 @@ pub enum Ending {
     CallerGoneDrained,
     /// The caller left and the upstream was cut off.
     CallerGoneCut,
-    /// The gateway ended the answer at its cap and cut the upstream off.
+    /// The gateway ended the answer at its cap and closed the upstream request.
     Stopped,
     /// The upstream failed.
     UpstreamError,
-    /// The upstream was silent for too long.
+    /// The upstream timed out.
     Timeout,
 }
 
-/// What is known about the consumption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Usage evidence of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// What the upstream reported. `None` is not zero.
+    /// Usage reported by the upstream. `None` is not zero.
     pub reported: Option<Usage>,
-    /// Bytes of output that arrived from the upstream.
+    /// Output bytes received from the upstream.
     pub output_bytes: u64,
+    /// Stream events with output. Servers send at least one token in each.
+    pub output_events: u64,
 }
 
-/// What is charged.
+impl Evidence {
+    /// Returns the output tokens of a stream that was cut before its final report.
+    fn output_so_far(&self) -> u64 {
+        output_tokens(self.output_bytes).max(self.output_events)
+    }
+}
+
+/// Charged usage of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What was consumed, as far as it is charged.
+    /// Charged consumption, by unit.
     pub usage: Usage,
-    /// Whether the gateway counted it.
+    /// Whether the gateway estimated the usage.
     pub estimated: bool,
-    /// What the usage row says.
+    /// Outcome of the usage row.
     pub outcome: Outcome,
 }
 
-/// Decides what is charged. An answer without output, and a failure of the upstream before it reported usage, cost
-/// nothing; a report by the upstream is the truth; an estimate is made only where the caller had output, or left, and
-/// no report came.
+/// Returns the charged usage of a call. A call that its upstream fails costs nothing, even after
+/// output or a report. Any other call costs the reported usage, even without output. Without a
+/// report the usage is estimated; a report without output is completed if text arrived.
 pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict {
     let outcome = match ending {
         Ending::Complete | Ending::Stopped => Outcome::Ok,
@@ -52,15 +61,32 @@ pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict 
         Ending::UpstreamError => Outcome::UpstreamError,
         Ending::Timeout => Outcome::Timeout,
     };
-    let failed = matches!(ending, Ending::UpstreamError | Ending::Timeout);
-    let no_output =
-        evidence.output_bytes == 0 && evidence.reported.is_none_or(|usage| usage.total_output() == 0);
+    let is_text = !demand.is_input_only() && demand.made.is_zero();
+    let is_cut = match ending {
+        Ending::Stopped => true,
+        Ending::CallerGoneCut => is_text,
+        _ => false,
+    };
+    let has_text = is_text && evidence.output_bytes > 0;
     match evidence.reported {
-        _ if no_output => nothing(outcome),
-        // It had not come to its end: more may have arrived than it had reported.
-        Some(usage) if ending == Ending::Stopped => Verdict {
-            usage: with_output(usage, output_tokens(evidence.output_bytes)),
-            estimated: usage.total_output() < output_tokens(evidence.output_bytes),
+        _ if ending.is_upstream_failure() => Verdict {
+            usage: Usage::ZERO,
+            estimated: false,
+            outcome,
+        },
+        // The answer was cut: more may have arrived than was reported.
+        Some(usage) if is_cut => Verdict {
+            usage: with_output(usage, evidence.output_so_far()),
+            estimated: usage.total_output() < evidence.output_so_far(),
+            outcome,
+        },
+        // Text arrived, so that a report without any output is wrong.
+        Some(usage) if has_text && usage.total_output() == 0 => Verdict {
+            usage: match usage.is_zero() {
+                true => estimated_usage(demand, evidence.output_bytes),
+                false => with_output(usage, output_tokens(evidence.output_bytes)),
+            },
+            estimated: true,
             outcome,
         },
         Some(usage) => Verdict {
@@ -68,7 +94,14 @@ pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict 
             estimated: false,
             outcome,
         },
-        None if failed => nothing(outcome),
+        None if is_cut => Verdict {
+            usage: with_output(
+                estimated_usage(demand, evidence.output_bytes),
+                evidence.output_so_far(),
+            ),
+            estimated: true,
+            outcome,
+        },
         None => Verdict {
             usage: estimated_usage(demand, evidence.output_bytes),
             estimated: true,
@@ -77,18 +110,17 @@ pub fn verdict(ending: Ending, evidence: &Evidence, demand: &Demand) -> Verdict 
     }
 }
 
-/// The usage with at least so much output.
-fn with_output(usage: Usage, least: u64) -> Usage {
-    let missing = least.saturating_sub(usage.total_output());
-    usage.with(Unit::Output, usage.get(Unit::Output).saturating_add(missing))
+impl Ending {
+    /// Whether the call failed at its upstream and so costs nothing.
+    pub fn is_upstream_failure(self) -> bool {
+        matches!(self, Ending::UpstreamError | Ending::Timeout)
+    }
 }
 
-fn nothing(outcome: Outcome) -> Verdict {
-    Verdict {
-        usage: Usage::ZERO,
-        estimated: false,
-        outcome,
-    }
+/// Returns the usage with at least `min_output` output tokens.
+fn with_output(usage: Usage, min_output: u64) -> Usage {
+    let missing = min_output.saturating_sub(usage.total_output());
+    usage.with(Unit::Output, usage.get(Unit::Output).saturating_add(missing))
 }
 
 #[cfg(test)]
@@ -99,6 +131,7 @@ mod tests {
         text_bytes: 400,
         tokens: 0,
         messages: 1,
+        inputs: 1,
         media_bytes: 0,
         images: 0,
         max_tokens: None,
@@ -109,40 +142,49 @@ mod tests {
     };
 
     #[test]
-    fn the_table() {
+    fn verdicts_match_the_table() {
         let reported = Some(Usage::tokens(90, 25));
         let estimated = Usage::tokens(100, 10);
         let known = Evidence {
             reported,
             output_bytes: 40,
+            ..Evidence::default()
         };
         let unknown = Evidence {
             reported: None,
             output_bytes: 40,
+            ..Evidence::default()
         };
         let silent = Evidence {
             reported: None,
             output_bytes: 0,
+            ..Evidence::default()
         };
         let empty = Evidence {
             reported: Some(Usage::tokens(90, 0)),
             output_bytes: 0,
+            ..Evidence::default()
         };
         let zero = Evidence {
             reported: Some(Usage::ZERO),
             output_bytes: 40,
+            ..Evidence::default()
         };
-        // ending, usage known, usage unknown
-        let table = [
-            (Ending::Complete, Outcome::Ok, estimated),
-            (Ending::CallerGoneDrained, Outcome::ClientGone, estimated),
-            (Ending::CallerGoneCut, Outcome::ClientGone, estimated),
-            (Ending::Stopped, Outcome::Ok, estimated),
-            (Ending::UpstreamError, Outcome::UpstreamError, Usage::ZERO),
-            (Ending::Timeout, Outcome::Timeout, Usage::ZERO),
-        ];
-        for (ending, outcome, when_unknown) in table {
+        let input_alone = Usage::tokens(100, 0);
+        for (ending, outcome) in [
+            (Ending::Complete, Outcome::Ok),
+            (Ending::CallerGoneDrained, Outcome::ClientGone),
+            (Ending::CallerGoneCut, Outcome::ClientGone),
+            (Ending::Stopped, Outcome::Ok),
+            (Ending::UpstreamError, Outcome::UpstreamError),
+            (Ending::Timeout, Outcome::Timeout),
+        ] {
             let is = |evidence: &Evidence, usage: Usage, estimated: bool| {
+                let (usage, estimated) = match outcome {
+                    // A failed call costs nothing, even if its usage is known.
+                    Outcome::UpstreamError | Outcome::Timeout => (Usage::ZERO, false),
+                    _ => (usage, estimated),
+                };
                 assert_eq!(
                     verdict(ending, evidence, &DEMAND),
                     Verdict {
@@ -154,18 +196,53 @@ mod tests {
                 );
             };
             is(&known, Usage::tokens(90, 25), false);
-            is(&unknown, when_unknown, !when_unknown.is_zero());
-            is(&silent, Usage::ZERO, false);
-            is(&empty, Usage::ZERO, false);
-            // A report of zero is a report: it is not replaced by an estimate.
+            is(&unknown, estimated, true);
+            is(&silent, input_alone, true);
+            is(&empty, Usage::tokens(90, 0), false);
+            // A report of zero counts as no report if text arrived.
             if ending != Ending::Stopped {
-                is(&zero, Usage::ZERO, false);
+                let usage = match ending {
+                    Ending::CallerGoneCut => Usage::tokens(0, 10),
+                    _ => estimated,
+                };
+                is(&zero, usage, true);
             }
         }
     }
 
     #[test]
-    fn what_is_no_token_is_estimated_as_it_was_asked_for() {
+    fn a_report_without_output_is_completed_where_text_arrived() {
+        let no_output = Some(Usage::tokens(90, 0));
+        let vectors = Demand {
+            max_tokens: Some(0),
+            ..DEMAND
+        };
+        for (demand, reported, output_bytes, usage, estimated) in [
+            (DEMAND, no_output, 40, Usage::tokens(90, 10), true),
+            (
+                DEMAND,
+                Some(Usage::tokens(90, 1)),
+                40,
+                Usage::tokens(90, 1),
+                false,
+            ),
+            (DEMAND, no_output, 0, Usage::tokens(90, 0), false),
+            // Bytes of vectors are no output.
+            (vectors, no_output, 40, Usage::tokens(90, 0), false),
+            (vectors, Some(Usage::ZERO), 40, Usage::ZERO, false),
+        ] {
+            let evidence = Evidence {
+                reported,
+                output_bytes,
+                ..Evidence::default()
+            };
+            let found = verdict(Ending::Complete, &evidence, &demand);
+            assert_eq!((found.usage, found.estimated), (usage, estimated), "{reported:?}");
+        }
+    }
+
+    #[test]
+    fn non_token_usage_is_estimated_as_requested() {
         let demand = Demand {
             made: Usage::ZERO.with(Unit::Character, 12),
             ..DEMAND
@@ -173,6 +250,7 @@ mod tests {
         let unknown = Evidence {
             reported: None,
             output_bytes: 40,
+            ..Evidence::default()
         };
         let found = verdict(Ending::Complete, &unknown, &demand);
         let expected = Usage::tokens(100, 10).with(Unit::Character, 12);
@@ -182,7 +260,26 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_answer_has_at_least_what_arrived() {
+    fn a_cut_stream_has_a_token_for_each_event() {
+        for (ending, reported, output) in [
+            (Ending::CallerGoneCut, None, 30),
+            (Ending::CallerGoneCut, Some(Usage::tokens(100, 1)), 30),
+            (Ending::Stopped, None, 30),
+            (Ending::Complete, None, 10),
+            (Ending::Complete, Some(Usage::tokens(100, 25)), 25),
+        ] {
+            let evidence = Evidence {
+                reported,
+                output_bytes: 40,
+                output_events: 30,
+            };
+            let found = verdict(ending, &evidence, &DEMAND);
+            assert_eq!(found.usage, Usage::tokens(100, output), "{ending:?} {reported:?}");
+        }
+    }
+
+    #[test]
+    fn cut_answers_charge_no_less_than_the_received_output() {
         let early = Usage::tokens(90, 1).with(Unit::CacheRead, 7);
         for (reported, output_bytes, usage, estimated) in [
             (early, 40, Usage::tokens(90, 10).with(Unit::CacheRead, 7), true),
@@ -192,17 +289,19 @@ mod tests {
             let evidence = Evidence {
                 reported: Some(reported),
                 output_bytes,
+                ..Evidence::default()
             };
-            let expected = Verdict {
-                usage,
-                estimated,
-                outcome: Outcome::Ok,
-            };
-            assert_eq!(
-                verdict(Ending::Stopped, &evidence, &DEMAND),
-                expected,
-                "{reported:?}"
-            );
+            for (ending, outcome) in [
+                (Ending::Stopped, Outcome::Ok),
+                (Ending::CallerGoneCut, Outcome::ClientGone),
+            ] {
+                let expected = Verdict {
+                    usage,
+                    estimated,
+                    outcome,
+                };
+                assert_eq!(verdict(ending, &evidence, &DEMAND), expected, "{reported:?}");
+            }
         }
     }
 }

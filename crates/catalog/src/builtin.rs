@@ -1,9 +1,9 @@
-//! The catalog that comes with the binary: well-known models of the main makers, and the simulator's.
+//! The catalog in the binary: well-known models of the main providers, and the simulator's models.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tollgate_types::Tokenizer;
+use tollgate_types::{Effort, ReasoningControl, Tokenizer};
 
 use crate::load::PricesEntry;
 use crate::media::MediaEntry;
@@ -18,51 +18,61 @@ struct File {
     model: Vec<BuiltinModel>,
 }
 
-/// A row of the data files. What each field means: `data/README.md`.
+/// A row of the data files. `data/README.md` documents the fields.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuiltinModel {
     /// Public id, `maker/name`.
     pub id: String,
-    /// Name for people.
+    /// Name for display; not unique.
     pub display_name: String,
-    /// What it does.
+    /// Kind of the model; `type` in the file.
     #[serde(rename = "type")]
     pub kind: ModelKind,
-    /// ISO date or `-`.
+    /// ISO 8601 date, or `-` where it is not verified.
     pub release_date: String,
-    /// Tokens.
+    /// Input and output together, in tokens.
     pub context_window: Option<u64>,
-    /// Tokens.
+    /// Max tokens of one answer.
     pub max_output_tokens: Option<u64>,
-    /// Length of the longest vectors of an embedding model.
+    /// Max length of the vectors of an embedding model.
     pub dimensions: Option<u64>,
-    /// What it takes.
+    /// Kinds of input.
     pub input: Vec<Modality>,
-    /// What it gives.
+    /// Kinds of output.
     pub output: Vec<Modality>,
-    /// How far the shape of its answers can be forced.
+    /// Strictest structured output that the model supports.
     pub structured_output: StructuredOutput,
-    /// Whether it calls tools.
+    /// Whether the model calls tools.
     pub tools: bool,
-    /// Whether it reasons.
+    /// Whether the model reasons before it answers.
     pub reasoning: bool,
-    /// What makes its tokens of text; absent where not published.
+    /// How a request controls reasoning; absent where not verified.
+    pub reasoning_control: Option<ReasoningControl>,
+    /// Reasoning efforts that the model accepts; absent where not verified.
+    #[serde(default)]
+    pub reasoning_efforts: Vec<Effort>,
+    /// Whether the model accepts system messages within the conversation in its provider's format;
+    /// absent where not verified.
+    pub system_turns: Option<bool>,
+    /// Whether the model accepts `temperature`, `top_p` and `top_k`; absent where not verified.
+    pub sampling: Option<bool>,
+    /// Tokenizer of its text; absent where not published.
     pub tokenizer: Option<Tokenizer>,
-    /// What stands around the turns of a conversation; absent where not documented.
+    /// Tokens that the provider adds around the messages; absent where not documented.
     pub framing: Option<Framing>,
-    /// Where the figures were read.
+    /// Source of the figures.
     pub source: String,
-    /// When they were true, or `-`.
+    /// Date on which the figures were checked, or `-`.
     pub checked: String,
     /// Other ids of the same model.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// List prices; absent for open weights, where the operator sets one.
+    /// List prices; absent for open weights, whose price the operator sets.
     pub prices: Option<PricesEntry>,
-    /// What it can be asked for, if it makes pictures or films.
+    /// Media parameters of an image or video model.
     pub media: Option<MediaEntry>,
-    /// Provider preset → the model's name there, the maker's own first.
+    /// Provider preset → the model's name there, the vendor's own preset first.
     #[serde(default)]
     pub upstream: BTreeMap<String, String>,
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The plans that do not cover a model, out of patterns of ids by plan. A plan covers what one of its patterns matches.
+/// Returns the plans that do not cover a model. `plans` maps each plan to patterns of model ids; a
+/// plan covers the ids that match one of its patterns.
 pub(crate) fn not_covered_by(id: &str, plans: &BTreeMap<String, Vec<String>>) -> Arc<[Arc<str>]> {
     let without = plans
         .iter()
@@ -11,7 +12,7 @@ pub(crate) fn not_covered_by(id: &str, plans: &BTreeMap<String, Vec<String>>) ->
     without.map(|(name, _)| Arc::from(name.as_str())).collect()
 }
 
-/// Whether the whole text is as the pattern says, in which `*` stands for anything.
+/// Whether the pattern matches the whole text; `*` matches any text, also none.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some((head, mut rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -34,21 +35,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn star_matches_any_text() {
         for (pattern, text, expected) in [
-            ("*", "maker/model", true),
+            ("*", "vendor/model", true),
             ("*", "", true),
-            ("maker/*", "maker/model", true),
-            ("maker/*", "other/maker/model", false),
-            ("*/model", "maker/model", true),
-            ("*/model", "maker/model-2", false),
-            ("*mini*", "maker/large-mini-2", true),
-            ("*mini*", "maker/large", false),
+            ("vendor/*", "vendor/model", true),
+            ("vendor/*", "other/vendor/model", false),
+            ("*/model", "vendor/model", true),
+            ("*/model", "vendor/model-2", false),
+            ("*mini*", "vendor/large-mini-2", true),
+            ("*mini*", "vendor/large", false),
             ("a*b*c", "abbc", true),
             ("a*b*c", "acb", false),
             ("a*a", "a", false),
-            ("maker/model", "maker/model", true),
-            ("maker/model", "maker/model-2", false),
+            ("vendor/model", "vendor/model", true),
+            ("vendor/model", "vendor/model-2", false),
             ("größ*", "größer", true),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_covers_what_one_of_its_patterns_matches() {
+    fn plan_covers_models_matching_any_pattern() {
         let patterns = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         let plans = BTreeMap::from([
             ("lite".to_owned(), patterns(&["a/*", "b/small"])),

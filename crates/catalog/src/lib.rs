@@ -1,7 +1,8 @@
-//! Models, aliases, prices, routes and templates: a snapshot that requests read without a lock and a reload replaces as a whole.
+//! Models, aliases, prices, routes and templates: a snapshot that requests read without a lock and
+//! a reload replaces as a whole.
 //!
-//! Suggested reading order: [`model`], [`media`], [`template`], [`snapshot`], [`mod@load`], [`builtin`],
-//! [`lint`].
+//! Suggested reading order: [`model`], [`media`], [`template`], [`snapshot`], [`mod@load`],
+//! [`builtin`], [`lint`].
 
 pub mod builtin;
 mod coverage;
@@ -13,10 +14,10 @@ pub mod snapshot;
 pub mod template;
 
 pub use load::{
-    COMPOSITION, CatalogInput, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry,
+    COMPOSITION, CatalogInput, Discovered, EnabledProvider, LoadError, ModelEntry, PricesEntry, TargetEntry,
     composition_version, load, price_version,
 };
 pub use media::{Factor, Media, MediaEntry};
-pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
-pub use snapshot::{Catalog, Snapshot};
+pub use model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput, Unknown};
+pub use snapshot::{Catalog, NameCollision, Snapshot};
 pub use template::{Template, TemplateEntry, TemplateParams};

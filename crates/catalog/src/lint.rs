@@ -1,24 +1,24 @@
-//! Changes of prices that nobody makes on purpose without saying so: a price that is ten times another is most often a
-//! misplaced point, or a price for a thousand where one for a million is meant.
+//! Detects likely mistakes in price changes: a tenfold change is usually a misplaced decimal point,
+//! or a price per thousand where a price per million belongs.
 
 use tollgate_types::{Credits, Prices, Unit};
 
-/// How far a price may move at once, up or down.
-const MOST: i128 = 10;
+/// Max factor of a change that is not reported, up or down.
+const MAX_RATIO: i128 = 10;
 
-/// A price that moves farther.
+/// A price change by more than the max factor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jump {
-    /// The class, and where only long prompts are dearer the tokens beyond which they are, such as `input>272000`.
+    /// The class. A price of long prompts also names the threshold in tokens: `input>272000`.
     pub class: String,
-    /// What a million cost.
+    /// Old price per 1,000,000 units.
     pub before: Credits,
-    /// What a million is to cost.
+    /// New price per 1,000,000 units.
     pub after: Credits,
 }
 
-/// The classes whose price moves more than tenfold, or becomes nothing or something. Prices that are not written down
-/// follow the class that they belong to and are not named.
+/// Returns the classes whose price changes more than tenfold, or to or from zero. A class without a
+/// price entry follows its parent class and is not listed.
 pub fn jumps(before: &Prices, after: &Prices) -> Vec<Jump> {
     let mut found = Vec::new();
     for above in [None, before.long_above(), after.long_above()] {
@@ -46,7 +46,7 @@ pub fn jumps(before: &Prices, after: &Prices) -> Vec<Jump> {
 impl Jump {
     fn is_far(&self) -> bool {
         let (before, after) = (i128::from(self.before.nanos()), i128::from(self.after.nanos()));
-        after > before * MOST || before > after * MOST
+        after > before * MAX_RATIO || before > after * MAX_RATIO
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_moves_more_than_tenfold_is_far() {
+    fn only_changes_above_tenfold_are_reported() {
         let cases: &[(Written, Written, &[&str])] = &[
             (
                 &[("input", "1"), ("output", "2")],
@@ -87,7 +87,7 @@ mod tests {
             (&[("input", "0")], &[("input", "0.000000001")], &["input"]),
             (&[("input", "1")], &[("input", "0")], &["input"]),
             (&[("input", "0")], &[("input", "0")], &[]),
-            // A class that gets a price of its own moves from that of the class it belongs to.
+            // A class that gets its own price changes from the price of its parent class.
             (&[("input", "1")], &[("input", "1"), ("cache_read", "0.1")], &[]),
             (
                 &[("input", "1")],

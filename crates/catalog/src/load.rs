@@ -1,69 +1,80 @@
-//! From the data files, the operator's configuration and what providers say they have, to a [`Snapshot`].
+//! Builds a [`Snapshot`] from the data files, the operator's configuration and the model lists of
+//! providers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tollgate_types::{Credits, PriceVersion, Prices, Tokenizer, Unit};
+use tollgate_types::{Credits, Effort, PriceVersion, Prices, ReasoningControl, Tokenizer, Unit};
 
 use crate::builtin::{self, BuiltinModel};
 use crate::coverage::not_covered_by;
 use crate::media::{self, Media, MediaEntry};
-use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput};
+use crate::model::{Candidate, Framing, Modality, Model, ModelKind, StructuredOutput, Unknown};
 use crate::snapshot::Snapshot;
 use crate::template::{self, TemplateEntry};
 
-/// Prices as they are written down: class → credits per 1,000,000 units, as decimal strings.
+/// Prices in the configuration: class → credits per 1,000,000 units, as decimal strings.
 pub type PricesEntry = BTreeMap<String, Credits>;
 
-/// A `[models."maker/name"]` block.
+/// A `[models."maker/name"]` block. Missing settings come from the records of its targets; with
+/// several targets, from the values that they share. Prices and media factors are not inherited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelEntry {
-    /// Where it is reached: `"provider/model"`, or a table with a weight. Without targets the block changes a model
-    /// of the default catalog.
+    /// Targets of the model: `"provider/model"`, or a table with a weight. A block without targets
+    /// changes a model of the default catalog.
     pub targets: Vec<TargetEntry>,
-    /// What it does; `chat` unless it is known.
+    /// Kind of the model; `chat` unless known.
     #[serde(rename = "type")]
     pub kind: Option<ModelKind>,
     /// Credits per 1,000,000 tokens by class.
     pub prices: Option<PricesEntry>,
-    /// Sizes.
+    /// Context window, max output and vector length.
     pub limits: LimitsEntry,
-    /// What it can be asked for, if it makes pictures or films.
+    /// Media parameters of an image or video model.
     pub media: Option<MediaEntry>,
-    /// Name for people.
+    /// Name for display; not unique.
     pub display_name: Option<String>,
-    /// ISO date.
+    /// Release date as an ISO 8601 date.
     pub release_date: Option<String>,
-    /// What it takes.
+    /// Kinds of input.
     pub input: Option<Vec<Modality>>,
-    /// How far the shape of its answers can be forced.
+    /// Strictest structured output that the model supports.
     pub structured_output: Option<StructuredOutput>,
-    /// Whether it calls tools.
+    /// Whether the model calls tools.
     pub tools: Option<bool>,
-    /// Whether it reasons.
+    /// Whether the model reasons before it answers.
     pub reasoning: Option<bool>,
-    /// What makes its tokens of text. Without one, that of the model of the default catalog which its targets are
+    /// How a request controls reasoning. If this and the three settings below are missing, the row
+    /// of the default catalog that a target is a version of applies.
+    pub reasoning_control: Option<ReasoningControl>,
+    /// Reasoning efforts that the model accepts.
+    pub reasoning_efforts: Option<Vec<Effort>>,
+    /// Whether the model accepts system messages within the conversation.
+    pub system_turns: Option<bool>,
+    /// Whether the model accepts `temperature`, `top_p` and `top_k`.
+    pub sampling: Option<bool>,
+    /// Tokenizer of its text. Default: that of the default catalog's model which the targets are
     /// versions of.
     pub tokenizer: Option<Tokenizer>,
-    /// What stands around the turns of a conversation.
+    /// Tokens that the provider adds around the messages.
     pub framing: Option<Framing>,
     /// Whether the model is offered.
     pub enabled: Option<bool>,
 }
 
-/// Sizes of a model, in tokens where nothing else is said.
+/// Limits of a model, in tokens unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsEntry {
-    /// Input and output together.
+    /// Max tokens of input and output together.
     pub context_window: Option<u64>,
-    /// Most tokens of one answer.
+    /// Max tokens of one answer.
     pub max_output_tokens: Option<u64>,
-    /// Length of the longest vectors of an embedding model.
+    /// Max length of the vectors of an embedding model.
     pub dimensions: Option<u64>,
 }
 
@@ -73,53 +84,95 @@ pub struct LimitsEntry {
 pub enum TargetEntry {
     /// `"provider/model"`.
     Short(String),
-    /// With a weight.
+    /// A table, which may have a weight.
     Long {
         /// Name of the provider's block.
         provider: String,
-        /// The model's name there.
+        /// The model's name at the provider.
         model: String,
-        /// Share of the traffic; without one the target stands behind the weighted ones.
+        /// Relative share of the traffic; a target without a weight is a fallback of those with
+        /// one.
         weight: Option<u32>,
     },
 }
 
-/// A provider that is switched on.
+impl TargetEntry {
+    /// Provider, model name there and weight; `None` for a text without a provider or a model.
+    fn parts(&self) -> Option<(&str, &str, Option<u32>)> {
+        match self {
+            TargetEntry::Short(text) => {
+                let (provider, model) = text.split_once('/')?;
+                (!model.is_empty()).then_some((provider, model, None))
+            }
+            TargetEntry::Long {
+                provider,
+                model,
+                weight,
+            } => Some((provider, model, *weight)),
+        }
+    }
+}
+
+impl fmt::Display for TargetEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TargetEntry::Short(text) => f.write_str(text),
+            TargetEntry::Long { provider, model, .. } => write!(f, "{provider}/{model}"),
+        }
+    }
+}
+
+/// A provider that requests can be routed to.
 #[derive(Clone, Debug)]
 pub struct EnabledProvider {
     /// Name of its configuration block.
     pub name: String,
-    /// Its preset: what the data files call it.
+    /// Its preset: the key of `upstream` in the data files.
     pub preset: String,
     /// Whether its answers are simulated.
     pub simulated: bool,
-    /// The price of a model of its that has no other, or `None` when such models are not routable.
+    /// Price of its models that have no other; `None` makes such models unroutable.
     pub default_price: Option<PricesEntry>,
-    /// Models that it says it has: name there, and context window when it tells.
-    pub discovered: Vec<(String, Option<u64>)>,
+    /// Models of the provider's own list.
+    pub discovered: Vec<Discovered>,
 }
 
-/// Everything that a snapshot is made from.
+/// A model in a provider's list, with the properties that the list reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Discovered {
+    /// The model's name at the provider.
+    pub name: String,
+    /// Input and output together, in tokens.
+    pub context_window: Option<u64>,
+    /// Max tokens of one answer.
+    pub max_output_tokens: Option<u64>,
+    /// Kinds of input; `None` if the list does not report them.
+    pub input: Option<Vec<Modality>>,
+}
+
+/// All inputs of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogInput {
-    /// In the order of the configuration: the first one wins a bare name.
+    /// In the order of the configuration: the first provider wins a bare name.
     pub providers: Vec<EnabledProvider>,
+    /// Configured providers that are not enabled: block name → reason.
+    pub unavailable: BTreeMap<String, String>,
     /// `[models.…]` blocks by id.
     pub models: BTreeMap<String, ModelEntry>,
     /// `[aliases]`: alias → id.
     pub aliases: BTreeMap<String, String>,
-    /// Which models each plan covers: patterns of ids, in which `*` stands for anything.
+    /// Plan → patterns of the model ids that it covers; `*` matches any text.
     pub plans: BTreeMap<String, Vec<String>>,
     /// `[templates.…]` blocks by slug.
     pub templates: BTreeMap<String, TemplateEntry>,
 }
 
-/// A configuration that makes no catalog; the path names the block at fault.
+/// An invalid configuration; the path names the faulty block.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// Where, such as `models."acme/large".targets[0]`.
+    /// Path of the setting, such as `models."acme/large".targets[0]`.
     pub path: String,
-    /// What is wrong and what to write instead.
+    /// The fault and the fix.
     pub message: String,
 }
 
@@ -138,7 +191,8 @@ fn fault<T>(path: impl Into<String>, message: impl Into<String>) -> Result<T, Lo
     })
 }
 
-/// Makes a snapshot. Precedence: a configured block, then the default catalog, then what a provider says it has.
+/// Builds a snapshot. Precedence: a configured block, then the default catalog, then the providers'
+/// lists.
 pub fn load(input: &CatalogInput) -> Result<Snapshot, LoadError> {
     let rows = builtin::models().or_else(|error| fault("default catalog", error.to_string()))?;
     let mut models: BTreeMap<String, Model> = BTreeMap::new();
@@ -154,14 +208,28 @@ pub fn load(input: &CatalogInput) -> Result<Snapshot, LoadError> {
     for provider in &input.providers {
         add_discovered(provider, &mut models)?;
     }
-    for (id, entry) in &input.models {
+    let rows_and_listed = rows
+        .iter()
+        .map(|row| row.id.clone())
+        .chain(models.keys().cloned());
+    let known: HashSet<String> = rows_and_listed.collect();
+    // Blocks with the provider's own model name come first: other blocks inherit from them.
+    let (own, others): (Vec<_>, Vec<_>) = input.models.iter().partition(|(id, entry)| {
+        let candidates = entry.targets.iter().filter_map(TargetEntry::parts);
+        let candidates: Vec<_> = candidates
+            .map(|(provider, model, _)| Candidate::new(provider, model, None))
+            .collect();
+        is_original(id, &candidates, &known)
+    });
+    for (id, entry) in own.into_iter().chain(others) {
         apply_entry(id, entry, input, &rows, &mut models)?;
     }
     for model in models.values_mut() {
         versions::follow(model, input, &rows);
+        versions::set_abilities(model, input, &rows);
     }
     aliases.extend(input.aliases.clone());
-    index(models, aliases, input)
+    index(models, aliases, &known, input)
 }
 
 fn from_builtin(row: &BuiltinModel, input: &CatalogInput) -> Result<Option<Model>, LoadError> {
@@ -170,7 +238,7 @@ fn from_builtin(row: &BuiltinModel, input: &CatalogInput) -> Result<Option<Model
         .iter()
         .filter_map(|provider| {
             let upstream_model = row.upstream.get(&provider.preset)?;
-            Some(candidate(&provider.name, upstream_model, None))
+            Some(Candidate::new(&provider.name, upstream_model, None))
         })
         .collect();
     let Some(prices) = &row.prices else {
@@ -210,6 +278,7 @@ fn builtin_model(row: &BuiltinModel, prices: Prices, candidates: Vec<Candidate>,
         input: row.input.clone(),
         output: row.output.clone(),
         structured_output: row.structured_output,
+        unknown: Unknown::default(),
         tools: row.tools,
         reasoning: row.reasoning,
         tokenizer: row.tokenizer,
@@ -228,19 +297,21 @@ fn add_discovered(provider: &EnabledProvider, models: &mut BTreeMap<String, Mode
         return Ok(());
     };
     let prices = parse_prices(&format!("providers.{}.default_price", provider.name), prices)?;
-    for (name, context_window) in &provider.discovered {
+    for found in &provider.discovered {
+        let name = &found.name;
         let id = format!("{}/{name}", provider.name);
-        let candidates = vec![candidate(&provider.name, name, None)];
-        let mut model = plain_model(&id, name, prices, candidates, provider.simulated);
-        model.context_window = *context_window;
+        let candidates = vec![Candidate::new(&provider.name, name, None)];
+        let mut model = unknown_model(&id, name, prices, candidates, provider.simulated);
         set_kind(&mut model, ModelKind::of_name(name));
+        apply_listings(&mut model, &[found], true);
         models.entry(id).or_insert(model);
     }
     Ok(())
 }
 
-/// A model of which only the way to reach it is known: nothing is claimed and nothing is refused.
-fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>, simulated: bool) -> Model {
+/// A model with nothing known but its targets. Its record claims no input and no structured output;
+/// the provider decides about requests for them.
+fn unknown_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>, simulated: bool) -> Model {
     Model {
         id: id.into(),
         display_name: name.to_owned(),
@@ -252,6 +323,10 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
         input: ModelKind::Chat.takes(),
         output: ModelKind::Chat.gives(),
         structured_output: StructuredOutput::JsonSchema,
+        unknown: Unknown {
+            input: true,
+            structured_output: true,
+        },
         tools: true,
         reasoning: false,
         tokenizer: None,
@@ -265,13 +340,49 @@ fn plain_model(id: &str, name: &str, prices: Prices, candidates: Vec<Candidate>,
     }
 }
 
-/// Makes a model one of this kind: what it takes, gives and can follows from that, as far as nothing else is said.
+/// Applies the properties in the providers' lists: the smallest of each limit, since any candidate
+/// may serve. An `is_unknown` model takes the union of their inputs, if every candidate's list
+/// reports them.
+fn apply_listings(model: &mut Model, listed: &[&Discovered], is_unknown: bool) {
+    let smallest =
+        |limit: fn(&Discovered) -> Option<u64>| listed.iter().filter_map(|found| limit(found)).min();
+    model.context_window = model
+        .context_window
+        .or_else(|| smallest(|found| found.context_window));
+    model.max_output_tokens = model
+        .max_output_tokens
+        .or_else(|| smallest(|found| found.max_output_tokens));
+    let reported: Option<Vec<&Vec<Modality>>> = listed.iter().map(|found| found.input.as_ref()).collect();
+    let is_complete = !listed.is_empty() && listed.len() == model.candidates.len();
+    if let (Some(reported), true, ModelKind::Chat) = (reported, is_unknown && is_complete, model.kind) {
+        let takes = |modality: &Modality| reported.iter().any(|list| list.contains(modality));
+        model.input.retain(takes);
+        model.unknown.input = false;
+    }
+}
+
+/// Returns the entries of the model's candidates in their providers' lists.
+fn listings<'i>(candidates: &[Candidate], input: &'i CatalogInput) -> Vec<&'i Discovered> {
+    let of = |candidate: &Candidate| {
+        let mut providers = input.providers.iter();
+        let provider = providers.find(|provider| *provider.name == *candidate.provider)?;
+        let mut found = provider.discovered.iter();
+        found.find(|found| *found.name == *candidate.upstream_model)
+    };
+    candidates.iter().filter_map(of).collect()
+}
+
+/// Changes the kind of a model, and resets its input, output and abilities to that kind's defaults.
 fn set_kind(model: &mut Model, kind: ModelKind) {
     if model.kind == kind {
         return;
     }
     let is_chat = kind == ModelKind::Chat;
     model.kind = kind;
+    model.unknown = Unknown {
+        input: is_chat,
+        structured_output: is_chat,
+    };
     (model.input, model.output) = (kind.takes(), kind.gives());
     model.structured_output = match is_chat {
         true => StructuredOutput::JsonSchema,
@@ -301,6 +412,7 @@ fn apply_entry(
         .map(|prices| parse_prices(&format!("{path}.prices"), prices))
         .transpose()?;
     let row = rows.iter().find(|row| row.id == id);
+    let mut is_unknown = false;
     let mut model = match (models.remove(id), row) {
         (Some(model), _) => model,
         (None, _) if targets.is_empty() => {
@@ -319,28 +431,53 @@ fn apply_entry(
             match row {
                 Some(row) => Model {
                     media: read_media(&path, row.media.as_ref())?,
+                    // The model behind the block's targets may have another tokenizer.
+                    tokenizer: None,
+                    framing: None,
                     ..builtin_model(row, prices, targets.clone(), simulated)
                 },
-                None => plain_model(id, id, prices, targets.clone(), simulated),
+                None => {
+                    is_unknown = true;
+                    let mut model = unknown_model(id, id, prices, targets.clone(), simulated);
+                    inherit::from_targets(&mut model, &inherit::records(&targets, input, rows, models)?);
+                    model
+                }
             }
         }
     };
-    if !targets.is_empty() {
+    if !targets.is_empty() && model.candidates != targets {
         model.simulated = is_simulated(&targets, input);
         model.candidates = targets;
-        // Who answers from there may have other tokens.
+        // The model behind the new targets may have another tokenizer.
         (model.tokenizer, model.framing) = (None, None);
     }
     if let Some(prices) = listed {
         model.prices = prices;
         model.price_version = price_version(id, &prices);
     }
-    if entry.media.is_some() {
-        model.media = read_media(&path, entry.media.as_ref())?;
+    if let Some(media) = &entry.media {
+        model.media = read_media(&path, Some(&media.or(&model.media.entry)))?;
     }
+    check_limits(&path, entry)?;
     override_facts(&mut model, entry);
+    let facts = listings(&model.candidates, input);
+    let takes_unknown = is_unknown && model.unknown.input && entry.input.is_none();
+    apply_listings(&mut model, &facts, takes_unknown);
     models.insert(id.to_owned(), model);
     Ok(())
+}
+
+/// Rejects a max output that exceeds the configured context window.
+fn check_limits(path: &str, entry: &ModelEntry) -> Result<(), LoadError> {
+    match (entry.limits.max_output_tokens, entry.limits.context_window) {
+        (Some(output), Some(window)) if output > window => fault(
+            format!("{path}.limits"),
+            format!(
+                "max_output_tokens ({output}) is larger than context_window ({window}), which holds input and output"
+            ),
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn override_facts(model: &mut Model, entry: &ModelEntry) {
@@ -348,10 +485,16 @@ fn override_facts(model: &mut Model, entry: &ModelEntry) {
     model.dimensions = entry.limits.dimensions.or(model.dimensions);
     model.context_window = entry.limits.context_window.or(model.context_window);
     model.max_output_tokens = entry.limits.max_output_tokens.or(model.max_output_tokens);
-    model.structured_output = entry.structured_output.unwrap_or(model.structured_output);
+    if let Some(structured_output) = entry.structured_output {
+        model.structured_output = structured_output;
+        model.unknown.structured_output = false;
+    }
     model.tools = entry.tools.unwrap_or(model.tools);
     model.reasoning = entry.reasoning.unwrap_or(model.reasoning);
-    model.tokenizer = entry.tokenizer.or(model.tokenizer);
+    if entry.tokenizer.is_some() {
+        // The known framing belongs to another tokenizer.
+        (model.tokenizer, model.framing) = (entry.tokenizer, None);
+    }
     model.framing = entry.framing.or(model.framing);
     if let Some(name) = &entry.display_name {
         model.display_name.clone_from(name);
@@ -361,6 +504,7 @@ fn override_facts(model: &mut Model, entry: &ModelEntry) {
     }
     if let Some(input) = &entry.input {
         model.input.clone_from(input);
+        model.unknown.input = false;
     }
 }
 
@@ -379,24 +523,14 @@ fn parse_targets(path: &str, entry: &ModelEntry, input: &CatalogInput) -> Result
     let mut candidates = Vec::new();
     for (position, target) in entry.targets.iter().enumerate() {
         let path = format!("{path}.targets[{position}]");
-        let (provider, model, weight) = match target {
-            TargetEntry::Short(text) => match text.split_once('/') {
-                Some((provider, model)) if !model.is_empty() => (provider, model, None),
-                _ => {
-                    return fault(
-                        path,
-                        format!("'{text}' is not a target: write \"provider/model\""),
-                    );
-                }
-            },
-            TargetEntry::Long {
-                provider,
-                model,
-                weight,
-            } => (provider.as_str(), model.as_str(), *weight),
+        let Some((provider, model, weight)) = target.parts() else {
+            return fault(
+                path,
+                format!("'{target}' is not a target: use \"provider/model\""),
+            );
         };
         if weight == Some(0) {
-            return fault(path, "a weight is at least 1; leave the target out instead");
+            return fault(path, "the weight must be at least 1; or remove the target");
         }
         if !input.providers.iter().any(|enabled| enabled.name == provider) {
             let known: Vec<&str> = input
@@ -404,13 +538,16 @@ fn parse_targets(path: &str, entry: &ModelEntry, input: &CatalogInput) -> Result
                 .iter()
                 .map(|enabled| enabled.name.as_str())
                 .collect();
-            let message = format!(
-                "there is no enabled provider '{provider}'; enabled are: {}",
-                known.join(", ")
-            );
+            let message = match input.unavailable.get(provider) {
+                Some(why) => format!("the provider '{provider}' is not enabled: {why}"),
+                None => format!(
+                    "no enabled provider is named '{provider}'; enabled are: {}",
+                    known.join(", ")
+                ),
+            };
             return fault(path, message);
         }
-        candidates.push(candidate(provider, model, weight));
+        candidates.push(Candidate::new(provider, model, weight));
     }
     Ok(candidates)
 }
@@ -431,11 +568,12 @@ fn default_prices(path: &str, targets: &[Candidate], input: &CatalogInput) -> Re
 fn parse_prices(path: &str, entry: &PricesEntry) -> Result<Prices, LoadError> {
     let mut prices = Prices::default();
     for (name, price) in entry {
-        // A price per token written where a price per million belongs, or the reverse, is off by 1,000,000.
+        // A price per token written where a price per million belongs, or the reverse, is off by
+        // 1,000,000.
         if *price < Credits::ZERO || price.nanos() > 1_000_000 * tollgate_types::money::NANOS_PER_CREDIT {
             return fault(
                 format!("{path}.{name}"),
-                "a price is 0 to 1,000,000 credits per 1,000,000 units",
+                "a price must be 0 to 1,000,000 credits per 1,000,000 units",
             );
         }
         prices = prices
@@ -443,19 +581,12 @@ fn parse_prices(path: &str, entry: &PricesEntry) -> Result<Prices, LoadError> {
             .or_else(|error| fault(format!("{path}.{name}"), error.to_string()))?;
     }
     let has_one = |unit: Unit| prices.listed(unit).is_some();
-    if !has_one(Unit::Input) && !Unit::MADE.into_iter().any(has_one) {
-        let message = "a price for input is required (\"0\" when it is free), or one for image, video, audio or character";
+    if !has_one(Unit::Input) && !Unit::NON_TOKENS.into_iter().any(has_one) {
+        let message =
+            "set a price for input (\"0\" if it is free), or a price for image, video, audio or character";
         return fault(path, message);
     }
     Ok(prices)
-}
-
-fn candidate(provider: &str, upstream_model: &str, weight: Option<u32>) -> Candidate {
-    Candidate {
-        provider: provider.into(),
-        upstream_model: upstream_model.into(),
-        weight,
-    }
 }
 
 fn is_simulated(candidates: &[Candidate], input: &CatalogInput) -> bool {
@@ -468,7 +599,7 @@ fn is_simulated(candidates: &[Candidate], input: &CatalogInput) -> bool {
     candidates.iter().all(|candidate| simulates(&candidate.provider))
 }
 
-/// The version that names these prices of this model.
+/// Returns the version of a model's prices: a hash of its id and the prices.
 pub fn price_version(model: &str, prices: &Prices) -> PriceVersion {
     let mut hash = Sha256::new();
     hash.update(model.as_bytes());
@@ -483,11 +614,11 @@ pub fn price_version(model: &str, prices: &Prices) -> PriceVersion {
     PriceVersion::from_u64(u64::from_be_bytes(first))
 }
 
-/// What stands for a model where several worked on one call: a composition. It is in no catalog and costs nothing by itself;
-/// what it costs is the sum of its parts, each by its own model's prices.
+/// Model id of a composition: one call that several models served. It is in no catalog and has no
+/// price; its cost is the sum of its parts, each at its own model's prices.
 pub const COMPOSITION: &str = "compose";
 
-/// The version that names the prices of a composition, under which nothing costs anything.
+/// The price version of a composition; all its prices are zero.
 pub fn composition_version() -> PriceVersion {
     price_version(COMPOSITION, &Prices::free())
 }
@@ -495,6 +626,7 @@ pub fn composition_version() -> PriceVersion {
 fn index(
     models: BTreeMap<String, Model>,
     aliases: BTreeMap<String, String>,
+    known: &HashSet<String>,
     input: &CatalogInput,
 ) -> Result<Snapshot, LoadError> {
     let with_plans = |model: Model| {
@@ -515,42 +647,44 @@ fn index(
         } else if input.aliases.contains_key(alias) {
             return fault(
                 format!("aliases.\"{alias}\""),
-                format!("there is no model '{id}' to stand for"),
+                format!("the model '{id}' does not exist"),
             );
         }
     }
-    // A bare name means the first enabled provider, in the order of the configuration, that has such a model.
-    for provider in &input.providers {
-        for model in &models {
-            for candidate in model
-                .candidates
-                .iter()
-                .filter(|candidate| *candidate.provider == *provider.name)
-            {
-                by_name
-                    .entry(candidate.upstream_model.clone())
-                    .or_insert_with(|| model.clone());
-                if let Some((_, bare)) = model.id.split_once('/') {
-                    by_name.entry(bare.into()).or_insert_with(|| model.clone());
-                }
-            }
-        }
-    }
-    let mut usual = HashMap::new();
+    let is_original = |model: &Model| is_original(&model.id, &model.candidates, known);
+    let collisions = names::add_bare(&mut by_name, &models, &input.providers, is_original);
+    let mut default_model = HashMap::new();
     for provider in &input.providers {
         let serves = |model: &&Arc<Model>| model.candidates.iter().any(|one| *one.provider == *provider.name);
         for model in models.iter().filter(serves) {
-            usual.entry(model.kind).or_insert_with(|| model.id.clone());
+            default_model
+                .entry(model.kind)
+                .or_insert_with(|| model.id.clone());
         }
     }
     Ok(Snapshot::new(
         models,
         by_name,
-        usual,
+        default_model,
         template::load(&input.templates)?.into(),
+        collisions,
     ))
 }
 
+/// Whether a model exists without its `[models]` block, or its block has the provider's own name of
+/// the model (`provider/model`).
+fn is_original(id: &str, candidates: &[Candidate], known: &HashSet<String>) -> bool {
+    let is_named_there = |candidate: &Candidate| {
+        let bare = id
+            .strip_prefix(&*candidate.provider)
+            .and_then(|rest| rest.strip_prefix('/'));
+        bare == Some(&*candidate.upstream_model)
+    };
+    known.contains(id) || candidates.iter().any(is_named_there)
+}
+
+mod inherit;
+mod names;
 mod versions;
 
 #[cfg(test)]

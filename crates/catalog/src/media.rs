@@ -1,5 +1,5 @@
-//! What models that make pictures and films can be asked for: sizes, lengths, what may go in, and by how much it costs more
-//! than the plain thing.
+//! Media parameters of image and video models: sizes, durations, reference inputs, and price
+//! factors relative to the base price.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,90 +8,185 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tollgate_types::Credits;
 
-/// A `[media]` table of a model, as it is written down. What is not said is not known: nothing is claimed, and a provider
-/// refuses what it cannot do.
+/// The `[media]` table of a model. A missing setting is unknown and not checked: the provider
+/// rejects unsupported values. Only `modes` and references must be listed to be usable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MediaEntry {
-    /// Steps of size, the usual one first: `1k`, `720p`.
+    /// Resolutions, default first: `1k`, `720p`.
     pub resolutions: Vec<String>,
-    /// Ratios of width to height, the usual one first: `16:9`.
+    /// Ratios of width to height, default first: `16:9`.
     pub aspect_ratios: Vec<String>,
-    /// The only sizes that it makes, the usual one first: `1024x1536`.
+    /// The only supported sizes in pixels, default first: `1024x1536`.
     pub sizes: Vec<String>,
-    /// Steps of quality, the usual one first.
+    /// Quality levels, default first.
     pub qualities: Vec<String>,
-    /// Most pictures of one request, 1 to 4.
+    /// Max images of one request, 1 to 4.
     pub max_images: Option<u32>,
-    /// Most pictures that it is given to edit.
+    /// Max input images of an edit.
     pub max_input_images: Option<u32>,
-    /// Most pictures of subjects that are to appear in a film.
+    /// Max reference images of a video's subjects.
     pub max_references: Option<u32>,
-    /// The largest step of size with such pictures.
+    /// Max resolution of a request with reference images.
     pub max_reference_resolution: Option<String>,
-    /// Whether it makes a part of a picture again.
+    /// Whether edits accept a mask.
     pub masks: Option<bool>,
-    /// Whether it makes variations of a picture without a prompt.
+    /// Whether the model makes variations of an image without a prompt.
     pub variations: Option<bool>,
-    /// Whether it makes pictures that belong together.
+    /// Whether the model makes sets of related images.
     pub image_sets: Option<bool>,
-    /// Whether it is told what is not to be seen.
+    /// Whether the model accepts a negative prompt.
     pub negative_prompts: Option<bool>,
-    /// Seconds that a film may have, the usual ones first.
+    /// Supported video durations in seconds, default first.
     pub durations: Vec<u32>,
-    /// What a film can be made from: `t2v`, `i2v`, `r2v`, or its own names.
+    /// Video modes: `t2v`, `i2v`, `r2v`, or the provider's own names.
     pub modes: Vec<String>,
-    /// Whether its films have sound.
+    /// Whether its videos have audio.
     pub audio: Option<bool>,
-    /// Most characters of a prompt.
+    /// Longest prompt that the provider accepts, in characters.
     pub max_prompt_characters: Option<u32>,
-    /// How many plain pictures or seconds one is worth, by resolution, quality, or `audio`; one where nothing is said.
+    /// Price factors by resolution, quality or `audio`, relative to one image or second at the base
+    /// price; 1 where none is listed.
     pub factors: BTreeMap<String, Credits>,
 }
 
-/// The same, read.
+impl MediaEntry {
+    /// Returns this table with missing settings from `base`. Drops inherited factors of resolutions
+    /// and qualities that the result does not list.
+    pub(crate) fn or(&self, base: &MediaEntry) -> MediaEntry {
+        let list = |own: &Vec<String>, base: &Vec<String>| if own.is_empty() { base } else { own }.clone();
+        let mut merged = MediaEntry {
+            resolutions: list(&self.resolutions, &base.resolutions),
+            aspect_ratios: list(&self.aspect_ratios, &base.aspect_ratios),
+            sizes: list(&self.sizes, &base.sizes),
+            qualities: list(&self.qualities, &base.qualities),
+            max_images: self.max_images.or(base.max_images),
+            max_input_images: self.max_input_images.or(base.max_input_images),
+            max_references: self.max_references.or(base.max_references),
+            max_reference_resolution: self
+                .max_reference_resolution
+                .clone()
+                .or_else(|| base.max_reference_resolution.clone()),
+            masks: self.masks.or(base.masks),
+            variations: self.variations.or(base.variations),
+            image_sets: self.image_sets.or(base.image_sets),
+            negative_prompts: self.negative_prompts.or(base.negative_prompts),
+            durations: if self.durations.is_empty() {
+                &base.durations
+            } else {
+                &self.durations
+            }
+            .clone(),
+            modes: list(&self.modes, &base.modes),
+            audio: self.audio.or(base.audio),
+            max_prompt_characters: self.max_prompt_characters.or(base.max_prompt_characters),
+            factors: self.factors.clone(),
+        };
+        if self.factors.is_empty() {
+            merged.factors = base.factors.clone();
+            merged.factors.retain(|name, _| {
+                name == AUDIO || merged.resolutions.contains(name) || merged.qualities.contains(name)
+            });
+        }
+        merged
+    }
+
+    /// Returns the intersection of two tables: the values in both lists, the smaller limits, and
+    /// the abilities of both. Where one table has no value, the other's applies. Factors are
+    /// prices, and are left out.
+    pub(crate) fn shared(&self, other: &MediaEntry) -> MediaEntry {
+        fn list<T: Clone + PartialEq>(one: &[T], other: &[T]) -> Vec<T> {
+            let (first, second) = if one.is_empty() {
+                (other, one)
+            } else {
+                (one, other)
+            };
+            let is_in_both = |value: &&T| second.is_empty() || second.contains(value);
+            first.iter().filter(is_in_both).cloned().collect()
+        }
+        fn bound(one: Option<u32>, other: Option<u32>) -> Option<u32> {
+            one.into_iter().chain(other).min()
+        }
+        fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+            match (one, other) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            }
+        }
+        let steps = [&self.max_reference_resolution, &other.max_reference_resolution];
+        let smallest = steps.into_iter().flatten().min_by_key(|step| area(step));
+        MediaEntry {
+            resolutions: list(&self.resolutions, &other.resolutions),
+            aspect_ratios: list(&self.aspect_ratios, &other.aspect_ratios),
+            sizes: list(&self.sizes, &other.sizes),
+            qualities: list(&self.qualities, &other.qualities),
+            max_images: bound(self.max_images, other.max_images),
+            max_input_images: bound(self.max_input_images, other.max_input_images),
+            max_references: bound(self.max_references, other.max_references),
+            max_reference_resolution: smallest.cloned(),
+            masks: both(self.masks, other.masks),
+            variations: both(self.variations, other.variations),
+            image_sets: both(self.image_sets, other.image_sets),
+            negative_prompts: both(self.negative_prompts, other.negative_prompts),
+            durations: list(&self.durations, &other.durations),
+            modes: list(&self.modes, &other.modes),
+            audio: both(self.audio, other.audio),
+            max_prompt_characters: bound(self.max_prompt_characters, other.max_prompt_characters),
+            factors: BTreeMap::new(),
+        }
+    }
+}
+
+/// Pixels of a resolution at the ratio 1:1; `u64::MAX` for a text that is no resolution.
+fn area(step: &str) -> u64 {
+    let size = resolution(step).map(|step| size_of(step, (1, 1), 1));
+    size.map_or(u64::MAX, |(width, height)| u64::from(width) * u64::from(height))
+}
+
+/// A parsed [`MediaEntry`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Media {
-    /// As it is written down.
+    /// The table as configured.
     pub entry: MediaEntry,
     factors: BTreeMap<String, Factor>,
 }
 
-/// How many plain things something is worth, in millionths.
+/// A price factor relative to the base price, in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Factor(u64);
 
 impl Factor {
-    /// The plain thing.
+    /// The factor 1: the base price.
     pub const ONE: Factor = Factor(1_000_000);
-    /// The most.
-    const MOST: u64 = 1_000_000_000;
+    /// Max configured factor: 1,000.
+    const MAX_MILLIONTHS: u64 = 1_000_000_000;
 
-    /// So many millionths.
+    /// Creates a factor from millionths.
     pub const fn from_millionths(millionths: u64) -> Self {
         Self(millionths)
     }
 
-    /// Both of them, rounded up.
+    /// The product of both factors, rounded up.
     #[must_use]
     pub fn times(self, other: Factor) -> Factor {
         let product = u128::from(self.0) * u128::from(other.0);
         Factor(u64::try_from(product.div_ceil(u128::from(Self::ONE.0))).unwrap_or(u64::MAX))
     }
 
-    /// So much of a quantity, rounded up.
+    /// The quantity times this factor, rounded up.
     pub fn of(self, quantity: u64) -> u64 {
         let product = u128::from(self.0) * u128::from(quantity);
         u64::try_from(product.div_ceil(u128::from(Self::ONE.0))).unwrap_or(u64::MAX)
     }
 }
 
-/// A table that cannot be read; the path is within it.
+/// An invalid media table. The path is relative to the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MediaError {
-    /// Which setting.
+    /// Path of the setting, such as `sizes[1]`.
     pub path: String,
-    /// What to write instead.
+    /// The values that the setting accepts.
     pub message: &'static str,
 }
 
@@ -101,51 +196,51 @@ impl fmt::Display for MediaError {
     }
 }
 
-/// What the factor of sound is called.
+/// Name of the audio factor in [`MediaEntry::factors`].
 pub const AUDIO: &str = "audio";
 
 impl Media {
-    /// Reads a table.
+    /// Validates a table and parses its factors.
     pub fn read(entry: &MediaEntry) -> Result<Media, MediaError> {
         let fault = |path: String, message| Err(MediaError { path, message });
         for (place, size) in entry.sizes.iter().enumerate() {
             if pixels(size).is_none() {
-                return fault(format!("sizes[{place}]"), "a size is written like \"1024x1536\"");
+                return fault(format!("sizes[{place}]"), "expected a size like \"1024x1536\"");
             }
         }
         for (place, ratio) in entry.aspect_ratios.iter().enumerate() {
             if parse_ratio(ratio).is_none() {
                 return fault(
                     format!("aspect_ratios[{place}]"),
-                    "a ratio is written like \"16:9\"",
+                    "expected a ratio such as \"16:9\"",
                 );
             }
         }
         for (place, step) in entry.resolutions.iter().enumerate() {
             if resolution(step).is_none() {
-                let message = "a resolution is written like \"1k\", \"720p\" or \"1024x1024\"";
+                let message = "expected a resolution such as \"1k\", \"720p\" or \"1024x1024\"";
                 return fault(format!("resolutions[{place}]"), message);
             }
         }
-        if entry.max_images.is_some_and(|most| !(1..=4).contains(&most)) {
-            return fault("max_images".to_owned(), "is 1 to 4");
+        if entry.max_images.is_some_and(|max| !(1..=4).contains(&max)) {
+            return fault("max_images".to_owned(), "must be 1 to 4");
         }
         if entry.durations.iter().any(|seconds| !(1..=600).contains(seconds)) {
-            return fault("durations".to_owned(), "are whole seconds from 1 to 600");
+            return fault("durations".to_owned(), "must be integers from 1 to 600");
         }
         let mut factors = BTreeMap::new();
         for (name, factor) in &entry.factors {
             let known = name == AUDIO || entry.resolutions.contains(name) || entry.qualities.contains(name);
             if !known {
-                let message = "there is no resolution or quality of this name, and it is not \"audio\"";
+                let message = "expected a listed resolution, a listed quality or \"audio\"";
                 return fault(format!("factors.{name}"), message);
             }
             match u64::try_from(factor.nanos() / 1_000) {
-                Ok(millionths @ 1..=Factor::MOST) if factor.nanos() % 1_000 == 0 => {
+                Ok(millionths @ 1..=Factor::MAX_MILLIONTHS) if factor.nanos() % 1_000 == 0 => {
                     factors.insert(name.clone(), Factor(millionths));
                 }
                 _ => {
-                    let message = "a factor is 0.000001 to 1000 with at most six decimals";
+                    let message = "a factor must be 0.000001 to 1000 with at most six decimals";
                     return fault(format!("factors.{name}"), message);
                 }
             }
@@ -156,13 +251,24 @@ impl Media {
         })
     }
 
-    /// The factor of a resolution, a quality or [`AUDIO`].
+    /// Parses a table that is already validated, at the base price: its factors are left out.
+    pub(crate) fn without_factors(entry: MediaEntry) -> Media {
+        Media {
+            entry: MediaEntry {
+                factors: BTreeMap::new(),
+                ..entry
+            },
+            factors: BTreeMap::new(),
+        }
+    }
+
+    /// The factor of a resolution, a quality or [`AUDIO`]; 1 if none is configured.
     pub fn factor(&self, name: &str) -> Factor {
         self.factors.get(name).copied().unwrap_or(Factor::ONE)
     }
 }
 
-/// The two numbers of `1024x1536`, each from 16 to 16,384.
+/// Parses a size such as `1024x1536`; each side is 16 to 16,384 pixels.
 pub fn pixels(text: &str) -> Option<(u32, u32)> {
     let (width, height) = text.split_once('x')?;
     let side = |text: &str| {
@@ -173,7 +279,7 @@ pub fn pixels(text: &str) -> Option<(u32, u32)> {
     Some((side(width)?, side(height)?))
 }
 
-/// The two numbers of `16:9`, each from 1 to 100.
+/// Parses a ratio such as `16:9`; each number is 1 to 100.
 pub fn parse_ratio(text: &str) -> Option<(u32, u32)> {
     let (width, height) = text.split_once(':')?;
     let side = |text: &str| {
@@ -184,18 +290,18 @@ pub fn parse_ratio(text: &str) -> Option<(u32, u32)> {
     Some((side(width)?, side(height)?))
 }
 
-/// A step of size.
+/// An image or video resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// As many pixels as a square of this side has: `1k` is 1,024.
+    /// The pixel count of a square with this side: `1k` is 1,024.
     Square(u32),
-    /// The shorter side: `720p` is 720.
+    /// The shorter side in pixels: `720p` is 720.
     Lines(u32),
-    /// Exactly so: `1024x1536`.
+    /// An exact size in pixels, width and height: `1024x1536`.
     Exact(u32, u32),
 }
 
-/// Reads a step of size.
+/// Parses a resolution; `None` if the text is none.
 pub fn resolution(text: &str) -> Option<Resolution> {
     if let Some((width, height)) = pixels(text) {
         return Some(Resolution::Exact(width, height));
@@ -215,7 +321,8 @@ pub fn resolution(text: &str) -> Option<Resolution> {
     }
 }
 
-/// Pixels of a step of size at a ratio: sides are multiples of `grain`, and the ratio is kept as well as that allows.
+/// Returns width and height in pixels for a resolution and a ratio. The sides are multiples of
+/// `grain`, so the ratio is approximate.
 pub fn size_of(resolution: Resolution, ratio: (u32, u32), grain: u32) -> (u32, u32) {
     let (wide, high) = (f64::from(ratio.0), f64::from(ratio.1));
     let (width, height) = match resolution {
@@ -240,7 +347,7 @@ pub fn size_of(resolution: Resolution, ratio: (u32, u32), grain: u32) -> (u32, u
     (whole(width), whole(height))
 }
 
-/// Where a media table is shared by everything that has none: what a model without one may be asked for.
+/// Returns an empty table: the media parameters of a model without a `[media]` table.
 pub fn unknown() -> Arc<Media> {
     Arc::default()
 }
@@ -308,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_place() {
+    fn invalid_media_tables_name_the_path() {
         for (text, place) in [
             ("sizes = [\"1024x1024\", \"big\"]", "sizes[1]"),
             ("aspect_ratios = [\"wide\"]", "aspect_ratios[0]"),

@@ -1,9 +1,9 @@
-//! A model as the gateway offers it.
+//! The models of the catalog.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tollgate_types::{PriceVersion, Prices, Tokenizer};
+use tollgate_types::{Abilities, PriceVersion, Prices, Tokenizer};
 
 use crate::media::Media;
 
@@ -12,52 +12,70 @@ use crate::media::Media;
 pub struct Model {
     /// Public id, `maker/name`.
     pub id: Arc<str>,
-    /// Name for people.
+    /// Name for display; not unique.
     pub display_name: String,
-    /// What it does.
+    /// Kind of the model.
     pub kind: ModelKind,
-    /// ISO date, or `None` where it is not verified.
+    /// ISO 8601 date, or `None` where it is not verified.
     pub release_date: Option<String>,
     /// Input and output together, in tokens.
     pub context_window: Option<u64>,
-    /// Most tokens of one answer.
+    /// Max tokens of one answer.
     pub max_output_tokens: Option<u64>,
-    /// Length of the longest vectors that it makes.
+    /// Max length of its vectors, for embedding models.
     pub dimensions: Option<u64>,
-    /// What it takes.
+    /// Kinds of input.
     pub input: Vec<Modality>,
-    /// What it gives.
+    /// Kinds of output.
     pub output: Vec<Modality>,
-    /// How far the shape of its answers can be forced.
+    /// Strictest structured output that the model supports.
     pub structured_output: StructuredOutput,
-    /// Whether it calls tools.
+    /// Abilities without a source.
+    pub unknown: Unknown,
+    /// Whether the model calls tools.
     pub tools: bool,
-    /// Whether it reasons before it answers.
+    /// Whether the model reasons before it answers.
     pub reasoning: bool,
-    /// What makes its tokens of text, where that is published.
+    /// Tokenizer of its text; `None` if not published.
     pub tokenizer: Option<Tokenizer>,
-    /// What stands around the turns of a conversation, where that is documented.
+    /// Tokens that the provider adds around the messages; `None` if not documented.
     pub framing: Option<Framing>,
     /// Whether its answers are simulated.
     pub simulated: bool,
-    /// What it costs.
+    /// Prices by class, per 1,000,000 units.
     pub prices: Prices,
-    /// Names `prices` for ever.
+    /// Permanent identifier of `prices`: usage rows refer to it.
     pub price_version: PriceVersion,
-    /// Plans whose allowance does not pay for it; mostly none.
+    /// Plans whose allowance does not pay for this model; usually empty.
     pub not_covered_by: Arc<[Arc<str>]>,
-    /// What it can be asked for, if it makes pictures or films.
+    /// Media parameters of an image or video model.
     pub media: Arc<Media>,
-    /// Where it can be reached; never empty.
+    /// Routes to the model; never empty.
     pub candidates: Vec<Candidate>,
 }
 
 impl Model {
-    /// Most output tokens that an answer can have, as far as is known.
+    /// Max output tokens of an answer: the smaller of max output and context window, if known.
     pub fn output_ceiling(&self) -> Option<u64> {
         match (self.max_output_tokens, self.context_window) {
-            (Some(most), Some(window)) => Some(most.min(window)),
-            (most, window) => most.or(window),
+            (Some(max), Some(window)) => Some(max.min(window)),
+            (max, window) => max.or(window),
+        }
+    }
+
+    /// Input kinds that the record claims; only text if the input is unknown.
+    pub fn claimed_input(&self) -> &[Modality] {
+        match self.unknown.input {
+            true => &[Modality::Text],
+            false => &self.input,
+        }
+    }
+
+    /// Structured output that the record claims; `None` if unknown.
+    pub fn claimed_structured_output(&self) -> StructuredOutput {
+        match self.unknown.structured_output {
+            true => StructuredOutput::None,
+            false => self.structured_output,
         }
     }
 
@@ -67,40 +85,77 @@ impl Model {
     }
 }
 
-/// One way to reach a model.
+/// Abilities of a text model that no source states. The record does not claim them, but its fields
+/// allow them all: requests reach the provider, which rejects unsupported ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// Whether its inputs besides text are unknown.
+    pub input: bool,
+    /// Whether its support of structured output is unknown.
+    pub structured_output: bool,
+}
+
+/// One route to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Name of the provider's configuration block.
     pub provider: Arc<str>,
-    /// The model's name there.
+    /// The model's name at the provider.
     pub upstream_model: Arc<str>,
-    /// Share of the traffic among the candidates that have a weight. Those without one stand behind, in order.
+    /// Relative share of the traffic among the candidates with a weight. Candidates without one are
+    /// fallbacks, in order.
     pub weight: Option<u32>,
+    /// Reasoning controls and message formats that the model supports at this provider.
+    pub abilities: Arc<Abilities>,
+    /// `provider/upstream_model`, the candidate's name in settings and usage rows. Precomputed,
+    /// because every answered call stores it.
+    pub target: Arc<str>,
 }
 
-/// What a model does.
+impl Candidate {
+    /// A candidate without known abilities.
+    pub fn new(provider: &str, upstream_model: &str, weight: Option<u32>) -> Self {
+        Self {
+            provider: provider.into(),
+            upstream_model: upstream_model.into(),
+            weight,
+            abilities: Arc::default(),
+            target: format!("{provider}/{upstream_model}").into(),
+        }
+    }
+
+    /// The same model at another provider.
+    pub fn at(&self, provider: &str) -> Self {
+        Self {
+            abilities: self.abilities.clone(),
+            ..Self::new(provider, &self.upstream_model, self.weight)
+        }
+    }
+}
+
+/// Kind of a model, by its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Generates text.
+    /// Generates text in a conversation.
     Chat,
     /// Turns text into vectors.
     Embedding,
-    /// Says what content is about that a policy may forbid.
+    /// Rates content by the categories of a moderation policy.
     Moderation,
-    /// Makes pictures.
+    /// Generates or edits images.
     Image,
-    /// Makes films.
+    /// Generates videos from text or images.
     Video,
-    /// Speaks.
+    /// Converts text to speech.
     Speech,
-    /// Writes down what is spoken.
+    /// Converts speech to text.
     Transcription,
     /// Answers typed questions with probabilities.
     Decision,
 }
 
-/// What the names of models that make pictures or films begin with, at the makers that say no more of them.
+/// Name prefixes of image and video models of providers that report no kind.
 const IMAGE_FAMILIES: &[&str] = &[
     "dall-e",
     "flux",
@@ -114,18 +169,18 @@ const IMAGE_FAMILIES: &[&str] = &[
 ];
 const VIDEO_FAMILIES: &[&str] = &["cogvideo", "hunyuanvideo", "ltx", "mochi", "sora", "veo", "wan2"];
 
-/// What stands in the names of models that speak, and of those that write down what is said.
+/// Words in the names of speech and transcription models.
 const SPEECH_FAMILIES: &[&str] = &["tts", "kokoro", "chatterbox", "orpheus", "bark"];
 const TRANSCRIPTION_FAMILIES: &[&str] = &["whisper", "transcribe", "parakeet", "canary"];
 
-/// What stands in the names of models that decide.
+/// Words in the names of decision models.
 const DECISION_FAMILIES: &[&str] = &["decide", "decider", "decision", "decisions", "systemone"];
 
-/// What stands in the names of open embedding models, besides `embed`.
+/// Prefixes in the names of open embedding models whose name lacks `embed`.
 const EMBEDDING_FAMILIES: &[&str] = &["all-minilm", "bge-", "e5-", "gte-", "paraphrase-"];
 
 impl ModelKind {
-    /// The name on the wire.
+    /// The value of `type` on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             ModelKind::Chat => "chat",
@@ -139,7 +194,7 @@ impl ModelKind {
         }
     }
 
-    /// What such a model gives, as far as nothing else is said.
+    /// Default output of a model of this kind.
     pub(crate) fn gives(self) -> Vec<Modality> {
         match self {
             ModelKind::Chat | ModelKind::Transcription => vec![Modality::Text],
@@ -150,7 +205,7 @@ impl ModelKind {
         }
     }
 
-    /// What it takes.
+    /// Default input of a model of this kind.
     pub(crate) fn takes(self) -> Vec<Modality> {
         match self {
             ModelKind::Chat => vec![Modality::Text, Modality::Image, Modality::Audio, Modality::File],
@@ -161,8 +216,8 @@ impl ModelKind {
         }
     }
 
-    /// What a model is likely to do of which only the name is known. Servers list embedding models among the others and
-    /// do not say which they are, but their makers' names do.
+    /// Guesses the kind of a model from its name. Servers list embedding models among the others
+    /// without a kind, but the names show it.
     pub fn of_name(name: &str) -> ModelKind {
         let name = name.to_ascii_lowercase();
         let last = name.rsplit('/').next().unwrap_or_default();
@@ -196,36 +251,36 @@ impl ModelKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Modality {
-    /// Text.
+    /// Text in a message.
     Text,
-    /// Pictures.
+    /// Still images, such as PNG or JPEG.
     Image,
-    /// Sound.
+    /// Recorded speech and other audio.
     Audio,
-    /// Documents.
+    /// Documents, such as PDF.
     File,
-    /// Moving pictures.
+    /// Videos, with or without audio.
     Video,
 }
 
-/// What stands around the turns of a conversation when a model reads it.
+/// Tokens that a provider adds around the messages of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
-    /// Three tokens and the role for each turn, one more and the name where the speaker has a name, and three ahead of
-    /// the answer.
+    /// Three tokens and the role for each message, plus one and the name for a named speaker, plus
+    /// three ahead of the answer.
     Chatml,
 }
 
-/// How far the shape of a model's answers can be forced (contract, Model record).
+/// Strictest structured output of a model (contract, Model record).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
-    /// A schema is enforced.
+    /// The provider enforces a JSON schema.
     JsonSchema,
-    /// Valid JSON.
+    /// The provider enforces valid JSON of any shape.
     JsonMode,
-    /// Not at all.
+    /// The provider enforces no structure.
     #[default]
     None,
 }

@@ -1,4 +1,4 @@
-//! The catalog at one instant, and the cell that holds the current one.
+//! The catalog at one instant, and the holder of the current one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,49 +15,69 @@ use crate::template::Template;
 pub struct Snapshot {
     models: Vec<Arc<Model>>,
     by_name: HashMap<Arc<str>, Arc<Model>>,
-    usual: HashMap<ModelKind, Arc<str>>,
+    default_model: HashMap<ModelKind, Arc<str>>,
     templates: Arc<[Arc<Template>]>,
+    collisions: Vec<NameCollision>,
     for_tests: Option<Box<Snapshot>>,
+}
+
+/// A bare name that several models claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameCollision {
+    /// The bare name that they claim.
+    pub name: Arc<str>,
+    /// Id of the model that the name resolves to.
+    pub meant: Arc<str>,
+    /// Ids of the other models.
+    pub others: Vec<Arc<str>>,
 }
 
 impl Snapshot {
     pub(crate) fn new(
         models: Vec<Arc<Model>>,
         by_name: HashMap<Arc<str>, Arc<Model>>,
-        usual: HashMap<ModelKind, Arc<str>>,
+        default_model: HashMap<ModelKind, Arc<str>>,
         templates: Arc<[Arc<Template>]>,
+        collisions: Vec<NameCollision>,
     ) -> Self {
         let free = free_simulations(&models, &by_name, templates.clone());
         Self {
             models,
             by_name,
-            usual,
+            default_model,
             templates,
+            collisions,
             for_tests: Some(Box::new(free)),
         }
     }
 
-    /// What test keys see: the simulated models under all their names, at no price.
+    /// The snapshot for test keys: the simulated models under all their names, at price zero.
     pub fn for_tests(&self) -> &Snapshot {
         self.for_tests.as_deref().unwrap_or(self)
     }
 
-    /// The model that a caller means by `name`: an id, an alias, or a bare name that some provider knows.
+    /// Resolves an id, an alias, or a bare name of an enabled provider.
     pub fn resolve(&self, name: &str) -> Option<&Arc<Model>> {
         self.by_name.get(name)
     }
 
-    /// The model of this kind that serves who names none: the first of the first enabled provider that has one.
-    pub fn usual(&self, kind: ModelKind) -> Option<&Arc<Model>> {
-        self.resolve(self.usual.get(&kind)?)
+    /// The bare names that several models claim, sorted.
+    pub fn name_collisions(&self) -> &[NameCollision] {
+        &self.collisions
     }
 
-    /// Every model, by id.
+    /// The model of this kind for requests without a model: the first model of the first enabled
+    /// provider that has one.
+    pub fn default_model(&self, kind: ModelKind) -> Option<&Arc<Model>> {
+        self.resolve(self.default_model.get(&kind)?)
+    }
+
+    /// Every model, sorted by id.
     pub fn models(&self) -> &[Arc<Model>] {
         &self.models
     }
 
-    /// Every template, by slug.
+    /// Every template, sorted by slug.
     pub fn templates(&self) -> &[Arc<Template>] {
         &self.templates
     }
@@ -67,9 +87,9 @@ impl Snapshot {
         self.templates.iter().find(|template| &*template.slug == slug)
     }
 
-    /// The model that serves who names a template and no model.
+    /// The model for requests that name a template and no model.
     pub fn recommended(&self, template: &Template) -> Option<&Arc<Model>> {
-        template.recommended(&self.models, self.usual(template.kind))
+        template.recommended(&self.models, self.default_model(template.kind))
     }
 }
 
@@ -94,9 +114,10 @@ fn free_simulations(
     };
     Snapshot {
         by_name: by_name.iter().filter_map(twin).collect(),
-        usual: first_of_kinds(&models),
+        default_model: first_of_kinds(&models),
         models,
         templates,
+        collisions: Vec::new(),
         for_tests: None,
     }
 }
@@ -109,14 +130,14 @@ fn first_of_kinds(models: &[Arc<Model>]) -> HashMap<ModelKind, Arc<str>> {
     first
 }
 
-/// Holds the current snapshot. A request keeps the one that it started with.
+/// Holds the current snapshot. A request uses the snapshot with which it started.
 #[derive(Debug, Default)]
 pub struct Catalog {
     current: ArcSwap<Snapshot>,
 }
 
 impl Catalog {
-    /// A catalog that shows `snapshot`.
+    /// Creates a catalog with `snapshot` as the current one.
     pub fn new(snapshot: Snapshot) -> Self {
         Self {
             current: ArcSwap::from_pointee(snapshot),
@@ -128,7 +149,7 @@ impl Catalog {
         self.current.load()
     }
 
-    /// Replaces the snapshot as a whole.
+    /// Replaces the snapshot atomically.
     pub fn replace(&self, snapshot: Snapshot) {
         self.current.store(Arc::new(snapshot));
     }

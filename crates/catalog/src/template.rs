@@ -1,5 +1,5 @@
-//! Templates: prompts that are known to work, with what else a picture or a film of their kind is asked with. A caller names
-//! one and says only what is to be seen.
+//! Templates: tested prompts with the other parameters of an image or video request. A caller names
+//! a template and adds only the subject.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,123 +14,124 @@ use crate::model::{Model, ModelKind};
 const IMAGES: &str = include_str!("../data/templates/images.toml");
 const VIDEOS: &str = include_str!("../data/templates/videos.toml");
 
-/// Where the caller's prompt goes.
-pub const PLACE: &str = "{prompt}";
-/// Most characters of a prompt.
-const MOST_PROMPT: usize = 8_000;
-/// Most characters of every other text.
-const MOST_TEXT: usize = 1_000;
+/// Position of the caller's prompt in a template's prompt.
+pub const PLACEHOLDER: &str = "{prompt}";
+/// Max characters of a prompt.
+const MAX_PROMPT_CHARS: usize = 8_000;
+/// Max characters of every other text.
+const MAX_TEXT_CHARS: usize = 1_000;
 
-/// A `[templates."slug"]` block. It adds a template, or changes of one that comes with the binary what it says.
+/// A `[templates."slug"]` block. It adds a template, or overrides settings of one in the binary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TemplateEntry {
     /// `image` or `video`.
     #[serde(rename = "type")]
     pub kind: Option<ModelKind>,
-    /// Name for people.
+    /// Name for display; the slug if it is missing.
     pub title: Option<String>,
-    /// What it is for.
+    /// Purpose of the template.
     pub description: Option<String>,
-    /// What it stands with in lists.
+    /// Group in lists.
     pub category: Option<String>,
-    /// Rises with each change.
+    /// Increases with each change.
     pub version: Option<u32>,
-    /// The canonical prompt; the caller's goes where [`PLACE`] is, or behind it.
+    /// The canonical prompt. The caller's prompt replaces [`PLACEHOLDER`], or is appended.
     pub prompt: Option<String>,
-    /// What stands there when the caller says nothing.
+    /// Default text at [`PLACEHOLDER`], for requests without a prompt.
     pub subject: Option<String>,
-    /// Patterns of model ids, the best one first.
+    /// Patterns of model ids, best first.
     pub recommended_models: Option<Vec<String>>,
-    /// Patterns of the model ids that may be used with it; every model of its kind when it is not said.
+    /// Patterns of the model ids that support the template. Default: every model of its kind.
     pub supported_models: Option<Vec<String>>,
-    /// What is asked for where the caller does not say it.
+    /// Defaults for parameters that the request omits.
     pub params: Option<TemplateParams>,
-    /// Whether it is offered.
+    /// Whether the template is listed and usable; `true` by default.
     pub enabled: Option<bool>,
 }
 
-/// What is asked for where the caller does not say it, by the names of the request.
+/// Defaults for parameters that a request omits, named as in the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TemplateParams {
     /// Ratio of width to height.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aspect_ratio: Option<String>,
-    /// Step of size.
+    /// Resolution, such as `1k` or `720p`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<String>,
-    /// What is not to be seen.
+    /// Content that the output must not show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negative_prompt: Option<String>,
-    /// Step of quality, of pictures.
+    /// Quality of images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<String>,
-    /// How many pictures.
+    /// Images per request, 1 to 4.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_images: Option<u32>,
-    /// How pictures are encoded.
+    /// Encoding of images: `png`, `jpeg` or `webp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_format: Option<String>,
-    /// Seconds of a film.
+    /// Duration of a video, 1 to 600 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<u32>,
-    /// Whether a film has sound.
+    /// Whether a video has audio.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generate_audio: Option<bool>,
 }
 
-/// A template that is offered.
+/// An enabled template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// What callers name it by.
+    /// Name of the template in requests.
     pub slug: Arc<str>,
-    /// What it makes: `Image` or `Video`.
+    /// Kind of its output: `Image` or `Video`.
     pub kind: ModelKind,
-    /// Name for people.
+    /// Name for display; not unique.
     pub title: String,
-    /// What it is for.
+    /// Purpose of the template.
     pub description: String,
-    /// What it stands with in lists.
+    /// Group in lists.
     pub category: String,
-    /// Rises with each change.
+    /// Increases with each change.
     pub version: u32,
-    /// The canonical prompt.
+    /// The canonical prompt, with or without [`PLACEHOLDER`].
     pub prompt: String,
-    /// What is to be seen when the caller says nothing.
+    /// Subject for requests without a prompt.
     pub subject: String,
-    /// What is asked for where the caller does not say it.
+    /// Defaults for parameters that the request omits.
     pub params: TemplateParams,
     recommended: Vec<String>,
     supported: Vec<String>,
 }
 
 impl Template {
-    /// The prompt that a model is sent. `said` is the caller's; without one the template's own subject is seen, or `shown`
-    /// where the caller shows something instead.
-    pub fn blend(&self, said: Option<&str>, shown: Option<&str>) -> String {
-        let said = said.map(|said| said.trim().trim_end_matches('.'));
-        let said = said.filter(|said| !said.is_empty());
-        let subject = said.or(shown).unwrap_or(&self.subject);
-        match (self.prompt.split_once(PLACE), said) {
+    /// Returns the prompt for the model. Without `user_prompt`, the subject is `shown` (the
+    /// caller's input media) or else the template's own subject.
+    pub fn blend(&self, user_prompt: Option<&str>, shown: Option<&str>) -> String {
+        let user_prompt = user_prompt.map(|user_prompt| user_prompt.trim().trim_end_matches('.'));
+        let user_prompt = user_prompt.filter(|user_prompt| !user_prompt.is_empty());
+        let subject = user_prompt.or(shown).unwrap_or(&self.subject);
+        match (self.prompt.split_once(PLACEHOLDER), user_prompt) {
             (Some((before, after)), _) => format!("{before}{subject}{after}"),
-            (None, Some(said)) => format!("{} {said}.", self.prompt),
+            (None, Some(user_prompt)) => format!("{} {user_prompt}.", self.prompt),
             (None, None) => self.prompt.clone(),
         }
     }
 
-    /// Whether a model may be used with it.
+    /// Whether the template can be used with a model.
     pub fn supports(&self, model: &Model) -> bool {
         let is_named = |pattern: &String| matches(pattern, &model.id);
         model.kind == self.kind && self.supported.iter().any(is_named)
     }
 
-    /// The best of these models for it, which are in the order of their ids: what its list names first, of several the newest,
-    /// else `usual`, else any.
+    /// Returns the best model for the template. The first matching pattern of its list wins (of
+    /// several models the newest), then `default_model`, then any supported model. `models` are
+    /// sorted by id.
     pub fn recommended<'m>(
         &self,
         models: &'m [Arc<Model>],
-        usual: Option<&'m Arc<Model>>,
+        default_model: Option<&'m Arc<Model>>,
     ) -> Option<&'m Arc<Model>> {
         let fits = |model: &&Arc<Model>| self.supports(model);
         let named = self.recommended.iter().find_map(|pattern| {
@@ -139,12 +140,12 @@ impl Template {
                 .filter(|model| matches(pattern, &model.id))
                 .max_by_key(|model| model.release_date.clone())
         });
-        let usual = usual.filter(fits);
-        named.or(usual).or_else(|| models.iter().find(fits))
+        let default_model = default_model.filter(fits);
+        named.or(default_model).or_else(|| models.iter().find(fits))
     }
 }
 
-/// The templates that come with the binary and those of the operator, by slug.
+/// Returns the enabled templates of the binary and of the operator, by slug.
 pub(crate) fn load(own: &BTreeMap<String, TemplateEntry>) -> Result<Vec<Arc<Template>>, LoadError> {
     let mut entries = builtin()?;
     for (slug, entry) in own {
@@ -157,7 +158,7 @@ pub(crate) fn load(own: &BTreeMap<String, TemplateEntry>) -> Result<Vec<Arc<Temp
         .collect()
 }
 
-/// What comes with the binary.
+/// Parses the templates in the binary.
 fn builtin() -> Result<BTreeMap<String, TemplateEntry>, LoadError> {
     let mut entries = BTreeMap::new();
     for (kind, text) in [(ModelKind::Image, IMAGES), (ModelKind::Video, VIDEOS)] {
@@ -175,7 +176,7 @@ fn builtin() -> Result<BTreeMap<String, TemplateEntry>, LoadError> {
 }
 
 impl TemplateEntry {
-    /// The same with what the other one says.
+    /// Overrides these settings with those that `other` has.
     fn changed_by(self, other: &TemplateEntry) -> Self {
         let other = other.clone();
         Self {
@@ -194,7 +195,7 @@ impl TemplateEntry {
     }
 }
 
-/// A block that can be offered, or what is wrong with it.
+/// Validates a block; the error names the faulty setting.
 fn read(slug: &str, entry: &TemplateEntry) -> Result<Template, LoadError> {
     let fault = |key: &str, message: &str| {
         Err(LoadError {
@@ -204,27 +205,30 @@ fn read(slug: &str, entry: &TemplateEntry) -> Result<Template, LoadError> {
     };
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if slug.is_empty() || slug.len() > 64 || !slug.chars().all(is_plain) {
-        return fault("", "a slug is 1 to 64 small letters, digits and hyphens");
+        return fault(
+            "",
+            "a slug must have 1 to 64 lowercase letters, digits and hyphens",
+        );
     }
     let kind = match entry.kind {
         Some(kind @ (ModelKind::Image | ModelKind::Video)) => kind,
-        _ => return fault(".type", "say type = \"image\" or type = \"video\""),
+        _ => return fault(".type", "set type = \"image\" or type = \"video\""),
     };
     let trimmed = |text: &Option<String>| text.as_deref().unwrap_or_default().trim().to_owned();
     let (prompt, subject) = (trimmed(&entry.prompt), trimmed(&entry.subject));
-    if prompt.is_empty() || prompt.chars().count() > MOST_PROMPT {
-        return fault(".prompt", "a prompt of 1 to 8000 characters is needed");
+    if prompt.is_empty() || prompt.chars().count() > MAX_PROMPT_CHARS {
+        return fault(".prompt", "set a prompt of 1 to 8000 characters");
     }
-    match prompt.matches(PLACE).count() {
+    match prompt.matches(PLACEHOLDER).count() {
         0 => {}
         1 if subject.is_empty() => {
             return fault(
                 ".subject",
-                "say what stands for {prompt} when a caller says nothing",
+                "set the text for {prompt} in requests without a prompt",
             );
         }
         1 => {}
-        _ => return fault(".prompt", "has {prompt}, where the caller's goes, once"),
+        _ => return fault(".prompt", "must contain {prompt} at most once"),
     }
     for (key, text) in [
         (".title", &entry.title),
@@ -232,9 +236,9 @@ fn read(slug: &str, entry: &TemplateEntry) -> Result<Template, LoadError> {
         (".category", &entry.category),
         (".subject", &entry.subject),
     ] {
-        let is_good = |text: &String| !text.trim().is_empty() && text.chars().count() <= MOST_TEXT;
+        let is_good = |text: &String| !text.trim().is_empty() && text.chars().count() <= MAX_TEXT_CHARS;
         if text.as_ref().is_some_and(|text| !is_good(text)) {
-            return fault(key, "is a text of 1 to 1000 characters");
+            return fault(key, "must have 1 to 1000 characters");
         }
     }
     let supported = entry
@@ -244,7 +248,7 @@ fn read(slug: &str, entry: &TemplateEntry) -> Result<Template, LoadError> {
     if supported.is_empty() {
         return fault(
             ".supported_models",
-            "names no model; with enabled = false the template is not offered",
+            "must name a model; to disable the template, set enabled = false",
         );
     }
     let params = entry.params.clone().unwrap_or_default();
@@ -267,7 +271,7 @@ fn read(slug: &str, entry: &TemplateEntry) -> Result<Template, LoadError> {
 }
 
 impl TemplateParams {
-    /// The first of them that no request of this kind could have, and what to write instead.
+    /// Returns the first parameter that is invalid for this kind, with the expected value.
     fn check(&self, kind: ModelKind) -> Result<(), (&'static str, &'static str)> {
         let is_image = kind == ModelKind::Image;
         for (key, is_said, belongs) in [
@@ -278,47 +282,48 @@ impl TemplateParams {
             ("generate_audio", self.generate_audio.is_some(), !is_image),
         ] {
             if is_said && !belongs {
-                return Err((key, "belongs to the other type of template"));
+                return Err((key, "is valid only for the other type of template"));
             }
         }
-        let said = |text: &Option<String>, is_good: fn(&str) -> bool| text.as_deref().is_none_or(is_good);
+        let user_prompt =
+            |text: &Option<String>, is_good: fn(&str) -> bool| text.as_deref().is_none_or(is_good);
         for (key, is_good, message) in [
             (
                 "aspect_ratio",
-                said(&self.aspect_ratio, |text| parse_ratio(text).is_some()),
-                "is written like \"16:9\"",
+                user_prompt(&self.aspect_ratio, |text| parse_ratio(text).is_some()),
+                "expected a ratio such as \"16:9\"",
             ),
             (
                 "resolution",
-                said(&self.resolution, |text| resolution(text).is_some()),
-                "is a step of size such as \"1k\" or \"720p\"",
+                user_prompt(&self.resolution, |text| resolution(text).is_some()),
+                "expected a resolution such as \"1k\" or \"720p\"",
             ),
             (
                 "negative_prompt",
-                said(&self.negative_prompt, |text| !text.trim().is_empty()),
-                "is a text that is not empty",
+                user_prompt(&self.negative_prompt, |text| !text.trim().is_empty()),
+                "must not be empty",
             ),
             (
                 "quality",
-                said(&self.quality, |text| !text.trim().is_empty()),
-                "is a text that is not empty",
+                user_prompt(&self.quality, |text| !text.trim().is_empty()),
+                "must not be empty",
             ),
             (
                 "output_format",
-                said(&self.output_format, |text| {
+                user_prompt(&self.output_format, |text| {
                     ["png", "jpeg", "webp"].contains(&text)
                 }),
-                "is \"png\", \"jpeg\" or \"webp\"",
+                "must be \"png\", \"jpeg\" or \"webp\"",
             ),
             (
                 "num_images",
                 self.num_images.is_none_or(|count| (1..=4).contains(&count)),
-                "is 1 to 4",
+                "must be 1 to 4",
             ),
             (
                 "duration",
                 self.duration.is_none_or(|seconds| (1..=600).contains(&seconds)),
-                "is a whole number of seconds from 1 to 600",
+                "must be an integer from 1 to 600",
             ),
         ] {
             if !is_good {

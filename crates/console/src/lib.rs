@@ -1,4 +1,4 @@
-//! Room: what an account can look at, models, usage and what its posts are signed with, and what payment providers say about its money.
+//! API crate for models, usage, webhook secrets, and the events of payment providers.
 
 pub mod models;
 pub mod payments;
@@ -11,32 +11,29 @@ use axum::extract::FromRef;
 use tollgate_accounts::WebhookSecrets;
 use tollgate_billing::TopUps;
 use tollgate_catalog::Catalog;
-use tollgate_edge::Gate;
+use tollgate_edge::Authenticator;
 use tollgate_storage::{LedgerStore, SubscriptionStore, UsageStore};
 use tollgate_types::Clock;
 
-/// What the handlers of this room need.
+/// Shared state of this crate's handlers.
 #[derive(Clone, FromRef)]
 pub struct Console {
-    /// Who is calling.
-    pub gate: Arc<Gate>,
-    /// Models.
+    /// Authenticates callers and counts requests.
+    pub authenticator: Arc<Authenticator>,
     pub catalog: Arc<Catalog>,
-    /// Balances.
     pub ledger: Arc<dyn LedgerStore>,
-    /// Usage rows.
     pub usage: Arc<dyn UsageStore>,
-    /// Plans.
+    /// Source of plans and subscriptions.
     pub subscriptions: Arc<dyn SubscriptionStore>,
-    /// Sells credits, if they are sold.
+    /// Credit purchases, if they are configured.
     pub top_ups: Option<Arc<TopUps>>,
-    /// What posts to accounts are signed with.
+    /// Secrets that sign webhook requests to accounts.
     pub webhook_secrets: WebhookSecrets,
-    /// The time, which says what week it is.
+    /// Source of the current time, which determines the current week.
     pub clock: Arc<dyn Clock>,
 }
 
-/// The routes of this room.
+/// Returns all routes of this crate.
 pub fn routes() -> utoipa_axum::router::OpenApiRouter<Console> {
     models::routes()
         .merge(usage::routes())

@@ -1,34 +1,35 @@
-//! Who is calling. One extractor reads every header that may have the key, for every endpoint, so no route can be stricter with one of them
-//! than with another; then the request is counted.
+//! Authentication. One extractor reads every header that can contain the key, so that all endpoints
+//! accept the same ones. It then counts the request against the rate limit.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRef, FromRequestParts};
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HeaderName};
 use http::request::Parts;
 use tollgate_accounts::{Caller, KeyError, Keys, Limiter};
 use tollgate_storage::{Budget, Decision};
 use tollgate_types::{Clock, Error, ErrorCode, Retry};
 
+use crate::client_dialect;
 use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::failed_keys::FailedKeys;
-use crate::family;
 
-/// What the extractors need.
-pub struct Gate {
-    /// Keys.
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// Shared state of the extractors.
+pub struct Authenticator {
     pub keys: Arc<Keys>,
-    /// Requests per minute.
+    /// Limits the requests per minute.
     pub limiter: Arc<Limiter>,
-    /// Slows down those who try keys.
+    /// Delays callers that try many invalid keys.
     pub failed_keys: FailedKeys,
 }
 
-impl Gate {
-    /// A gate over these parts.
+impl Authenticator {
+    /// Creates an authenticator.
     pub fn new(keys: Arc<Keys>, limiter: Arc<Limiter>, clock: Arc<dyn Clock>) -> Self {
         Self {
             keys,
@@ -37,16 +38,16 @@ impl Gate {
         }
     }
 
-    /// Who is calling; not counted.
+    /// Authenticates the caller, without counting the request.
     pub(crate) async fn caller(
         &self,
         headers: &HeaderMap,
-        of_family: Option<&[u8]>,
+        dialect_key: Option<&[u8]>,
         ctx: &RequestContext,
     ) -> Result<Caller, Error> {
-        let key = match extract_key(headers, of_family) {
+        let key = match extract_key(headers, dialect_key) {
             Presented::Key(key) => key,
-            Presented::Nothing => return Err(missing_key()),
+            Presented::Missing => return Err(missing_key()),
             Presented::Unreadable => return Err(self.refuse(ctx).await),
         };
         match self.keys.authenticate(key).await {
@@ -65,7 +66,7 @@ impl Gate {
     async fn refuse(&self, ctx: &RequestContext) -> Error {
         self.failed_keys.slow_down(ctx.peer).await;
         let message = format!(
-            "The API key is malformed, inactive, expired or unknown. Keys of this service begin with '{}'.",
+            "The API key is malformed, inactive, expired or unknown. Keys of this service start with '{}'.",
             self.keys.shape().prefix()
         );
         Error::new(ErrorCode::InvalidApiKey, message)
@@ -73,26 +74,28 @@ impl Gate {
 
     async fn admit(&self, parts: &Parts, budget: Budget) -> Result<Caller, ApiError> {
         let ctx = context_of(parts)?;
-        let of_family = family::key_of(&parts.uri, &parts.headers);
-        let admitted = self.admit_caller(&parts.headers, of_family, &ctx, budget).await?;
+        let dialect_key = client_dialect::key_of(&parts.uri, &parts.headers);
+        let admitted = self
+            .admit_caller(&parts.headers, dialect_key, &ctx, budget)
+            .await?;
         ctx.max_cost.check()?;
         Ok(admitted)
     }
 
-    /// Who is calling, counted against the account's budget.
+    /// Authenticates the caller and counts the request against the account's budget.
     pub(crate) async fn admit_caller(
         &self,
         headers: &HeaderMap,
-        of_family: Option<&[u8]>,
+        dialect_key: Option<&[u8]>,
         ctx: &RequestContext,
         budget: Budget,
     ) -> Result<Caller, Error> {
-        let caller = self.caller(headers, of_family, ctx).await?;
+        let caller = self.caller(headers, dialect_key, ctx).await?;
         self.count(&caller, ctx, budget).await?;
         Ok(caller)
     }
 
-    /// Counts a request of the caller's, unless the budget is spent.
+    /// Counts a request of the caller. Returns an error if the budget is exhausted.
     pub(crate) async fn count(
         &self,
         caller: &Caller,
@@ -120,55 +123,62 @@ fn missing_key() -> Error {
     Error::new(ErrorCode::MissingApiKey, message)
 }
 
-/// What a request presents as its key.
+/// The API key that a request presents.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Presented<'a> {
     Key(&'a str),
-    Nothing,
+    Missing,
     Unreadable,
 }
 
-/// `Authorization: Bearer` wins over `x-api-key`, that over the key of the path's own family; another scheme counts as
-/// no key.
-pub(crate) fn extract_key<'a>(headers: &'a HeaderMap, of_family: Option<&'a [u8]>) -> Presented<'a> {
+/// Precedence: `Authorization: Bearer`, then `x-api-key`, then the key of the path's dialect.
+/// Another scheme, and `Bearer` without a key, count as no key. A header that is repeated with
+/// different values is unreadable, because a proxy may read another value.
+pub(crate) fn extract_key<'a>(headers: &'a HeaderMap, dialect_key: Option<&'a [u8]>) -> Presented<'a> {
+    if is_ambiguous(headers, &AUTHORIZATION) || is_ambiguous(headers, &X_API_KEY) {
+        return Presented::Unreadable;
+    }
     if let Some(value) = headers.get(AUTHORIZATION) {
         let bytes = value.as_bytes();
         let is_bearer = bytes.len() >= 7 && bytes[..7].eq_ignore_ascii_case(b"bearer ");
-        if is_bearer {
+        if is_bearer && !bytes[7..].trim_ascii().is_empty() {
             return readable(&bytes[7..]);
         }
-        if bytes.eq_ignore_ascii_case(b"bearer") {
-            return Presented::Nothing;
-        }
     }
-    let header = headers.get("x-api-key").map(http::HeaderValue::as_bytes);
-    header.or(of_family).map_or(Presented::Nothing, readable)
+    let header = headers.get(X_API_KEY).map(http::HeaderValue::as_bytes);
+    header.or(dialect_key).map_or(Presented::Missing, readable)
+}
+
+fn is_ambiguous(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    values.any(|value| Some(value) != first)
 }
 
 fn readable(bytes: &[u8]) -> Presented<'_> {
     match std::str::from_utf8(bytes).map(str::trim) {
-        Ok("") => Presented::Nothing,
+        Ok("") => Presented::Missing,
         Ok(key) => Presented::Key(key),
         Err(_) => Presented::Unreadable,
     }
 }
 
-/// The caller of a POST that starts work: counts against the account's requests per minute.
+/// Caller of a POST that starts work. The request counts against the account's requests per minute.
 #[derive(Clone, Debug)]
 pub struct WorkCaller(pub Caller);
 
-/// The caller of a read, a delete, a cancel or a count: has a budget of its own.
+/// Caller of a read, delete, cancel or count request. These have a separate budget.
 #[derive(Clone, Debug)]
 pub struct ControlCaller(pub Caller);
 
 impl<S: Send + Sync> FromRequestParts<S> for WorkCaller
 where
-    Arc<Gate>: FromRef<S>,
+    Arc<Authenticator>: FromRef<S>,
 {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        Arc::<Gate>::from_ref(state)
+        Arc::<Authenticator>::from_ref(state)
             .admit(parts, Budget::Work)
             .await
             .map(Self)
@@ -177,12 +187,12 @@ where
 
 impl<S: Send + Sync> FromRequestParts<S> for ControlCaller
 where
-    Arc<Gate>: FromRef<S>,
+    Arc<Authenticator>: FromRef<S>,
 {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        Arc::<Gate>::from_ref(state)
+        Arc::<Authenticator>::from_ref(state)
             .admit(parts, Budget::Control)
             .await
             .map(Self)
@@ -195,8 +205,8 @@ mod tests {
 
     #[test]
     fn both_headers_are_read_and_bearer_wins() {
-        let cases: [(&[(&str, &str)], Presented<'_>); 10] = [
-            (&[], Presented::Nothing),
+        let cases: [(&[(&str, &str)], Presented<'_>); 15] = [
+            (&[], Presented::Missing),
             (&[("authorization", "Bearer k1")], Presented::Key("k1")),
             (&[("authorization", "bearer  k1 ")], Presented::Key("k1")),
             (&[("x-api-key", "k2")], Presented::Key("k2")),
@@ -204,40 +214,61 @@ mod tests {
                 &[("authorization", "Bearer k1"), ("x-api-key", "k2")],
                 Presented::Key("k1"),
             ),
-            (&[("authorization", "Basic abc")], Presented::Nothing),
+            (&[("authorization", "Basic abc")], Presented::Missing),
             (
                 &[("authorization", "Basic abc"), ("x-api-key", "k2")],
                 Presented::Key("k2"),
             ),
             (
                 &[("authorization", "Bearer "), ("x-api-key", "k2")],
-                Presented::Nothing,
+                Presented::Key("k2"),
             ),
-            (&[("authorization", "k1")], Presented::Nothing),
-            (&[("x-api-key", "")], Presented::Nothing),
+            (&[("authorization", "Bearer")], Presented::Missing),
+            (
+                &[("authorization", "Bearer k1"), ("authorization", "Bearer k2")],
+                Presented::Unreadable,
+            ),
+            (
+                &[("authorization", "Bearer k1"), ("authorization", "Basic k1")],
+                Presented::Unreadable,
+            ),
+            (
+                &[("authorization", "Bearer k1"), ("authorization", "Bearer k1")],
+                Presented::Key("k1"),
+            ),
+            (
+                &[
+                    ("authorization", "Bearer k1"),
+                    ("x-api-key", "k1"),
+                    ("x-api-key", "k2"),
+                ],
+                Presented::Unreadable,
+            ),
+            (&[("authorization", "k1")], Presented::Missing),
+            (&[("x-api-key", "")], Presented::Missing),
         ];
         for (pairs, expected) in cases {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {
-                headers.insert(*name, value.parse().unwrap());
+                headers.append(*name, value.parse().unwrap());
             }
             assert_eq!(extract_key(&headers, None), expected, "{pairs:?}");
         }
     }
 
     #[test]
-    fn the_key_of_a_family_comes_last() {
-        for (name, of_family, expected) in [
+    fn the_key_of_a_dialect_comes_last() {
+        for (name, dialect_key, expected) in [
             (None, Some("q"), Presented::Key("q")),
-            (None, Some(""), Presented::Nothing),
+            (None, Some(""), Presented::Missing),
             (Some("x-api-key"), Some("q"), Presented::Key("k")),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(name) = name {
                 headers.insert(name, "k".parse().unwrap());
             }
-            let found = extract_key(&headers, of_family.map(str::as_bytes));
-            assert_eq!(found, expected, "{name:?} {of_family:?}");
+            let found = extract_key(&headers, dialect_key.map(str::as_bytes));
+            assert_eq!(found, expected, "{name:?} {dialect_key:?}");
         }
     }
 }

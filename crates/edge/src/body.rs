@@ -1,4 +1,4 @@
-//! Request bodies: their type, size and pace, judged before anything is decoded.
+//! Request bodies: checks of type, size and transfer rate before decoding.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ use tollgate_types::{Error, ErrorCode};
 use crate::context::context_of;
 use crate::error::ApiError;
 
-/// Largest body of a route that takes inline media.
+/// Maximum body size of a route with inline media, in bytes.
 pub const MEDIA_BODY: usize = 32 * 1024 * 1024;
-/// Largest body of every other JSON route.
+/// Maximum body size of all other JSON routes, in bytes.
 pub const JSON_BODY: usize = 8 * 1024 * 1024;
-/// The pace that a body must keep up once the time that the shell gives it freely is over.
-const LEAST_BYTES_PER_SECOND: u64 = 1024;
+/// Minimum transfer rate of a body after the grace period.
+const MIN_BYTES_PER_SECOND: u64 = 1024;
 
-/// The bytes of a JSON body of at most `LIMIT` bytes. Whether they are JSON is for the format to say.
+/// The bytes of a body with a JSON content type, at most `LIMIT` bytes. The format's decoder checks
+/// the JSON itself.
 #[derive(Debug)]
 pub struct JsonBody<const LIMIT: usize>(pub Bytes);
 
@@ -33,12 +34,12 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for JsonBody<LIMIT> {
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         check_type(&parts.headers)?;
-        let free_time = context_of(&parts)?.body_time;
-        Ok(Self(read(&parts.headers, body, LIMIT, free_time).await?))
+        let grace_period = context_of(&parts)?.body_grace_period;
+        Ok(Self(read(&parts.headers, body, LIMIT, grace_period).await?))
     }
 }
 
-/// Refuses what is packed.
+/// Refuses compressed bodies.
 pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
@@ -81,25 +82,26 @@ pub(crate) fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), Erro
 
 fn too_large(limit: usize) -> Error {
     let mebibytes = limit / (1024 * 1024);
-    let message = format!("The body is larger than the {mebibytes} MiB that this endpoint takes.");
+    let message = format!("The body is larger than the {mebibytes} MiB that this endpoint accepts.");
     Error::new(ErrorCode::RequestTooLarge, message)
 }
 
-/// The bytes of a body of at most `limit`, which keeps up a pace once `free_time` is over.
+/// Reads a body of at most `limit` bytes. After `grace_period`, the transfer rate must not fall
+/// below the minimum.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: Body,
     limit: usize,
-    free_time: Duration,
+    grace_period: Duration,
 ) -> Result<Bytes, Error> {
     check_length(headers, limit)?;
     let expected = usize::try_from(body.size_hint().lower())
         .unwrap_or(limit)
         .min(limit);
-    let mut pieces = Pieces::new(body, limit, free_time);
+    let mut chunks = BodyChunks::new(body, limit, grace_period);
     let mut whole = BytesMut::new();
-    while let Some(data) = pieces.next().await? {
-        if whole.is_empty() && pieces.body.is_end_stream() {
+    while let Some(data) = chunks.next().await? {
+        if whole.is_empty() && chunks.body.is_end_stream() {
             return Ok(data);
         }
         if whole.is_empty() {
@@ -110,37 +112,38 @@ pub(crate) async fn read(
     Ok(whole.freeze())
 }
 
-/// A body piece by piece: of at most so many bytes, and keeping up a pace.
-pub(crate) struct Pieces {
+/// Reads a body in chunks, with a maximum size and a minimum transfer rate.
+pub(crate) struct BodyChunks {
     body: Body,
     limit: usize,
-    free_time: Duration,
+    grace_period: Duration,
     received: usize,
     started: Option<Instant>,
 }
 
-impl Pieces {
-    /// The pieces of a body of at most `limit` bytes, which keeps up a pace once `free_time` is over.
-    pub(crate) fn new(body: Body, limit: usize, free_time: Duration) -> Self {
+impl BodyChunks {
+    /// Reads at most `limit` bytes. After `grace_period`, the transfer rate must not fall below the
+    /// minimum.
+    pub(crate) fn new(body: Body, limit: usize, grace_period: Duration) -> Self {
         Self {
             body,
             limit,
-            free_time,
+            grace_period,
             received: 0,
             started: None,
         }
     }
 
-    /// The next piece; nothing at the end.
+    /// Returns the next chunk, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
-            // Most bodies are there already: no timer for those.
+            // Most bodies have already arrived, so that no timer is needed.
             let frame = match self.body.frame().now_or_never() {
                 Some(frame) => frame,
                 None => {
                     let since = *self.started.get_or_insert_with(Instant::now);
-                    let earned = Duration::from_secs(self.received as u64 / LEAST_BYTES_PER_SECOND);
-                    timeout_at(since + self.free_time + earned, self.body.frame())
+                    let earned = Duration::from_secs(self.received as u64 / MIN_BYTES_PER_SECOND);
+                    timeout_at(since + self.grace_period + earned, self.body.frame())
                         .await
                         .map_err(|_| too_slow())?
                 }
@@ -160,7 +163,7 @@ impl Pieces {
 }
 
 fn too_slow() -> Error {
-    let message = "The body arrived too slowly. Send it at once, at 1 KiB a second or faster.";
+    let message = "The body arrived too slowly. Send it immediately, at 1 KiB/s or faster.";
     Error::new(ErrorCode::RequestTimeout, message)
 }
 
@@ -175,37 +178,37 @@ mod tests {
 
     use super::*;
 
-    const FREE_TIME: Duration = Duration::from_secs(10);
+    const GRACE_PERIOD: Duration = Duration::from_secs(10);
 
-    fn pieces(pieces: Vec<&'static [u8]>) -> Body {
+    fn chunks(chunks: Vec<&'static [u8]>) -> Body {
         Body::from_stream(stream::iter(
-            pieces
+            chunks
                 .into_iter()
-                .map(|piece| Ok::<_, std::io::Error>(Bytes::from_static(piece))),
+                .map(|chunk| Ok::<_, std::io::Error>(Bytes::from_static(chunk))),
         ))
     }
 
     #[tokio::test]
     async fn reads_up_to_the_limit() {
         assert_eq!(
-            read(&HeaderMap::new(), pieces(vec![b"ab", b"cd"]), 4, FREE_TIME)
+            read(&HeaderMap::new(), chunks(vec![b"ab", b"cd"]), 4, GRACE_PERIOD)
                 .await
                 .unwrap(),
             "abcd"
         );
         assert_eq!(
-            read(&HeaderMap::new(), Body::from("abcd"), 4, FREE_TIME)
+            read(&HeaderMap::new(), Body::from("abcd"), 4, GRACE_PERIOD)
                 .await
                 .unwrap(),
             "abcd"
         );
         assert_eq!(
-            read(&HeaderMap::new(), Body::empty(), 4, FREE_TIME)
+            read(&HeaderMap::new(), Body::empty(), 4, GRACE_PERIOD)
                 .await
                 .unwrap(),
             ""
         );
-        let error = read(&HeaderMap::new(), pieces(vec![b"ab", b"cde"]), 4, FREE_TIME)
+        let error = read(&HeaderMap::new(), chunks(vec![b"ab", b"cde"]), 4, GRACE_PERIOD)
             .await
             .unwrap_err();
         assert_eq!(error.code, ErrorCode::RequestTooLarge);
@@ -214,14 +217,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_never_ends_is_given_up() {
         let never = stream::pending::<Result<Bytes, std::io::Error>>();
-        let error = read(&HeaderMap::new(), Body::from_stream(never), 4, FREE_TIME)
+        let error = read(&HeaderMap::new(), Body::from_stream(never), 4, GRACE_PERIOD)
             .await
             .unwrap_err();
         assert_eq!(error.code, ErrorCode::RequestTimeout);
     }
 
     #[test]
-    fn only_plain_json_is_taken() {
+    fn only_uncompressed_json_is_accepted() {
         let cases = [
             (None, None, true),
             (Some("application/json"), None, true),
@@ -230,13 +233,13 @@ mod tests {
             (Some("application/x-www-form-urlencoded"), None, false),
             (Some("application/json"), Some("gzip"), false),
         ];
-        for (content_type, encoding, taken) in cases {
+        for (content_type, encoding, is_accepted) in cases {
             let mut headers = HeaderMap::new();
             content_type.map(|value| headers.insert(CONTENT_TYPE, value.parse().unwrap()));
             encoding.map(|value| headers.insert(CONTENT_ENCODING, value.parse().unwrap()));
             assert_eq!(
                 check_type(&headers).is_ok(),
-                taken,
+                is_accepted,
                 "{content_type:?} {encoding:?}"
             );
         }

@@ -1,17 +1,17 @@
-//! From [`ErrorCode`] to HTTP: one table of status and type, one body.
+//! Maps [`ErrorCode`] to HTTP: one table of statuses and types, and one response body.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use tollgate_types::{Error, ErrorCode, Retry};
 use utoipa::ToSchema;
 
-/// A failure on its way to the caller.
+/// Error as an HTTP response.
 #[derive(Debug)]
 pub struct ApiError(pub Error);
 
@@ -21,11 +21,11 @@ impl From<Error> for ApiError {
     }
 }
 
-/// The failed request's error, kept beside the response for the log.
+/// Error of a failed request, stored in the response's extensions for the log.
 #[derive(Clone)]
 pub(crate) struct Logged(pub(crate) Arc<Error>);
 
-/// Status and `type` of a code (choices: Status codes). The only such table.
+/// Returns the status and `type` of a code (choices: Status codes). This is the only such table.
 pub const fn status_and_type(code: ErrorCode) -> (StatusCode, &'static str) {
     use ErrorCode as Code;
     match code {
@@ -61,7 +61,7 @@ pub const fn status_and_type(code: ErrorCode) -> (StatusCode, &'static str) {
     }
 }
 
-/// The `type` of a code.
+/// Returns the `type` of a code.
 pub const fn error_type(code: ErrorCode) -> &'static str {
     status_and_type(code).1
 }
@@ -69,20 +69,20 @@ pub const fn error_type(code: ErrorCode) -> &'static str {
 /// The body of every failure (contract, Errors).
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorBody {
-    /// What went wrong.
+    /// The error of this response.
     pub error: ErrorObject,
 }
 
-/// What went wrong.
+/// An API error.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorObject {
-    /// For people: what happened and what to do.
+    /// Human-readable description: what is wrong and what to do.
     pub message: String,
-    /// The family of the failure, such as `invalid_request_error`.
+    /// Category of the error, such as `invalid_request_error`.
     pub r#type: String,
-    /// The failure, such as `invalid_parameter`. docs/errors has a page for each.
+    /// Error code, such as `invalid_parameter`. docs/errors has a page for each code.
     pub code: String,
-    /// Path of the parameter at fault.
+    /// Path of the invalid parameter.
     pub param: Option<String>,
 }
 
@@ -108,12 +108,16 @@ impl IntoResponse for ApiError {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         retry_headers(headers, &error);
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         response.extensions_mut().insert(Logged(Arc::new(error)));
         response
     }
 }
 
-/// `retry-after` in whole seconds, `retry-after-ms`, and `x-should-retry`, which the official SDKs obey.
+/// Inserts `retry-after` in whole seconds, `retry-after-ms` and `x-should-retry`, which the
+/// official SDKs obey.
 fn retry_headers(headers: &mut HeaderMap, error: &Error) {
     let wait = match error.retry {
         Retry::After(wait) => Some(wait),
@@ -127,7 +131,7 @@ fn retry_headers(headers: &mut HeaderMap, error: &Error) {
         headers.insert(RETRY_AFTER, HeaderValue::from(millis.div_ceil(1000)));
         headers.insert("retry-after-ms", HeaderValue::from(millis));
     }
-    if error.code == ErrorCode::InsufficientCredits {
+    if error.retry == Retry::Never {
         headers.insert("x-should-retry", HeaderValue::from_static("false"));
     }
 }
@@ -151,11 +155,31 @@ mod tests {
         }
     }
 
+    /// RFC 9110, 11.6.1.
     #[test]
-    fn a_402_must_not_be_retried() {
-        let response = ApiError(Error::new(ErrorCode::InsufficientCredits, "no")).into_response();
-        assert_eq!(response.status(), 402);
-        assert_eq!(response.headers()["x-should-retry"], "false");
-        assert!(!response.headers().contains_key("retry-after"));
+    fn a_401_says_how_to_authenticate() {
+        for (code, expected) in [
+            (ErrorCode::MissingApiKey, Some("Bearer")),
+            (ErrorCode::InvalidApiKey, Some("Bearer")),
+            (ErrorCode::PermissionDenied, None),
+        ] {
+            let response = ApiError(Error::new(code, "no")).into_response();
+            let shown = response.headers().get("www-authenticate");
+            assert_eq!(shown.map(|value| value.to_str().unwrap()), expected, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn permanent_errors_are_marked_as_not_retryable() {
+        for code in ErrorCode::ALL {
+            let response = ApiError(Error::new(*code, "no")).into_response();
+            let headers = response.headers();
+            let never = code.default_retry() == Retry::Never;
+            let says = headers.get("x-should-retry").map(HeaderValue::as_bytes);
+            assert_eq!(says, never.then_some(b"false".as_slice()), "{code:?}");
+            assert!(!(never && headers.contains_key("retry-after")), "{code:?}");
+        }
+        let safe = [ErrorCode::Conflict, ErrorCode::InsufficientCredits];
+        assert!(safe.iter().all(|code| code.default_retry() == Retry::Never));
     }
 }

@@ -1,5 +1,6 @@
-//! Slows down those who try keys: more than 30 failed ones a minute from one address wait a second each. They are
-//! never told so, and a valid key from the same address is never touched.
+//! Delays callers that guess keys: after 30 invalid keys a minute from one address, each further
+//! one waits a second. Responses do not reveal the delay, and valid keys from the same address are
+//! not delayed.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,12 +11,13 @@ use tollgate_types::Clock;
 
 const FREE_FAILURES: u32 = 30;
 const WINDOW_MICROS: u64 = 60_000_000;
-const WAIT: Duration = Duration::from_secs(1);
-const MOST_ADDRESSES: usize = 100_000;
-/// Failures that wait at once; beyond it they are answered without waiting, so that waiting costs bounded memory.
-const MOST_WAITING: usize = 1_000;
+const FAILURE_DELAY: Duration = Duration::from_secs(1);
+const MAX_ADDRESSES: usize = 100_000;
+/// Maximum number of failures that wait concurrently, which bounds the memory. Further failures are
+/// answered without delay.
+const MAX_WAITING: usize = 1_000;
 
-/// Failed keys by address.
+/// Counts invalid keys per address.
 pub struct FailedKeys {
     clock: Arc<dyn Clock>,
     addresses: Mutex<HashMap<IpAddr, Failures>>,
@@ -29,30 +31,30 @@ struct Failures {
 }
 
 impl FailedKeys {
-    /// None yet.
+    /// Creates an empty counter.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
             addresses: Mutex::default(),
-            waiting: tokio::sync::Semaphore::new(MOST_WAITING),
+            waiting: tokio::sync::Semaphore::new(MAX_WAITING),
         }
     }
 
-    /// Counts a failure, and waits if there were too many.
+    /// Counts a failure, and waits if the address had too many.
     pub(crate) async fn slow_down(&self, address: IpAddr) {
         if self.count(address) > FREE_FAILURES
             && let Ok(_permit) = self.waiting.try_acquire()
         {
-            tokio::time::sleep(WAIT).await;
+            tokio::time::sleep(FAILURE_DELAY).await;
         }
     }
 
     fn count(&self, address: IpAddr) -> u32 {
         let now = self.clock.monotonic_micros();
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        if addresses.len() >= MOST_ADDRESSES {
+        if addresses.len() >= MAX_ADDRESSES {
             addresses.retain(|_, failures| now < failures.since + WINDOW_MICROS);
-            if addresses.len() >= MOST_ADDRESSES {
+            if addresses.len() >= MAX_ADDRESSES {
                 addresses.clear();
             }
         }

@@ -1,5 +1,5 @@
-//! Bodies that are forms with files in them (`multipart/form-data`). Their size and pace are judged as those of JSON are,
-//! before anything is taken apart.
+//! `multipart/form-data` bodies with files. Size and transfer rate are checked as for JSON, before
+//! parsing.
 
 use axum::body::Body;
 use axum::extract::multipart::MultipartError;
@@ -13,25 +13,23 @@ use crate::body;
 use crate::context::context_of;
 use crate::error::ApiError;
 
-/// What the media type of a form begins with.
-const FORM: &str = "multipart/form-data";
-/// Most fields of one form.
-pub(crate) const MOST_FIELDS: usize = 64;
+/// Media type of a form, without parameters.
+const MULTIPART: &str = "multipart/form-data";
+/// Maximum number of fields in a form.
+pub(crate) const MAX_FIELDS: usize = 64;
 
 /// One field of a form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FormField {
-    /// Its name.
     pub name: String,
-    /// What the file is called, if it is one.
+    /// File name, if the field is a file.
     pub filename: Option<String>,
-    /// What the file is said to be.
+    /// Declared media type.
     pub content_type: Option<String>,
-    /// What it holds.
     pub content: Bytes,
 }
 
-/// The fields of a form of at most `LIMIT` bytes, in their order.
+/// Fields of a form of at most `LIMIT` bytes, in body order.
 #[derive(Debug)]
 pub struct FormBody<const LIMIT: usize>(pub Vec<FormField>);
 
@@ -42,12 +40,12 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for FormBody<LIMIT> {
         let (parts, body) = request.into_parts();
         body::check_encoding(&parts.headers)?;
         if boundary(&parts.headers).is_none() {
-            return Err(no_form().into());
+            return Err(not_multipart().into());
         }
-        let free_time = context_of(&parts)?.body_time;
-        let whole = body::read(&parts.headers, body, LIMIT, free_time).await?;
+        let grace_period = context_of(&parts)?.body_grace_period;
+        let whole = body::read(&parts.headers, body, LIMIT, grace_period).await?;
         let mut request = Request::from_parts(parts, Body::from(whole));
-        // It was read within the limit of this endpoint.
+        // The body was read with the limit of this endpoint.
         DefaultBodyLimit::disable().apply(&mut request);
         Ok(Self(fields(request).await?))
     }
@@ -64,11 +62,11 @@ async fn fields(request: Request) -> Result<Vec<FormField>, Error> {
     };
     let mut fields = Vec::new();
     while let Some(field) = form.next_field().await.map_err(broken)? {
-        if fields.len() == MOST_FIELDS {
-            return Err(malformed(format!("more than {MOST_FIELDS} fields")));
+        if fields.len() == MAX_FIELDS {
+            return Err(too_many_fields());
         }
         fields.push(FormField {
-            name: field.name().unwrap_or_default().to_owned(),
+            name: part_name(field.name())?.to_owned(),
             filename: field.file_name().map(str::to_owned),
             content_type: field.content_type().map(str::to_owned),
             content: field.bytes().await.map_err(broken)?,
@@ -77,11 +75,11 @@ async fn fields(request: Request) -> Result<Vec<FormField>, Error> {
     Ok(fields)
 }
 
-/// What stands between the fields of a form, if the body is one.
+/// Returns the boundary of a multipart body; `None` for other bodies.
 pub(crate) fn boundary(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let (essence, parameters) = value.split_once(';')?;
-    if !essence.trim().eq_ignore_ascii_case(FORM) {
+    if !essence.trim().eq_ignore_ascii_case(MULTIPART) {
         return None;
     }
     let boundary = parameters.split(';').find_map(|parameter| {
@@ -92,14 +90,33 @@ pub(crate) fn boundary(headers: &HeaderMap) -> Option<&str> {
     boundary.filter(|boundary| !boundary.is_empty())
 }
 
-pub(crate) fn no_form() -> Error {
-    let message = "The body must be a form with the file in it: send 'content-type: multipart/form-data' with its boundary.";
+pub(crate) fn not_multipart() -> Error {
+    let message = "The body must be a form that contains the file: send 'content-type: multipart/form-data' with its boundary.";
     Error::new(ErrorCode::UnsupportedMediaType, message)
 }
 
 pub(crate) fn malformed(source: String) -> Error {
-    let message = "The body is no form that can be read: its fields stand between boundaries, and the last one has an end.";
+    // The parser's error type is private to axum, so only its text distinguishes the faults.
+    let fault = if source.contains("header") {
+        "the headers of a part cannot be parsed"
+    } else if source.contains("Content-Type") {
+        "the content-type of a part cannot be parsed"
+    } else {
+        "a boundary is missing, or the body ends too early"
+    };
+    let message = format!("The multipart body is malformed: {fault}.");
     Error::new(ErrorCode::InvalidParameter, message).with_source(source)
+}
+
+pub(crate) fn too_many_fields() -> Error {
+    let message = format!("The form has more than {MAX_FIELDS} fields.");
+    Error::new(ErrorCode::InvalidParameter, message)
+}
+
+/// Returns the name of a part; an error if it has none.
+pub(crate) fn part_name(name: Option<&str>) -> Result<&str, Error> {
+    let unnamed = || Error::new(ErrorCode::InvalidParameter, "A form part has no name.");
+    name.filter(|name| !name.is_empty()).ok_or_else(unnamed)
 }
 
 #[cfg(test)]
@@ -115,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_form_is_taken_apart() {
+    async fn forms_are_parsed() {
         let body = "--x\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nm\r\n\
                     --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a b.wav\"\r\n\
                     Content-Type: audio/wav\r\n\r\n\r\n-- \r\n\r\n--x--\r\n";
@@ -134,19 +151,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_broken_off_is_refused() {
-        let begun = "--x\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nm";
-        for body in ["", "--x\r\n", begun, "model=m"] {
+    async fn truncated_forms_are_refused() {
+        let unterminated = "--x\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nm";
+        let unnamed = "--x\r\ncontent-disposition: form-data\r\n\r\nm\r\n--x--\r\n";
+        let empty_name = "--x\r\ncontent-disposition: form-data; name=\"\"\r\n\r\nm\r\n--x--\r\n";
+        let bad_header = "--x\r\nno header\r\n\r\nm\r\n--x--\r\n";
+        let cut = "The multipart body is malformed: a boundary is missing, or the body ends too early.";
+        let headers = "The multipart body is malformed: the headers of a part cannot be parsed.";
+        for (body, message) in [
+            ("", cut),
+            ("--x\r\n", cut),
+            (unterminated, cut),
+            ("model=m", cut),
+            (bad_header, headers),
+            (unnamed, "A form part has no name."),
+            (empty_name, "A form part has no name."),
+        ] {
             let error = read("multipart/form-data; boundary=x", body).await.unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidParameter, "{body:?}");
+            assert_eq!(error.message, message, "{body:?}");
         }
-        let most = |count: usize| {
+        let with_fields = |count: usize| {
             let field = "--x\r\ncontent-disposition: form-data; name=\"a\"\r\n\r\nm\r\n";
             String::leak(field.repeat(count) + "--x--\r\n")
         };
         let form = "multipart/form-data; boundary=x";
-        assert_eq!(read(form, most(MOST_FIELDS)).await.unwrap().len(), MOST_FIELDS);
-        assert!(read(form, most(MOST_FIELDS + 1)).await.is_err());
+        assert_eq!(
+            read(form, with_fields(MAX_FIELDS)).await.unwrap().len(),
+            MAX_FIELDS
+        );
+        let error = read(form, with_fields(MAX_FIELDS + 1)).await.unwrap_err();
+        assert_eq!(error.message, "The form has more than 64 fields.");
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! `Idempotency-Key`: a POST that is sent again under its key is carried out once, and its answer is given again.
+//! `Idempotency-Key`: a repeated POST with the same key is executed once; later attempts get the
+//! stored response.
 //!
-//! What runs under a key runs to its end, also when its caller leaves: whoever sends a key means to come back. An answer
-//! is kept, sealed, for a day. What fails has cost nothing, so it gives its key back and may be tried again.
+//! A request with a key runs to its end even if the caller disconnects, because the caller may
+//! retry. Its response is stored encrypted for one day. A failed request costs nothing; it releases
+//! its key and can be retried.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,32 +23,32 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 use tollgate_accounts::{Caller, Vault};
-use tollgate_storage::{Budget, Claim, Claimed, IdempotencyStore, RepeatKey, StorageError};
+use tollgate_storage::{Budget, Claim, ClaimOutcome, IdempotencyKeyHash, IdempotencyStore, StorageError};
 use tollgate_types::{AccountId, Clock, Credits, Error, ErrorCode, RequestId, Retry};
 
-use crate::auth::Gate;
+use crate::auth::Authenticator;
 use crate::body::{self, MEDIA_BODY};
+use crate::client_dialect;
 use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
-use crate::family;
 use crate::form;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const ORIGINAL: HeaderName = HeaderName::from_static("x-tollgate-original-request-id");
 
-/// Longest key.
-const MOST_KEY_BYTES: usize = 255;
-/// How long an answer is kept.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Largest answer that is kept.
-const MOST_KEPT_BYTES: usize = 8 * 1024 * 1024;
-/// Pieces of a streamed answer that wait for a slow caller.
-const WAITING_PIECES: usize = 16;
+/// Maximum length of a key, in bytes.
+const MAX_KEY_BYTES: usize = 255;
+/// Retention of a stored response.
+const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum size of a stored response, in bytes.
+const MAX_STORED_BYTES: usize = 8 * 1024 * 1024;
+/// Number of stream chunks that are buffered for a slow caller.
+const BUFFERED_CHUNKS: usize = 16;
 
-/// Carries requests out once for each key.
+/// Executes each request with an idempotency key once.
 pub struct Idempotency {
-    gate: Arc<Gate>,
+    authenticator: Arc<Authenticator>,
     store: Arc<dyn IdempotencyStore>,
     vault: Vault,
     clock: Arc<dyn Clock>,
@@ -54,28 +56,30 @@ pub struct Idempotency {
     lifetime: Duration,
 }
 
-/// What is to be done about a request.
+/// Next step for a request.
 enum Next {
-    /// It is the first.
-    CarryOut(Box<Request<Body>>, Ticket),
-    /// It was carried out.
+    /// Execute the request: it is the first with its key.
+    Execute(Box<Request<Body>>, Ticket),
+    /// Return the stored response.
     Answer(Response),
 }
 
-/// The right to carry out a request, and the duty to say what became of it.
+/// Claim on an idempotency key. Its holder executes the request and must store or release the
+/// outcome.
 struct Ticket {
     store: Arc<dyn IdempotencyStore>,
     vault: Vault,
     account: AccountId,
-    key: RepeatKey,
+    key: IdempotencyKeyHash,
     request: RequestId,
 }
 
 impl Idempotency {
-    /// Keeps answers in `store`. A request runs for `lifetime` at the most; after that its process is taken for dead. What
-    /// runs is counted in `calls`, so that a shutdown waits for it.
+    /// Creates the middleware over `store`. A request runs for at most `lifetime`; after that its
+    /// process counts as dead. Running requests are counted in `calls`, so that a shutdown waits
+    /// for them.
     pub fn new(
-        gate: Arc<Gate>,
+        authenticator: Arc<Authenticator>,
         store: Arc<dyn IdempotencyStore>,
         vault: Vault,
         clock: Arc<dyn Clock>,
@@ -83,7 +87,7 @@ impl Idempotency {
         lifetime: Duration,
     ) -> Self {
         Self {
-            gate,
+            authenticator,
             store,
             vault,
             clock,
@@ -92,18 +96,18 @@ impl Idempotency {
         }
     }
 
-    /// Whether a request has a key.
-    pub fn is_asked_for<B>(request: &Request<B>) -> bool {
+    /// Whether a request has an idempotency key.
+    pub fn has_key<B>(request: &Request<B>) -> bool {
         request.method() == Method::POST && request.headers().contains_key(KEY)
     }
 
-    /// Serves a request that has a key with `inner`, or as it was served before.
+    /// Executes a request that has a key with `inner`, or returns the stored response.
     pub async fn serve<F>(&self, request: Request<Body>, inner: impl FnOnce(Request<Body>) -> F) -> Response
     where
         F: Future<Output = Response> + Send + 'static,
     {
         let (request, ticket) = match self.claim(request).await {
-            Ok(Next::CarryOut(request, ticket)) => (request, ticket),
+            Ok(Next::Execute(request, ticket)) => (request, ticket),
             Ok(Next::Answer(response)) => return response,
             Err(error) => return error.into_response(),
         };
@@ -111,7 +115,7 @@ impl Idempotency {
         let served = AssertUnwindSafe(inner(*request)).catch_unwind();
         self.calls.spawn(async move {
             match served.await {
-                Ok(response) => ticket.pass_on(response, respond).await,
+                Ok(response) => ticket.deliver_and_store(response, respond).await,
                 Err(_) => ticket.release().await,
             }
         });
@@ -122,10 +126,13 @@ impl Idempotency {
     async fn claim(&self, request: Request<Body>) -> Result<Next, ApiError> {
         let (parts, body) = request.into_parts();
         let ctx = context_of(&parts)?;
-        let of_family = family::key_of(&parts.uri, &parts.headers);
-        let caller = self.gate.caller(&parts.headers, of_family, &ctx).await?;
+        let dialect_key = client_dialect::key_of(&parts.uri, &parts.headers);
+        let caller = self
+            .authenticator
+            .caller(&parts.headers, dialect_key, &ctx)
+            .await?;
         let key = key(&parts)?;
-        let body = body::read(&parts.headers, body, MEDIA_BODY, ctx.body_time).await?;
+        let body = body::read(&parts.headers, body, MEDIA_BODY, ctx.body_grace_period).await?;
         let now = self.clock.now();
         let claim = Claim {
             account: caller.account_id(),
@@ -134,10 +141,10 @@ impl Idempotency {
             request: ctx.id,
             now,
             abandoned_at: now.plus(self.lifetime),
-            expires_at: now.plus(KEPT),
+            expires_at: now.plus(RETENTION),
         };
         let claimed = self.store.claim(claim).await.map_err(unavailable)?;
-        if claimed == Claimed::First {
+        if claimed == ClaimOutcome::First {
             let ticket = Ticket {
                 store: self.store.clone(),
                 vault: self.vault.clone(),
@@ -146,16 +153,16 @@ impl Idempotency {
                 request: ctx.id,
             };
             let request = Request::from_parts(parts, Body::from(body));
-            return Ok(Next::CarryOut(Box::new(request), ticket));
+            return Ok(Next::Execute(Box::new(request), ticket));
         }
-        // It starts no work.
-        self.gate.count(&caller, &ctx, Budget::Control).await?;
+        // A repeated request starts no work.
+        self.authenticator.count(&caller, &ctx, Budget::Control).await?;
         match claimed {
-            Claimed::Answered { request, content } => {
+            ClaimOutcome::Answered { request, content } => {
                 Ok(Next::Answer(self.replay(&caller, &ctx, request, &content)?))
             }
-            Claimed::Reused => Err(reused().into()),
-            Claimed::Running | Claimed::First => Err(in_progress().into()),
+            ClaimOutcome::Reused => Err(reused().into()),
+            ClaimOutcome::Running | ClaimOutcome::First => Err(in_progress().into()),
         }
     }
 
@@ -167,17 +174,17 @@ impl Idempotency {
         sealed: &[u8],
     ) -> Result<Response, Error> {
         let opened = self.vault.open(caller.account_id(), request.as_u128(), sealed);
-        let opened = opened.ok_or_else(|| Error::internal("a kept answer cannot be opened"))?;
-        let answer = KeptAnswer::decode(Bytes::from(opened))
-            .ok_or_else(|| Error::internal("a kept answer cannot be read"))?;
-        let KeptAnswer::Whole {
+        let opened = opened.ok_or_else(|| Error::internal("cannot decrypt the stored response"))?;
+        let answer = StoredAnswer::decode(Bytes::from(opened))
+            .ok_or_else(|| Error::internal("cannot parse the stored response"))?;
+        let StoredAnswer::Whole {
             status,
             content_type,
             body,
         } = answer
         else {
             let message = format!(
-                "The request {request} was carried out under this idempotency key, and its answer was too large to be kept."
+                "The request {request} was executed with this idempotency key, but its response was too large to be stored."
             );
             return Err(Error::new(ErrorCode::Conflict, message));
         };
@@ -196,9 +203,10 @@ impl Idempotency {
 }
 
 impl Ticket {
-    /// Hands the answer to the caller, if there still is one, and keeps it: before its end is given, so that whoever has
-    /// the whole of it finds it again.
-    async fn pass_on(self, response: Response, respond: oneshot::Sender<Response>) {
+    /// Delivers the response to the caller, if it is still connected, and stores it. The response
+    /// is stored before its last chunk is delivered, so that a caller who has received all of it
+    /// can repeat the request.
+    async fn deliver_and_store(self, response: Response, respond: oneshot::Sender<Response>) {
         if !response.status().is_success() {
             self.release().await;
             drop(respond.send(response));
@@ -211,59 +219,59 @@ impl Ticket {
                 return self.release().await;
             };
             let whole = whole.to_bytes();
-            self.keep(status, content_type, &whole).await;
+            self.store_answer(status, content_type, &whole).await;
             drop(respond.send(Response::from_parts(head, Body::from(whole))));
             return;
         }
-        let (pieces, waiting) = mpsc::channel(WAITING_PIECES);
-        drop(respond.send(Response::from_parts(head, streamed(waiting))));
+        let (chunks, receiver) = mpsc::channel(BUFFERED_CHUNKS);
+        drop(respond.send(Response::from_parts(head, streamed(receiver))));
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let frame = match frame {
                 Ok(frame) => frame,
                 Err(error) => {
-                    // Whoever reads it must not take its break for its end.
-                    drop(pieces.send(Err(error)).await);
+                    // The reader must see a broken stream, not a complete one.
+                    drop(chunks.send(Err(error)).await);
                     return self.release().await;
                 }
             };
-            let Ok(piece) = frame.into_data() else { continue };
-            if whole.len() <= MOST_KEPT_BYTES {
-                whole.extend_from_slice(&piece);
+            let Ok(chunk) = frame.into_data() else { continue };
+            if whole.len() <= MAX_STORED_BYTES {
+                whole.extend_from_slice(&chunk);
             }
-            // The caller may have left; the answer is wanted all the same.
-            drop(pieces.send(Ok(piece)).await);
+            // The caller may have disconnected; the response is still needed for the store.
+            drop(chunks.send(Ok(chunk)).await);
         }
-        self.keep(status, content_type, &whole).await;
+        self.store_answer(status, content_type, &whole).await;
     }
 
-    async fn keep(&self, status: StatusCode, content_type: Option<HeaderValue>, body: &[u8]) {
-        let content = KeptAnswer::encode(status, content_type.as_ref(), body);
-        let kept = match self.vault.seal(self.account, self.request.as_u128(), &content) {
+    async fn store_answer(&self, status: StatusCode, content_type: Option<HeaderValue>, body: &[u8]) {
+        let content = StoredAnswer::encode(status, content_type.as_ref(), body);
+        let stored = match self.vault.seal(self.account, self.request.as_u128(), &content) {
             Ok(sealed) => {
                 let answer = self.store.answer(self.account, self.key, self.request, sealed);
                 answer.await.map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),
         };
-        if let Err(error) = kept {
-            // The key stays taken: to carry the request out again would charge for it again.
-            tracing::error!(request.id = %self.request, %error, "cannot keep an answer for its idempotency key");
+        if let Err(error) = stored {
+            // The key stays claimed, because a second execution would charge the account again.
+            tracing::error!(request.id = %self.request, %error, "cannot store the response of an idempotency key");
         }
     }
 
     async fn release(&self) {
         let released = self.store.release(self.account, self.key, self.request).await;
         if let Err(error) = released {
-            tracing::warn!(request.id = %self.request, %error, "cannot give an idempotency key back");
+            tracing::warn!(request.id = %self.request, %error, "cannot release an idempotency key");
         }
     }
 }
 
-/// An answer in the form in which it is kept: a line with status and type, then the body. An answer that was too large
-/// has the status 0 and no body.
+/// Serialized form of a stored response: a line with status and content type, then the body. A
+/// response that was too large has status 0 and no body.
 #[derive(Debug, PartialEq, Eq)]
-enum KeptAnswer {
+enum StoredAnswer {
     Whole {
         status: StatusCode,
         content_type: Option<HeaderValue>,
@@ -272,9 +280,9 @@ enum KeptAnswer {
     TooLarge,
 }
 
-impl KeptAnswer {
+impl StoredAnswer {
     fn encode(status: StatusCode, content_type: Option<&HeaderValue>, body: &[u8]) -> Vec<u8> {
-        if body.len() > MOST_KEPT_BYTES {
+        if body.len() > MAX_STORED_BYTES {
             return b"0 \n".to_vec();
         }
         let mut content = format!("{} ", status.as_u16()).into_bytes();
@@ -304,16 +312,16 @@ impl KeptAnswer {
     }
 }
 
-fn streamed(waiting: mpsc::Receiver<Result<Bytes, axum::Error>>) -> Body {
-    let pieces = stream::unfold(waiting, |mut waiting| async move {
-        let piece = waiting.recv().await?;
-        Some((piece, waiting))
+fn streamed(receiver: mpsc::Receiver<Result<Bytes, axum::Error>>) -> Body {
+    let chunks = stream::unfold(receiver, |mut receiver| async move {
+        let chunk = receiver.recv().await?;
+        Some((chunk, receiver))
     });
-    Body::from_stream(pieces)
+    Body::from_stream(chunks)
 }
 
-/// The digest of a caller's key and of the path that it is for.
-fn key(parts: &Parts) -> Result<RepeatKey, Error> {
+/// Returns the digest of a caller's key and the request path.
+fn key(parts: &Parts) -> Result<IdempotencyKeyHash, Error> {
     let key = readable_key(&parts.headers)?;
     let mut digest = Sha256::new();
     digest.update(parts.uri.path().as_bytes());
@@ -326,18 +334,19 @@ fn readable_key(headers: &HeaderMap) -> Result<&str, Error> {
     let mut values = headers.get_all(KEY).iter();
     let key = values.next().and_then(|value| value.to_str().ok()).map(str::trim);
     match (key, values.next()) {
-        (Some(key), None) if (1..=MOST_KEY_BYTES).contains(&key.len()) => Ok(key),
+        // A header value may contain tabs.
+        (Some(key), None) if (1..=MAX_KEY_BYTES).contains(&key.len()) && !key.contains('\t') => Ok(key),
         _ => {
             let message = format!(
-                "'Idempotency-Key' must be sent once, with 1 to {MOST_KEY_BYTES} printable ASCII characters, such as a UUID."
+                "'Idempotency-Key' must be sent once, with 1 to {MAX_KEY_BYTES} printable ASCII characters, such as a UUID."
             );
             Err(Error::new(ErrorCode::InvalidParameter, message).with_param("Idempotency-Key"))
         }
     }
 }
 
-/// The digest of what is asked for. A key of the service may stand in the query, and may change; so may what stands between
-/// the fields of a form, which clients draw anew for each attempt.
+/// Returns a digest of the request. It excludes the API key in the query, which may be rotated, and
+/// form boundaries, which clients generate anew for each attempt.
 fn fingerprint(uri: &Uri, boundary: Option<&str>, body: &[u8]) -> [u8; 32] {
     let mut digest = Sha256::new();
     for pair in uri.query().unwrap_or_default().split('&') {
@@ -364,13 +373,13 @@ fn fingerprint(uri: &Uri, boundary: Option<&str>, body: &[u8]) -> [u8; 32] {
 }
 
 fn in_progress() -> Error {
-    let message = "A request with this idempotency key is still running. Retry shortly to get its answer.";
+    let message = "A request with this idempotency key is still running. Retry shortly to get its response.";
     Error::new(ErrorCode::IdempotencyInProgress, message)
 }
 
 fn reused() -> Error {
-    let message = "This idempotency key was used for another request. Use a new key for each request, and the same one \
-                   only to send the same request again.";
+    let message = "This idempotency key was used for another request. Use a new key for each \
+                   request, and reuse a key only to repeat the same request.";
     Error::new(ErrorCode::IdempotencyKeyReused, message).with_param("Idempotency-Key")
 }
 
@@ -386,24 +395,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_answer_is_read_back() {
+    fn stored_answers_are_read_back() {
         let json = HeaderValue::from_static("application/json");
         for (content_type, body) in [(Some(json), &b"{}\n\n"[..]), (None, b"")] {
-            let content = KeptAnswer::encode(StatusCode::CREATED, content_type.as_ref(), body);
-            let whole = KeptAnswer::Whole {
+            let content = StoredAnswer::encode(StatusCode::CREATED, content_type.as_ref(), body);
+            let whole = StoredAnswer::Whole {
                 status: StatusCode::CREATED,
                 content_type,
                 body: Bytes::from_static(body),
             };
-            assert_eq!(KeptAnswer::decode(Bytes::from(content)), Some(whole));
+            assert_eq!(StoredAnswer::decode(Bytes::from(content)), Some(whole));
         }
-        for (bytes, is_kept) in [(MOST_KEPT_BYTES, true), (MOST_KEPT_BYTES + 1, false)] {
-            let content = KeptAnswer::encode(StatusCode::OK, None, &vec![b'x'; bytes]);
-            let decoded = KeptAnswer::decode(Bytes::from(content)).unwrap();
-            assert_eq!(decoded != KeptAnswer::TooLarge, is_kept, "{bytes}");
+        for (bytes, is_stored) in [(MAX_STORED_BYTES, true), (MAX_STORED_BYTES + 1, false)] {
+            let content = StoredAnswer::encode(StatusCode::OK, None, &vec![b'x'; bytes]);
+            let decoded = StoredAnswer::decode(Bytes::from(content)).unwrap();
+            assert_eq!(decoded != StoredAnswer::TooLarge, is_stored, "{bytes}");
         }
         for broken in ["", "200", "200 \x01\n", "abc \n"] {
-            assert_eq!(KeptAnswer::decode(Bytes::from(broken)), None, "{broken:?}");
+            assert_eq!(StoredAnswer::decode(Bytes::from(broken)), None, "{broken:?}");
         }
     }
 
@@ -419,7 +428,14 @@ mod tests {
         assert_eq!(key_of(&[b" a b "]).unwrap(), "a b");
         assert_eq!(key_of(&[&[b'k'; 255]]).unwrap().len(), 255);
         let (long, foreign) = ([b'k'; 256], "ä".as_bytes());
-        for bad in [&[&b""[..]][..], &[b" "], &[&long], &[foreign], &[b"a", b"a"]] {
+        for bad in [
+            &[&b""[..]][..],
+            &[b" "],
+            &[&long],
+            &[foreign],
+            &[b"a\tb"],
+            &[b"a", b"a"],
+        ] {
             let error = key_of(bad).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidParameter, "{bad:?}");
             assert_eq!(error.param.as_deref(), Some("Idempotency-Key"));
@@ -427,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_path_query_and_body() {
+    fn fingerprints_cover_path_query_and_body() {
         let of = |uri: &'static str, body: &str| fingerprint(&Uri::from_static(uri), None, body.as_bytes());
         assert_eq!(of("/v1/a?alt=sse&key=1", "{}"), of("/v1/a?alt=sse&key=2", "{}"));
         assert_ne!(of("/v1/a?alt=sse", "{}"), of("/v1/a", "{}"));

@@ -1,4 +1,4 @@
-//! Answers in JSON that are written already.
+//! JSON responses from serialized bytes.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
-/// An answer with these bytes, which are JSON.
+/// Returns a response whose body is this JSON text.
 pub fn response(bytes: Bytes) -> Response {
     let mut response = Response::new(Body::from(bytes));
     let json = HeaderValue::from_static("application/json");

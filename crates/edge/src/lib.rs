@@ -1,13 +1,15 @@
-//! The HTTP shell that all rooms share. A request passes [`shell`] (id, panic guard, log, headers), [`auth`] (who is
-//! calling, requests per minute) and [`body`] (size, time, type), and [`idempotency`] when it has a key for that; an answer leaves as [`sse`], JSON or [`error`].
+//! The HTTP layer that all API crates share. A request passes [`request_layer`] (id, panic guard,
+//! log, headers), [`auth`] (authentication, requests per minute), [`body`] (size, time, type), and
+//! [`idempotency`] if it has an idempotency key. A response leaves as [`sse`], JSON or [`error`].
 
 pub mod auth;
 pub mod body;
+pub mod client_dialect;
 pub mod context;
 pub mod error;
 pub mod failed_keys;
-pub mod family;
 pub mod form;
+mod header_values;
 pub mod idempotency;
 pub mod json;
 pub mod limits;
@@ -17,21 +19,20 @@ pub mod operator;
 pub mod origin;
 pub mod query;
 mod range;
-pub mod shell;
+pub mod request_layer;
 pub mod sse;
 pub mod upload;
-mod values;
 pub mod websocket;
 
-pub use auth::{ControlCaller, Gate, WorkCaller};
+pub use auth::{Authenticator, ControlCaller, WorkCaller};
 pub use body::JsonBody;
+pub use client_dialect::{Action, ClientDialect};
 pub use context::RequestContext;
 pub use error::{ApiError, ErrorBody};
-pub use family::Family;
 pub use form::{FormBody, FormField};
 pub use idempotency::Idempotency;
-pub use operator::{Operator, OperatorGate};
+pub use operator::{Operator, OperatorAuthenticator};
 pub use origin::{Origin, PublicUrl};
 pub use query::Query;
-pub use shell::{AccessLog, Shell};
+pub use request_layer::{AccessLog, RequestLayer};
 pub use upload::{Part, Upload};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName};
 use tollgate_storage::Decision;
 
-use crate::values::Values;
+use crate::header_values::HeaderValues;
 
 const REQUESTS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-limit-requests"),
@@ -19,10 +19,10 @@ const TOKENS: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-reset-tokens"),
 ];
 
-/// Says what the windows hold.
+/// Inserts the headers for the current state of the windows.
 pub(crate) fn insert(
     headers: &mut HeaderMap,
-    values: &mut Values,
+    values: &mut HeaderValues,
     requests: Option<Decision>,
     tokens: Option<Decision>,
 ) {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_like_theirs() {
+    fn durations_are_written_like_6m0s() {
         let cases = [
             (0, "0ms"),
             (12, "12ms"),

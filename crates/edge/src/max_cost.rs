@@ -1,38 +1,38 @@
-//! `x-max-cost`: the most that a request may cost, as its caller says.
+//! `x-max-cost`: cost limit of a request, set by its caller.
 
 use http::HeaderMap;
 use tollgate_types::{Credits, Error, ErrorCode};
 
-/// The header.
+/// Name of the header.
 pub const MAX_COST: &str = "x-max-cost";
 
-/// What a request says about it.
+/// Cost limit from the request's headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaxCost {
-    /// Nothing.
+    /// The request has no cost limit.
     #[default]
-    Unsaid,
-    /// It may cost this much.
-    Most(Credits),
-    /// Something that is no amount.
+    Unset,
+    /// The limit, in credits.
+    Limit(Credits),
+    /// The header is not an amount of credits.
     Unreadable,
 }
 
 impl MaxCost {
-    /// Reads the headers of a request: one amount of credits, written as everywhere else.
+    /// Parses the header: one amount of credits in the usual decimal form.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut sent = headers.get_all(MAX_COST).iter();
         let Some(first) = sent.next() else {
-            return MaxCost::Unsaid;
+            return MaxCost::Unset;
         };
         let text = first.to_str().unwrap_or_default();
         match text.parse() {
-            Ok(most) if most >= Credits::ZERO && sent.next().is_none() => MaxCost::Most(most),
+            Ok(limit) if limit >= Credits::ZERO && sent.next().is_none() => MaxCost::Limit(limit),
             _ => MaxCost::Unreadable,
         }
     }
 
-    /// Refuses what cannot be read.
+    /// Returns an error if the header is invalid.
     pub(crate) fn check(self) -> Result<(), Error> {
         if self != MaxCost::Unreadable {
             return Ok(());
@@ -43,11 +43,11 @@ impl MaxCost {
         Err(Error::new(ErrorCode::InvalidParameter, message).with_param(MAX_COST))
     }
 
-    /// The amount, if there is one.
+    /// Returns the limit in credits, if it is set.
     pub fn amount(self) -> Option<Credits> {
         match self {
-            MaxCost::Most(most) => Some(most),
-            MaxCost::Unsaid | MaxCost::Unreadable => None,
+            MaxCost::Limit(limit) => Some(limit),
+            MaxCost::Unset | MaxCost::Unreadable => None,
         }
     }
 }
@@ -57,15 +57,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_written_as_everywhere() {
-        let most = |nanos| MaxCost::Most(Credits::from_nanos(nanos));
+    fn amounts_are_decimal_credits() {
+        let limit = |nanos| MaxCost::Limit(Credits::from_nanos(nanos));
         for (values, expected) in [
-            (&[] as &[&str], MaxCost::Unsaid),
-            (&["0.05"], most(50_000_000)),
-            (&["12"], most(12_000_000_000)),
-            (&["0"], most(0)),
-            (&["0.000000001"], most(1)),
-            (&["9223372036.854775807"], most(i64::MAX)),
+            (&[] as &[&str], MaxCost::Unset),
+            (&["0.05"], limit(50_000_000)),
+            (&["12"], limit(12_000_000_000)),
+            (&["0"], limit(0)),
+            (&["0.000000001"], limit(1)),
+            (&["9223372036.854775807"], limit(i64::MAX)),
             (&["9223372036.854775808"], MaxCost::Unreadable),
             (&["0.0000000001"], MaxCost::Unreadable),
             (&["-1"], MaxCost::Unreadable),

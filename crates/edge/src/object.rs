@@ -1,4 +1,5 @@
-//! Objects that are kept, as answers: the whole, a part (`range`, RFC 9110, section 14), or that the caller has it already.
+//! Stored objects as responses: the whole object, a range (RFC 9110, section 14), or 304 Not
+//! Modified.
 
 use std::ops::Range;
 
@@ -12,24 +13,23 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tollgate_storage::blob::BlobContent;
 use tollgate_types::Error;
 
-use crate::range::{Wanted, wanted};
+use crate::range::{RangeRequest, parse_range};
 
-/// What an answer says of an object. Its bytes never change.
+/// Metadata of an object for its response. The bytes of an object never change.
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'o> {
-    /// How many bytes it has.
+    /// Size of the object.
     pub bytes: u64,
-    /// Of its bytes.
+    /// SHA-256 digest of the object's bytes.
     pub sha256: &'o [u8; 32],
-    /// What it is.
     pub media_type: &'o str,
-    /// What a browser does with it: `inline` or `attachment`.
+    /// Content disposition: `inline` or `attachment`.
     pub disposition: &'o str,
-    /// What it is called.
+    /// File name for the `content-disposition` header.
     pub filename: &'o str,
 }
 
-/// Answers what a request asks for of an object; `open` gets its bytes, or those of a range.
+/// Builds the response to a request for an object. `open` returns its bytes, or those of a range.
 pub async fn respond<F>(
     object: &Object<'_>,
     method: &Method,
@@ -43,16 +43,16 @@ where
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     if text(IF_NONE_MATCH).is_some_and(|known| known == "*" || known.split(',').any(|one| one.trim() == tag))
     {
-        return dressed(StatusCode::NOT_MODIFIED, Body::empty(), object, &tag);
+        return build_response(StatusCode::NOT_MODIFIED, Body::empty(), object, &tag);
     }
     let is_same = text(IF_RANGE).is_none_or(|known| known.trim() == tag);
     let part = match text(RANGE)
         .filter(|_| is_same)
-        .map(|range| wanted(range, object.bytes))
+        .map(|range| parse_range(range, object.bytes))
     {
-        None | Some(Wanted::Whole) => None,
-        Some(Wanted::Part(range)) => Some(range),
-        Some(Wanted::Nothing) => return no_such_part(object, &tag),
+        None | Some(RangeRequest::Whole) => None,
+        Some(RangeRequest::Part(range)) => Some(range),
+        Some(RangeRequest::Unsatisfiable) => return range_not_satisfiable(object, &tag),
     };
     let status = if part.is_some() {
         StatusCode::PARTIAL_CONTENT
@@ -64,36 +64,36 @@ where
         true => Body::empty(),
         false => Body::from_stream(open(part.clone()).await?),
     };
-    let mut response = dressed(status, body, object, &tag)?;
+    let mut response = build_response(status, body, object, &tag)?;
     let headers = response.headers_mut();
     headers.insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
     if part.is_some() {
-        let said = format!(
+        let content_range = format!(
             "bytes {}-{}/{}",
             range.start,
             range.end.saturating_sub(1),
             object.bytes
         );
-        headers.insert(CONTENT_RANGE, value(said)?);
+        headers.insert(CONTENT_RANGE, value(content_range)?);
     }
     Ok(response)
 }
 
-fn no_such_part(object: &Object<'_>, tag: &str) -> Result<Response, Error> {
-    let mut response = dressed(StatusCode::RANGE_NOT_SATISFIABLE, Body::empty(), object, tag)?;
-    let said = value(format!("bytes */{}", object.bytes))?;
-    response.headers_mut().insert(CONTENT_RANGE, said);
+fn range_not_satisfiable(object: &Object<'_>, tag: &str) -> Result<Response, Error> {
+    let mut response = build_response(StatusCode::RANGE_NOT_SATISFIABLE, Body::empty(), object, tag)?;
+    let content_range = value(format!("bytes */{}", object.bytes))?;
+    response.headers_mut().insert(CONTENT_RANGE, content_range);
     Ok(response)
 }
 
-/// Whatever it is, a browser runs nothing of it.
-fn dressed(status: StatusCode, body: Body, object: &Object<'_>, tag: &str) -> Result<Response, Error> {
+/// Sets a content security policy, so that browsers execute no scripts of the object.
+fn build_response(status: StatusCode, body: Body, object: &Object<'_>, tag: &str) -> Result<Response, Error> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     let plain = HeaderValue::from_static;
     headers.insert(CONTENT_TYPE, value(object.media_type.to_owned())?);
-    let disposition = format!("{}; {}", object.disposition, named(object.filename));
+    let disposition = format!("{}; {}", object.disposition, filename_parameters(object.filename));
     headers.insert(CONTENT_DISPOSITION, value(disposition)?);
     headers.insert(ETAG, value(tag.to_owned())?);
     headers.insert(ACCEPT_RANGES, plain("bytes"));
@@ -102,17 +102,18 @@ fn dressed(status: StatusCode, body: Body, object: &Object<'_>, tag: &str) -> Re
     Ok(response)
 }
 
-/// A name as a parameter (RFC 6266): as it is where it is plain, else a likeness of it and the whole of it.
-fn named(name: &str) -> String {
+/// Returns the file name as header parameters (RFC 6266). A name outside plain ASCII gets an ASCII
+/// approximation and the encoded name.
+fn filename_parameters(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" !#$&+-.^_`|~()[]{}@,=".contains(&byte);
-    let likeness: String = name
+    let ascii_name: String = name
         .chars()
         .map(|c| match u8::try_from(c) {
             Ok(byte) if is_plain(byte) => c,
             _ => '_',
         })
         .collect();
-    if likeness == name {
+    if ascii_name == name {
         return format!("filename=\"{name}\"");
     }
     let mut whole = String::new();
@@ -122,7 +123,7 @@ fn named(name: &str) -> String {
             false => whole.push_str(&format!("%{byte:02X}")),
         }
     }
-    format!("filename=\"{likeness}\"; filename*=UTF-8''{whole}")
+    format!("filename=\"{ascii_name}\"; filename*=UTF-8''{whole}")
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_is_more_than_a_name() {
+    fn filenames_cannot_inject_parameters() {
         for (name, expected) in [
             ("a b.pdf", "filename=\"a b.pdf\""),
             (
@@ -148,8 +149,8 @@ mod tests {
             ("für.txt", "filename=\"f_r.txt\"; filename*=UTF-8''f%C3%BCr.txt"),
             ("a\r\nb", "filename=\"a__b\"; filename*=UTF-8''a%0D%0Ab"),
         ] {
-            assert_eq!(named(name), expected);
-            assert!(HeaderValue::try_from(named(name)).is_ok());
+            assert_eq!(filename_parameters(name), expected);
+            assert!(HeaderValue::try_from(filename_parameters(name)).is_ok());
         }
     }
 }

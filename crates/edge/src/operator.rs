@@ -1,5 +1,5 @@
-//! Who administers. The same headers are read as for keys, but what they have is a token of another kind: no key of an
-//! account opens the admin API, and no token opens the public one.
+//! Authentication of administrators. It reads the same headers as [`crate::auth`], but accepts only
+//! admin tokens: API keys do not open the admin API, and admin tokens do not open the public API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::failed_keys::FailedKeys;
 
-/// What the extractor needs.
-pub struct OperatorGate {
+/// Shared state of the extractor.
+pub struct OperatorAuthenticator {
     admins: Arc<Admins>,
     failed: FailedKeys,
 }
 
-impl OperatorGate {
-    /// A gate for these administrators.
+impl OperatorAuthenticator {
+    /// Creates an authenticator for these administrators.
     pub fn new(admins: Arc<Admins>, clock: Arc<dyn Clock>) -> Self {
         Self {
             admins,
@@ -33,41 +33,40 @@ impl OperatorGate {
     async fn refuse(&self, ctx: &RequestContext) -> Error {
         self.failed.slow_down(ctx.peer).await;
         let message = format!(
-            "The admin token is malformed, revoked or unknown. Tokens of this service begin with '{}'; keys of accounts are none.",
+            "The admin token is malformed, revoked or unknown. Tokens of this service start with '{}'; API keys of accounts are not accepted.",
             self.admins.shape().prefix()
         );
         Error::new(ErrorCode::InvalidApiKey, message)
     }
 }
 
-/// An administrator and the request that has the token.
+/// The authenticated administrator, with the request id.
 #[derive(Clone, Debug)]
 pub struct Operator {
-    /// Who it is.
     pub admin: Admin,
-    /// The request's id.
+    /// Id of the request.
     pub request: RequestId,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Operator
 where
-    Arc<OperatorGate>: FromRef<S>,
+    Arc<OperatorAuthenticator>: FromRef<S>,
 {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let (gate, ctx) = (Arc::<OperatorGate>::from_ref(state), context_of(parts)?);
+        let (authenticator, ctx) = (Arc::<OperatorAuthenticator>::from_ref(state), context_of(parts)?);
         let token = match extract_key(&parts.headers, None) {
             Presented::Key(token) => token,
-            Presented::Nothing => return Err(missing_token().into()),
-            Presented::Unreadable => return Err(gate.refuse(&ctx).await.into()),
+            Presented::Missing => return Err(missing_token().into()),
+            Presented::Unreadable => return Err(authenticator.refuse(&ctx).await.into()),
         };
-        match gate.admins.authenticate(token).await {
+        match authenticator.admins.authenticate(token).await {
             Ok(admin) => Ok(Self {
                 admin,
                 request: ctx.id,
             }),
-            Err(KeyError::Invalid) => Err(gate.refuse(&ctx).await.into()),
+            Err(KeyError::Invalid) => Err(authenticator.refuse(&ctx).await.into()),
             Err(KeyError::Storage(error)) => {
                 let message = "The gateway cannot look up admin tokens at the moment. Retry with backoff.";
                 let error = Error::new(ErrorCode::Overloaded, message)
@@ -80,6 +79,6 @@ where
 }
 
 fn missing_token() -> Error {
-    let message = "No admin token was supplied. Send it as 'Authorization: Bearer <token>'; `tollgate admins create` makes one.";
+    let message = "No admin token was supplied. Send it as 'Authorization: Bearer <token>'; `tollgate admins create` creates one.";
     Error::new(ErrorCode::MissingApiKey, message)
 }

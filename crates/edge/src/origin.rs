@@ -1,4 +1,4 @@
-//! Where the service is reached from outside, for the addresses in answers.
+//! Public address of the service, for the URLs in responses.
 
 use std::sync::Arc;
 
@@ -8,13 +8,15 @@ use http::header::HOST;
 use http::request::Parts;
 use http::uri::Authority;
 
+use crate::context::context_of;
 use crate::error::ApiError;
 
-/// What the operator says of it, as in `https://api.example.com`; without that every request says it itself.
+/// Public URL from the settings, such as `https://api.example.com`. Without it, URLs use the
+/// address of the request.
 #[derive(Clone, Debug, Default)]
 pub struct PublicUrl(pub Option<Arc<str>>);
 
-/// Scheme and server of the address under which a request has come, without a slash at its end.
+/// Scheme and authority of the request's address, without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(pub String);
 
@@ -25,16 +27,20 @@ where
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let PublicUrl(said) = PublicUrl::from_ref(state);
-        Ok(Self(match said {
-            Some(said) => said.trim_end_matches('/').to_owned(),
-            None => of_request(&parts.headers, parts.uri.authority()),
+        let PublicUrl(configured) = PublicUrl::from_ref(state);
+        Ok(Self(match configured {
+            Some(configured) => configured.trim_end_matches('/').to_owned(),
+            None => {
+                let is_forwarded = context_of(parts)?.is_forwarded;
+                of_request(&parts.headers, parts.uri.authority(), is_forwarded)
+            }
         }))
     }
 }
 
-/// What a caller says of the host goes back to that caller alone, so it need not be believed: it must only be one.
-fn of_request(headers: &HeaderMap, authority: Option<&Authority>) -> String {
+/// Returns the origin from the `host` header. Only the caller sees the result, so the header needs
+/// a syntax check only. The scheme is that of the connection, unless a trusted proxy reports TLS.
+fn of_request(headers: &HeaderMap, authority: Option<&Authority>, is_forwarded: bool) -> String {
     let named = headers
         .get(HOST)
         .and_then(|host| host.to_str().ok()?.parse().ok());
@@ -42,7 +48,7 @@ fn of_request(headers: &HeaderMap, authority: Option<&Authority>) -> String {
     let host = authority.filter(|authority: &Authority| !authority.as_str().contains('@'));
     let host = host.map_or_else(|| "localhost".to_owned(), |host| host.to_string());
     let scheme = match headers.get("x-forwarded-proto") {
-        Some(scheme) if scheme.as_bytes().eq_ignore_ascii_case(b"https") => "https",
+        Some(scheme) if is_forwarded && scheme.as_bytes().eq_ignore_ascii_case(b"https") => "https",
         _ => "http",
     };
     format!("{scheme}://{host}")
@@ -53,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_says_where_it_was_sent() {
+    fn the_origin_follows_the_host_header() {
         for (pairs, authority, expected) in [
             (&[("host", "a.example:8080")][..], None, "http://a.example:8080"),
             (
@@ -71,7 +77,17 @@ mod tests {
                 headers.insert(*name, value.parse().unwrap());
             }
             let authority = authority.map(|authority| authority.parse().unwrap());
-            assert_eq!(of_request(&headers, authority.as_ref()), expected, "{pairs:?}");
+            assert_eq!(
+                of_request(&headers, authority.as_ref(), true),
+                expected,
+                "{pairs:?}"
+            );
+            let plain = expected.replace("https:", "http:");
+            assert_eq!(
+                of_request(&headers, authority.as_ref(), false),
+                plain,
+                "no trusted proxy: {pairs:?}"
+            );
         }
     }
 }

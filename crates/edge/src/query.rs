@@ -1,4 +1,4 @@
-//! Query strings, with our error shape.
+//! Query strings, with errors in the API's format.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -7,7 +7,7 @@ use tollgate_types::{Error, ErrorCode};
 
 use crate::error::ApiError;
 
-/// A decoded query string. Unknown parameters are an error when `T` denies unknown fields.
+/// A decoded query string. Unknown parameters are an error if `T` denies unknown fields.
 #[derive(Debug)]
 pub struct Query<T>(pub T);
 
@@ -20,42 +20,132 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             Err(rejection) => {
                 let text = rejection.body_text();
                 let reason = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason);
-                let message = format!("The query string cannot be read: {reason}.");
-                let error = Error::new(ErrorCode::InvalidParameter, message);
-                Err(ApiError(match named_field(reason) {
-                    Some(field) => error.with_param(field),
-                    None => error,
-                }))
+                Err(ApiError(refusal(reason)))
             }
         }
     }
 }
 
-/// The field that serde names: "limit: invalid digit…" or "unknown field `x`…".
-fn named_field(reason: &str) -> Option<String> {
-    let quoted = reason
-        .strip_prefix("unknown field `")
-        .and_then(|rest| rest.split('`').next());
-    let led = reason.split_once(": ").map(|(field, _)| field);
-    let field = quoted.or(led)?;
-    let plain = field.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    (plain && !field.is_empty()).then(|| field.to_owned())
+/// Returns the error for a serde message: ``x: unknown field `x`, expected …``, ``missing field `x`
+/// `` or `limit: invalid digit …`.
+fn refusal(reason: &str) -> Error {
+    let quoted = |start: &str| {
+        let (_, rest) = reason.split_once(start)?;
+        rest.split_once('`')
+    };
+    if let Some((name, rest)) = quoted("unknown field `") {
+        let shown: String = name.chars().take(60).collect();
+        let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+        let message = match known.is_empty() {
+            true => format!("Unknown query parameter '{shown}'. Remove it."),
+            false => {
+                let known = known.join(", ");
+                format!("Unknown query parameter '{shown}'. Check the spelling or remove it. Known: {known}.")
+            }
+        };
+        return Error::new(ErrorCode::InvalidParameter, message).with_param(shown);
+    }
+    if let Some((name, _)) = quoted("missing field `") {
+        let message = format!("Query parameter '{name}' is missing.");
+        return Error::new(ErrorCode::InvalidParameter, message).with_param(name);
+    }
+    if let Some((name, _)) = quoted("duplicate field `") {
+        let message = format!("Query parameter '{name}' is repeated.");
+        return Error::new(ErrorCode::InvalidParameter, message).with_param(name);
+    }
+    let named = reason.split_once(": ").filter(|(name, _)| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.[]".contains(&byte);
+        !name.is_empty() && name.bytes().all(is_plain)
+    });
+    let Some((name, what)) = named else {
+        return Error::new(ErrorCode::InvalidParameter, "The query string is malformed.");
+    };
+    let kind = match what {
+        _ if what.contains("digit") || what.contains("integer") || what.contains("too large") => {
+            "is not an integer in its range"
+        }
+        _ if what.contains("float") => "is not a number",
+        _ if what.contains("`true`") => "is not true or false",
+        _ => "has an invalid value",
+    };
+    Error::new(
+        ErrorCode::InvalidParameter,
+        format!("Query parameter '{name}' {kind}."),
+    )
+    .with_param(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_field_at_fault_is_named() {
-        assert_eq!(
-            named_field("unknown field `foo`, expected `limit`").as_deref(),
-            Some("foo")
-        );
-        assert_eq!(
-            named_field("limit: invalid digit found in string").as_deref(),
-            Some("limit")
-        );
-        assert_eq!(named_field("something else"), None);
+    use serde::Deserialize;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Sample {
+        limit: Option<u32>,
+        all: Option<bool>,
+        share: Option<f64>,
+    }
+
+    /// Messages stay stable if serde changes its wording.
+    #[tokio::test]
+    async fn query_errors_have_stable_messages() {
+        for (query, code, param, message) in [
+            (
+                "foo=1",
+                ErrorCode::InvalidParameter,
+                "foo",
+                "Unknown query parameter 'foo'. Check the spelling or remove it. Known: limit, all, share.",
+            ),
+            (
+                "limit=abc",
+                ErrorCode::InvalidParameter,
+                "limit",
+                "Query parameter 'limit' is not an integer in its range.",
+            ),
+            (
+                "limit=",
+                ErrorCode::InvalidParameter,
+                "limit",
+                "Query parameter 'limit' is not an integer in its range.",
+            ),
+            (
+                "limit=99999999999",
+                ErrorCode::InvalidParameter,
+                "limit",
+                "Query parameter 'limit' is not an integer in its range.",
+            ),
+            (
+                "all=maybe",
+                ErrorCode::InvalidParameter,
+                "all",
+                "Query parameter 'all' is not true or false.",
+            ),
+            (
+                "share=x",
+                ErrorCode::InvalidParameter,
+                "share",
+                "Query parameter 'share' is not a number.",
+            ),
+            (
+                "all=true&all=true",
+                ErrorCode::InvalidParameter,
+                "all",
+                "Query parameter 'all' is repeated.",
+            ),
+        ] {
+            let request = http::Request::get(format!("/v1/jobs?{query}")).body(()).unwrap();
+            let (mut parts, ()) = request.into_parts();
+            let refused = Query::<Sample>::from_request_parts(&mut parts, &()).await;
+            let error = refused.map(|Query(query)| query).unwrap_err().0;
+            assert_eq!(
+                (error.code, error.param.as_deref()),
+                (code, Some(param)),
+                "{query}"
+            );
+            assert_eq!(error.message, message);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Server-sent events (WHATWG HTML, section 9.2): one event is one frame and so one write.
+//! Server-sent events (WHATWG HTML, section 9.2). One event is one frame and therefore one write.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,10 +10,11 @@ use futures_util::Stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http_body::Frame;
 
-/// A sign of life that clients skip.
+/// Keep-alive comment, which clients ignore.
 pub const PING: Bytes = Bytes::from_static(b": ping\n\n");
 
-/// Takes the first of several events that were made together; some clients lose what follows it in the same chunk.
+/// Splits off the first of several events created together. Some clients lose the events that
+/// follow it in the same chunk.
 pub fn split_first(events: &mut Bytes) -> Option<Bytes> {
     if events.is_empty() {
         return None;
@@ -25,7 +26,8 @@ pub fn split_first(events: &mut Bytes) -> Option<Bytes> {
     Some(events.split_to(end))
 }
 
-/// The data of an event on one line, as all are that are written here; nothing for a sign of life.
+/// Returns the data of a single-line event, as written by this gateway; `None` for a keep-alive
+/// comment.
 pub fn data(event: &[u8]) -> Option<&[u8]> {
     let lines = event.split(|byte| *byte == b'\n');
     lines.filter_map(|line| line.strip_prefix(b"data: ")).next()
@@ -47,7 +49,7 @@ impl<S: Stream<Item = Bytes> + Unpin> http_body::Body for SseBody<S> {
     }
 }
 
-/// A streamed answer; each item is one whole event with its blank line.
+/// Returns a streamed response. Each item is one whole event with its blank line.
 pub fn response(events: impl Stream<Item = Bytes> + Send + Unpin + 'static) -> Response {
     response_of(
         HeaderValue::from_static("text/event-stream; charset=utf-8"),
@@ -55,7 +57,7 @@ pub fn response(events: impl Stream<Item = Bytes> + Send + Unpin + 'static) -> R
     )
 }
 
-/// A streamed answer of another type; each item is written at once.
+/// Returns a streamed response with another content type. Each item is written immediately.
 pub fn response_of(
     content_type: HeaderValue,
     events: impl Stream<Item = Bytes> + Send + Unpin + 'static,

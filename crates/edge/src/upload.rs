@@ -1,4 +1,4 @@
-//! Forms whose files are too large for memory: their parts come one by one, and each in pieces.
+//! Forms whose files are too large for memory. Parts are read one by one, in chunks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,12 +10,12 @@ use futures_util::stream;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use tollgate_types::Error;
 
-use crate::body::{self, Pieces};
+use crate::body::{self, BodyChunks};
 use crate::context::context_of;
 use crate::error::ApiError;
-use crate::form::{MOST_FIELDS, boundary, malformed, no_form};
+use crate::form::{MAX_FIELDS, boundary, malformed, not_multipart, part_name, too_many_fields};
 
-/// What became of the body behind a form, where that is why it cannot be read.
+/// Error of the underlying body, if it caused a parser error.
 type Fault = Arc<Mutex<Option<Error>>>;
 
 /// A form of at most `LIMIT` bytes.
@@ -23,7 +23,7 @@ pub struct Upload<const LIMIT: usize> {
     form: Multipart,
     fault: Fault,
     parts: usize,
-    /// Bytes of the whole body, where its sender has said so.
+    /// Length of the whole body in bytes, from `content-length`.
     pub length: Option<u64>,
 }
 
@@ -40,18 +40,18 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Upload<LIMIT> {
         let (parts, body) = request.into_parts();
         body::check_encoding(&parts.headers)?;
         if boundary(&parts.headers).is_none() {
-            return Err(no_form().into());
+            return Err(not_multipart().into());
         }
         body::check_length(&parts.headers, LIMIT)?;
-        let free_time = context_of(&parts)?.body_time;
-        let said = |name| parts.headers.get(name)?.to_str().ok();
-        let length = said(CONTENT_LENGTH).and_then(|length| length.parse().ok());
+        let grace_period = context_of(&parts)?.body_grace_period;
+        let header = |name| parts.headers.get(name)?.to_str().ok();
+        let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
         let fault = Fault::default();
-        let pieces = Some((Pieces::new(body, LIMIT, free_time), fault.clone()));
-        let pieces = stream::unfold(pieces, async |pieces| {
-            let (mut pieces, fault) = pieces?;
-            match pieces.next().await {
-                Ok(piece) => Some((Ok(piece?), Some((pieces, fault)))),
+        let chunks = Some((BodyChunks::new(body, LIMIT, grace_period), fault.clone()));
+        let chunks = stream::unfold(chunks, async |chunks| {
+            let (mut chunks, fault) = chunks?;
+            match chunks.next().await {
+                Ok(chunk) => Some((Ok(chunk?), Some((chunks, fault)))),
                 Err(error) => {
                     let text = error.message.clone();
                     *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -59,11 +59,11 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Upload<LIMIT> {
                 }
             }
         });
-        let mut form = Request::new(Body::from_stream(pieces));
+        let mut form = Request::new(Body::from_stream(chunks));
         if let Some(content_type) = parts.headers.get(CONTENT_TYPE) {
             form.headers_mut().insert(CONTENT_TYPE, content_type.clone());
         }
-        // Its pieces are counted already.
+        // The chunks are already limited in size.
         DefaultBodyLimit::disable().apply(&mut form);
         let form = Multipart::from_request(form, &()).await;
         Ok(Self {
@@ -76,14 +76,17 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Upload<LIMIT> {
 }
 
 impl<const LIMIT: usize> Upload<LIMIT> {
-    /// The next part, once the one before was read or is not wanted.
+    /// Returns the next part. Unread data of the previous part is skipped.
     pub async fn next(&mut self) -> Result<Option<Part<'_>>, Error> {
-        if self.parts == MOST_FIELDS {
-            return Err(malformed(format!("more than {MOST_FIELDS} fields")));
-        }
-        self.parts += 1;
         let field = self.form.next_field().await;
         let field = field.map_err(|error| broken(&self.fault, &error))?;
+        if let Some(field) = &field {
+            if self.parts == MAX_FIELDS {
+                return Err(too_many_fields());
+            }
+            self.parts += 1;
+            part_name(field.name())?;
+        }
         Ok(field.map(|field| Part {
             field,
             fault: &self.fault,
@@ -92,35 +95,35 @@ impl<const LIMIT: usize> Upload<LIMIT> {
 }
 
 impl Part<'_> {
-    /// Its name.
+    /// Returns the field name of the part.
     pub fn name(&self) -> &str {
         self.field.name().unwrap_or_default()
     }
 
-    /// What the file is called, if it is one.
+    /// Returns the file name, if the part is a file.
     pub fn filename(&self) -> Option<&str> {
         self.field.file_name()
     }
 
-    /// What it is said to be.
+    /// Returns the declared media type.
     pub fn content_type(&self) -> Option<&str> {
         self.field.content_type()
     }
 
-    /// More of it; nothing at its end.
-    pub async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
-        let piece = self.field.chunk().await;
-        piece.map_err(|error| broken(self.fault, &error))
+    /// Returns the next chunk of the part, or `None` at its end.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        let chunk = self.field.chunk().await;
+        chunk.map_err(|error| broken(self.fault, &error))
     }
 
-    /// A text of at most `most` bytes; nothing when it is longer or no text.
-    pub async fn text(&mut self, most: usize) -> Result<Option<String>, Error> {
+    /// Reads a text of at most `max_bytes` bytes; `None` if it is longer or not UTF-8.
+    pub async fn text(&mut self, max_bytes: usize) -> Result<Option<String>, Error> {
         let mut text = Vec::new();
-        while let Some(piece) = self.piece().await? {
-            if text.len() + piece.len() > most {
+        while let Some(chunk) = self.chunk().await? {
+            if text.len() + chunk.len() > max_bytes {
                 return Ok(None);
             }
-            text.extend_from_slice(&piece);
+            text.extend_from_slice(&chunk);
         }
         Ok(String::from_utf8(text).ok())
     }
@@ -142,13 +145,13 @@ mod tests {
                         --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\n\
                         Content-Type: application/jsonl\r\n\r\n{}\n\r\n--x--\r\n";
 
-    /// The body in pieces of so many bytes.
+    /// Splits the body into chunks of `size` bytes.
     fn upload(size: usize, body: &'static str) -> Upload<1024> {
-        let pieces = body
+        let chunks = body
             .as_bytes()
             .chunks(size)
-            .map(|piece| Ok::<_, Error>(Bytes::from_static(piece)));
-        let body = Body::from_stream(stream::iter(pieces.collect::<Vec<_>>()));
+            .map(|chunk| Ok::<_, Error>(Bytes::from_static(chunk)));
+        let body = Body::from_stream(stream::iter(chunks.collect::<Vec<_>>()));
         let form = Request::builder()
             .header(CONTENT_TYPE, "multipart/form-data; boundary=x")
             .body(body);
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn parts_come_whole_however_they_are_cut() {
+    async fn parts_are_independent_of_chunk_sizes() {
         for size in [1, 2, 7, 64, 1_000] {
             let mut form = upload(size, BODY);
             let mut part = form.next().await.unwrap().unwrap();
@@ -182,16 +185,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_broken_off_is_refused() {
+    async fn truncated_forms_are_refused() {
         for end in [BODY.len() - 6, 100, 20] {
             let mut form = upload(9, &BODY[..end]);
             let read = async {
                 while let Some(mut part) = form.next().await? {
-                    while part.piece().await?.is_some() {}
+                    while part.chunk().await?.is_some() {}
                 }
                 Ok::<_, Error>(())
             };
             assert_eq!(read.await.unwrap_err().code, ErrorCode::InvalidParameter, "{end}");
+        }
+        let unnamed = "--x\r\nContent-Disposition: form-data\r\n\r\nm\r\n--x--\r\n";
+        let error = upload(9, unnamed).next().await.map(|_| ()).unwrap_err();
+        assert_eq!(error.message, "A form part has no name.");
+        let field = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nm\r\n";
+        for (count, is_accepted) in [(MAX_FIELDS, true), (MAX_FIELDS + 1, false)] {
+            let mut form = upload(64, String::leak(field.repeat(count) + "--x--\r\n"));
+            let mut result = Ok(true);
+            while let Ok(true) = result {
+                result = form.next().await.map(|part| part.is_some());
+            }
+            match is_accepted {
+                true => assert!(!result.unwrap()),
+                false => assert_eq!(result.unwrap_err().message, "The form has more than 64 fields."),
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! WebSockets whose messages start work. Each turn is a request of its own: it has an id, its key is looked at again,
-//! and it takes a place among the account's requests per minute.
+//! WebSocket sessions whose messages start work. Each turn is a separate request: it has its own
+//! id, its key is validated again, and it counts against the account's requests per minute.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,25 +20,25 @@ use tollgate_storage::Budget;
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, RequestId, Retry};
 
-use crate::auth::Gate;
+use crate::auth::Authenticator;
+use crate::client_dialect::ClientDialect;
 use crate::context::RequestContext;
-use crate::family::Family;
 use crate::max_cost::MaxCost;
 
-/// Largest message that is taken.
-pub const MOST_MESSAGE_BYTES: usize = 16 << 20;
-/// Most sessions of an account on this node.
-pub const MOST_SESSIONS: usize = 20;
+/// Maximum size of a message.
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
+/// Maximum number of open sessions per account on this node.
+pub const MAX_SESSIONS: usize = 20;
 
-const PING_EVERY: Duration = Duration::from_secs(20);
-/// A session without a turn that hears nothing for so long is closed.
-const MOST_IDLE: Duration = Duration::from_mins(5);
-/// A client that takes nothing for so long is left.
-const MOST_STALL: Duration = Duration::from_mins(1);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// A session without a running turn is closed after this time without a message.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
+/// A session is dropped if a write takes longer.
+const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Opens sessions.
+/// Accepts WebSocket connections and limits the sessions per account.
 pub struct Sessions {
-    gate: Arc<Gate>,
+    authenticator: Arc<Authenticator>,
     clock: Arc<dyn Clock>,
     ids: Arc<IdSource>,
     stop: CancellationToken,
@@ -47,16 +47,17 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Sessions that end between two turns once `stop` is given; `running` knows those that are open.
+    /// Creates the session limiter. Sessions end between two turns once `stop` is set; `running`
+    /// tracks the open ones.
     pub fn new(
-        gate: Arc<Gate>,
+        authenticator: Arc<Authenticator>,
         clock: Arc<dyn Clock>,
         ids: Arc<IdSource>,
         stop: CancellationToken,
         running: TaskTracker,
     ) -> Self {
         Self {
-            gate,
+            authenticator,
             clock,
             ids,
             stop,
@@ -65,62 +66,62 @@ impl Sessions {
         }
     }
 
-    /// Accepts the handshake of this caller, and has `talk` hold the session. 403 for a page of another site, 429 when
-    /// the account has as many sessions as it may.
+    /// Accepts the caller's handshake and runs `talk` with the session. Returns 403 for a page of
+    /// another origin, and 429 if the account has too many open sessions.
     pub fn open<F>(
         self: &Arc<Self>,
         caller: &Caller,
         ctx: &RequestContext,
         headers: &HeaderMap,
         upgrade: WebSocketUpgrade,
-        talk: impl FnOnce(Session) -> F + Send + 'static,
+        handler: impl FnOnce(Session) -> F + Send + 'static,
     ) -> Result<Response, Error>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        if is_foreign_page(headers) {
-            let message = "A page of another site cannot open a session here.";
+        if is_cross_origin(headers) {
+            let message = "Pages of other origins cannot open a session.";
             return Err(Error::new(ErrorCode::PermissionDenied, message));
         }
-        let place = self.take_place(caller.account_id()).ok_or_else(too_many)?;
+        let slot = self.take_slot(caller.account_id()).ok_or_else(too_many)?;
         let (sessions, headers) = (self.clone(), key_headers(headers));
         let (peer, max_cost) = (ctx.peer, ctx.max_cost);
         let upgrade = upgrade
-            .max_message_size(MOST_MESSAGE_BYTES)
-            .max_frame_size(MOST_MESSAGE_BYTES);
+            .max_message_size(MAX_MESSAGE_BYTES)
+            .max_frame_size(MAX_MESSAGE_BYTES);
         Ok(upgrade.on_upgrade(move |socket| {
             let running = sessions.running.clone();
-            let mut pings = interval(PING_EVERY);
+            let mut pings = interval(PING_INTERVAL);
             pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            running.track_future(talk(Session {
+            running.track_future(handler(Session {
                 socket,
                 sessions,
                 headers,
                 peer,
                 max_cost,
                 pings,
-                heard: Instant::now(),
-                _place: place,
+                last_message_at: Instant::now(),
+                _slot: slot,
             }))
         }))
     }
 
-    fn take_place(&self, account: AccountId) -> Option<Place> {
+    fn take_slot(&self, account: AccountId) -> Option<SessionSlot> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(account).or_default();
-        if *count >= MOST_SESSIONS {
+        if *count >= MAX_SESSIONS {
             return None;
         }
         *count += 1;
-        Some(Place {
+        Some(SessionSlot {
             account,
             open: self.open.clone(),
         })
     }
 }
 
-/// Browsers say which page asks. One that was not served by this very address has no business here.
-fn is_foreign_page(headers: &HeaderMap) -> bool {
+/// Browsers send the page's origin. Only pages served from this host may connect.
+fn is_cross_origin(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return false;
     };
@@ -133,17 +134,17 @@ fn is_foreign_page(headers: &HeaderMap) -> bool {
 }
 
 fn too_many() -> Error {
-    let message = format!("The account has {MOST_SESSIONS} open sessions. Close one, then connect again.");
+    let message = format!("The account has {MAX_SESSIONS} open sessions. Close one, then connect again.");
     Error::new(ErrorCode::RateLimitExceeded, message).with_retry(Retry::After(Duration::from_secs(5)))
 }
 
-/// A session's place in the count of its account; given back when it is dropped.
-struct Place {
+/// A session in the count of its account, released on drop.
+struct SessionSlot {
     account: AccountId,
     open: Arc<Mutex<HashMap<AccountId, usize>>>,
 }
 
-impl Drop for Place {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = open.get_mut(&self.account) {
@@ -161,26 +162,26 @@ pub struct Session {
     sessions: Arc<Sessions>,
     headers: HeaderMap,
     peer: IpAddr,
-    /// What each turn may cost.
+    /// Cost limit of each turn.
     max_cost: MaxCost,
     pings: Interval,
-    heard: Instant,
-    _place: Place,
+    last_message_at: Instant,
+    _slot: SessionSlot,
 }
 
-/// The client is gone.
+/// Error: the client disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
+pub struct Disconnected;
 
 impl Session {
-    /// The next message; `None` when the session is over. While a turn is `busy` the session is neither idle nor
-    /// stopped. Nothing is lost when the future is dropped.
+    /// Returns the next message; `None` when the session is over. During a turn (`busy`), the
+    /// session neither times out nor stops. Cancel-safe.
     pub async fn recv(&mut self, busy: bool) -> Option<Utf8Bytes> {
         loop {
             tokio::select! {
                 message = self.socket.recv() => match message {
                     Some(Ok(Message::Text(text))) => {
-                        self.heard = Instant::now();
+                        self.last_message_at = Instant::now();
                         return Some(text);
                     }
                     Some(Ok(Message::Binary(_))) => {
@@ -195,49 +196,58 @@ impl Session {
                     Some(Ok(Message::Close(_))) | None => return None,
                 },
                 _ = self.pings.tick() => self.deliver(Message::Ping(Bytes::new())).await.ok()?,
-                () = sleep_until(self.heard + MOST_IDLE), if !busy => {
-                    self.close(close_code::AWAY, "Nothing was sent for five minutes.").await;
+                () = sleep_until(self.last_message_at + IDLE_TIMEOUT), if !busy => {
+                    self.close(close_code::AWAY, "No message was received for five minutes.").await;
                     return None;
                 }
                 () = self.sessions.stop.cancelled(), if !busy => {
-                    self.close(close_code::RESTART, "The gateway is going away: connect again.").await;
+                    self.close(close_code::RESTART, "The gateway is shutting down: connect again.").await;
                     return None;
                 }
             }
         }
     }
 
-    /// Sends a message.
-    pub async fn send(&mut self, text: impl Into<Utf8Bytes>) -> Result<(), Gone> {
-        self.heard = Instant::now();
+    /// Sends a text message to the client.
+    pub async fn send(&mut self, text: impl Into<Utf8Bytes>) -> Result<(), Disconnected> {
+        self.last_message_at = Instant::now();
         self.deliver(Message::Text(text.into())).await
     }
 
-    /// Logs why a turn failed, as the shell does for requests.
+    /// Logs why a turn failed, as the request layer does for requests.
     pub fn log_failure(&self, turn: RequestId, error: &Error) {
         let (code, param) = (error.code.as_str(), error.param.as_deref());
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::info!(request.id = %turn, code, param, cause, "turn failed: {turn}");
     }
 
-    /// Says why and ends the session.
+    /// Sends a close frame with the reason and ends the session.
     pub async fn close(&mut self, code: u16, reason: &'static str) {
         let frame = CloseFrame {
             code,
             reason: Utf8Bytes::from_static(reason),
         };
-        // Who is gone need not be told.
+        // A disconnected client does not need the close frame.
         let _ = self.deliver(Message::Close(Some(frame))).await;
     }
 
-    /// Begins a turn. The key is looked at again: it may have been revoked since the last one.
+    /// Starts a turn. Validates the key again, since it may have been revoked after the previous
+    /// turn.
     pub async fn turn(&mut self) -> Turn {
-        let (sessions, gate) = (&self.sessions, &self.sessions.gate);
+        let (sessions, authenticator) = (&self.sessions, &self.sessions.authenticator);
         let now = sessions.clock.now();
         let id = RequestId::from_u128(sessions.ids.next(now));
         let started = sessions.clock.monotonic_micros();
         let (peer, max_cost) = (self.peer, self.max_cost);
-        let ctx = RequestContext::new(id, now, started, peer, Family::Common, max_cost, Duration::MAX);
+        let ctx = RequestContext::new(
+            id,
+            now,
+            started,
+            peer,
+            ClientDialect::Common,
+            max_cost,
+            Duration::MAX,
+        );
         let Some(ctx) = ctx else {
             let never = Error::internal("a request id is not a header value");
             return Turn {
@@ -245,24 +255,26 @@ impl Session {
                 started: Err(never),
             };
         };
-        let started = gate.admit_caller(&self.headers, None, &ctx, Budget::Work).await;
+        let started = authenticator
+            .admit_caller(&self.headers, None, &ctx, Budget::Work)
+            .await;
         Turn {
             id,
             started: started.map(|caller| (caller, Arc::new(ctx))),
         }
     }
 
-    async fn deliver(&mut self, message: Message) -> Result<(), Gone> {
-        let sent = timeout(MOST_STALL, self.socket.send(message)).await;
-        sent.map_err(|_| Gone)?.map_err(|_| Gone)
+    async fn deliver(&mut self, message: Message) -> Result<(), Disconnected> {
+        let sent = timeout(WRITE_TIMEOUT, self.socket.send(message)).await;
+        sent.map_err(|_| Disconnected)?.map_err(|_| Disconnected)
     }
 
     async fn refuse(&mut self, error: axum::Error) {
         let cause = error.into_inner();
         let (code, reason) = match cause.downcast_ref::<tungstenite::Error>() {
-            Some(tungstenite::Error::Capacity(_)) => (close_code::SIZE, "A message has at most 16 MiB."),
-            Some(tungstenite::Error::Utf8(_)) => (close_code::INVALID, "A text message is not UTF-8."),
-            Some(tungstenite::Error::Protocol(_)) => (close_code::PROTOCOL, "This is not the protocol."),
+            Some(tungstenite::Error::Capacity(_)) => (close_code::SIZE, "The message is larger than 16 MiB."),
+            Some(tungstenite::Error::Utf8(_)) => (close_code::INVALID, "The text is not valid UTF-8."),
+            Some(tungstenite::Error::Protocol(_)) => (close_code::PROTOCOL, "WebSocket protocol error."),
             _ => return,
         };
         self.close(code, reason).await;
@@ -271,13 +283,13 @@ impl Session {
 
 /// One request within a session.
 pub struct Turn {
-    /// Its id.
+    /// Request id of the turn.
     pub id: RequestId,
-    /// Who asks, and the frame of the request; or why it is refused.
+    /// The caller and request context, or the error if the turn is refused.
     pub started: Result<(Caller, Arc<RequestContext>), Error>,
 }
 
-/// The headers that say who is calling.
+/// Returns only the headers that can contain a key.
 fn key_headers(headers: &HeaderMap) -> HeaderMap {
     let key_headers = [AUTHORIZATION, HeaderName::from_static("x-api-key")];
     let found = key_headers

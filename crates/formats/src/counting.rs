@@ -1,16 +1,17 @@
-//! Asking an upstream how many tokens a request has: its body with nothing but what decides about that, and the number in
-//! the answer. Upstreams refuse members that their counts do not know, such as a cap on output.
+//! Token-count requests for upstreams: the body reduced to the counted members, and the count in
+//! the answer. Upstreams refuse members that their count endpoints do not support, such as a cap on
+//! output.
 
 use bytes::Bytes;
 use serde_json::Value;
 use tollgate_types::usage::MAX_QUANTITY;
 
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Path, Reader, write_string};
 use crate::lossless::Span;
 
-/// Members of messages that are counted (platform.claude.com/docs/en/api/messages/count_tokens).
-const OF_MESSAGES: &[&str] = &[
+/// Counted members of messages (platform.claude.com/docs/en/api/messages/count_tokens).
+const MESSAGES_MEMBERS: &[&str] = &[
     "model",
     "messages",
     "system",
@@ -21,8 +22,8 @@ const OF_MESSAGES: &[&str] = &[
     "cache_control",
 ];
 
-/// Members of responses that are counted (platform.openai.com/docs/api-reference/responses/input-tokens).
-const OF_RESPONSES: &[&str] = &[
+/// Counted members of responses (platform.openai.com/docs/api-reference/responses/input-tokens).
+const RESPONSES_MEMBERS: &[&str] = &[
     "model",
     "input",
     "instructions",
@@ -34,24 +35,24 @@ const OF_RESPONSES: &[&str] = &[
     "truncation",
 ];
 
-/// Members of generated content that Vertex AI counts (CountTokensRequest of its API).
-const OF_VERTEX: &[&str] = &["contents", "systemInstruction", "tools", "generationConfig"];
+/// Counted members of generated content at Vertex AI (CountTokensRequest of its API).
+const VERTEX_MEMBERS: &[&str] = &["contents", "systemInstruction", "tools", "generationConfig"];
 
-/// Members of Converse that are counted (ConverseTokensRequest of the Bedrock runtime).
-const OF_CONVERSE: &[&str] = &["messages", "system", "toolConfig", "additionalModelRequestFields"];
+/// Counted members of Converse (ConverseTokensRequest of the Bedrock runtime).
+const CONVERSE_MEMBERS: &[&str] = &["messages", "system", "toolConfig", "additionalModelRequestFields"];
 
-/// Messages, as `POST /v1/messages/count_tokens` takes them.
+/// The body for `POST /v1/messages/count_tokens`. Fails if the body is not a JSON object.
 pub fn messages(body: &[u8]) -> Result<Bytes, DecodeError> {
-    only(body, OF_MESSAGES).map(Bytes::from)
+    keep_members(body, MESSAGES_MEMBERS).map(Bytes::from)
 }
 
-/// Responses, as `POST /v1/responses/input_tokens` takes them.
+/// The body for `POST /v1/responses/input_tokens`. Fails if the body is not a JSON object.
 pub fn responses(body: &[u8]) -> Result<Bytes, DecodeError> {
-    only(body, OF_RESPONSES).map(Bytes::from)
+    keep_members(body, RESPONSES_MEMBERS).map(Bytes::from)
 }
 
-/// Generated content, as `:countTokens` of the Gemini API takes it: a whole request, which names its model. `model` has its
-/// folder: `models/gemini-2.5-flash`.
+/// The body for `:countTokens` of the Gemini API, which requires a whole request with its model.
+/// `model` includes the folder: `models/gemini-2.5-flash`.
 pub fn content(body: &[u8], model: &str) -> Bytes {
     let mut out = br#"{"generateContentRequest":{"model":"#.to_vec();
     write_string(&mut out, model);
@@ -64,33 +65,33 @@ pub fn content(body: &[u8], model: &str) -> Bytes {
     Bytes::from(out)
 }
 
-/// Generated content, as `:countTokens` of Vertex AI takes it.
+/// The body for `:countTokens` of Vertex AI. Fails if the body is not a JSON object.
 pub fn vertex_content(body: &[u8]) -> Result<Bytes, DecodeError> {
-    only(body, OF_VERTEX).map(Bytes::from)
+    keep_members(body, VERTEX_MEMBERS).map(Bytes::from)
 }
 
-/// Converse, as `CountTokens` of Bedrock takes it.
+/// The body for `CountTokens` of Bedrock. Fails if the body is not a JSON object.
 pub fn converse(body: &[u8]) -> Result<Bytes, DecodeError> {
-    let counted = only(body, OF_CONVERSE)?;
+    let counted = keep_members(body, CONVERSE_MEMBERS)?;
     Ok(Bytes::from(
         [br#"{"input":{"converse":"#, &*counted, b"}}"].concat(),
     ))
 }
 
-/// The number under this name in the answer to a count. Nothing where it is missing or cannot be meant: no request has no
-/// tokens, and none has more than a thousand million.
+/// Reads the count under this name from the answer. `None` if it is missing or implausible: valid
+/// counts are 1 to 1,000,000,000.
 pub fn read(answer: &[u8], name: &str) -> Option<u64> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let tokens = answer.get(name)?.as_u64()?;
     (1..=MAX_QUANTITY).contains(&tokens).then_some(tokens)
 }
 
-/// The object with these members alone, byte for byte.
-fn only(body: &[u8], names: &[&str]) -> Result<Vec<u8>, DecodeError> {
-    read_only(body, names).map_err(|flaw| *flaw)
+/// The object reduced to these members, byte for byte.
+fn keep_members(body: &[u8], names: &[&str]) -> Result<Vec<u8>, DecodeError> {
+    read_members(body, names).map_err(|error| *error)
 }
 
-fn read_only(body: &[u8], names: &[&str]) -> Result<Vec<u8>, Flaw> {
+fn read_members(body: &[u8], names: &[&str]) -> Result<Vec<u8>, BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     let mut out = vec![b'{'];
     reader.object_at(&Path::TOP)?;
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_about_the_count_stays_byte_for_byte() {
+    fn counted_members_keep_their_bytes() {
         let body = br#" { "max_tokens":9, "messages" : [ {"role":"user" ,"content":"\u00e9"} ],"m\u006fdel":"m","stream":true } "#;
         assert_eq!(
             text(messages(body)),
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_request_of_generated_content_names_its_model() {
+    fn generate_content_count_names_the_model() {
         for (body, rest) in [
             (&br#" { "contents":[1]} "#[..], json!({"contents": [1]})),
             (b"{ }", json!({})),
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_cannot_be_meant_are_none() {
+    fn implausible_token_counts_are_none() {
         for (answer, expected) in [
             (r#"{"n": 1}"#, Some(1)),
             (r#"{"n": 1000000000, "x": 2}"#, Some(MAX_QUANTITY)),

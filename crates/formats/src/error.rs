@@ -1,11 +1,11 @@
-//! What is wrong with a caller's body, in the caller's terms.
+//! Errors about a caller's body, in the caller's terms.
 
 use std::fmt;
 
 use tollgate_types::{Error, ErrorCode};
 
-/// The error while a body is read: boxed, so that the results of the hot path are small.
-pub(crate) type Flaw = Box<DecodeError>;
+/// The error type while a body is read. It is boxed to keep results on the hot path small.
+pub(crate) type BoxedError = Box<DecodeError>;
 
 /// A body that a format refuses. It converts into the public [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,15 +13,16 @@ pub struct DecodeError {
     /// `invalid_json`, `missing_required_parameter`, `invalid_parameter`, `unknown_parameter` or
     /// `unsupported_parameter`.
     pub code: ErrorCode,
-    /// Path of the parameter at fault, dotted with indexes: `messages[2].content[0].image_url.url`. `None` when the
-    /// text is not JSON at all.
+    /// Path of the invalid parameter, dotted with indexes: `messages[2].content[0].image_url.url`.
+    /// `None` when the body is not JSON.
     pub param: Option<String>,
-    /// For the caller: what is wrong and what to send instead. Of the body it repeats only names of keys, cut short.
+    /// Message for the caller: the problem, and the fix. From the body it repeats only key names,
+    /// truncated.
     pub message: String,
 }
 
 impl DecodeError {
-    /// A text that is not JSON, or is beyond what is read as JSON.
+    /// A body that is not JSON, or exceeds the reader's limits.
     pub fn invalid_json(message: impl Into<String>) -> Self {
         Self {
             code: ErrorCode::InvalidJson,
@@ -39,7 +40,7 @@ impl DecodeError {
         }
     }
 
-    /// A required parameter that is not there.
+    /// A missing required parameter.
     pub fn missing(param: impl Into<String>) -> Self {
         let param = param.into();
         Self {
@@ -54,15 +55,15 @@ impl DecodeError {
         let param = param.into();
         Self {
             code: ErrorCode::UnknownParameter,
-            message: format!("Unknown parameter: '{param}'. Remove it or correct its name."),
+            message: Error::unknown_parameter(&param).message,
             param: Some(param),
         }
     }
 }
 
 impl DecodeError {
-    /// A parameter of the format that the gateway does not serve. `why` continues the sentence that begins with its
-    /// name.
+    /// A parameter of the format that the gateway does not support. `why` continues the sentence
+    /// that begins with its name.
     pub fn unsupported(param: impl Into<String>, why: impl fmt::Display) -> Self {
         let param = param.into();
         Self {
@@ -91,8 +92,8 @@ impl From<DecodeError> for Error {
     }
 }
 
-impl From<Flaw> for DecodeError {
-    fn from(flaw: Flaw) -> Self {
-        *flaw
+impl From<BoxedError> for DecodeError {
+    fn from(error: BoxedError) -> Self {
+        *error
     }
 }

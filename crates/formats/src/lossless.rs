@@ -1,62 +1,60 @@
-//! Changing a few places of a body and keeping every other byte.
+//! Byte-level edits: change a few places of a body and preserve every other byte.
 
 use bytes::Bytes;
 
 /// A range of bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: u32,
-    /// Just after the last byte.
+    /// Offset just after the last byte.
     pub end: u32,
 }
 
 impl Span {
-    /// The bytes from `start` to before `end`.
+    /// The bytes from `start` up to but not including `end`.
     pub(crate) const fn new(start: u32, end: u32) -> Self {
         Self { start, end }
     }
 
-    /// The empty range at a place: an edit of it inserts.
+    /// The empty range at a position: replacing it inserts.
     pub(crate) const fn at(place: u32) -> Self {
         Self::new(place, place)
     }
 
-    /// These bytes of the body.
+    /// Returns the bytes of this range; empty if it is out of bounds.
     pub fn of(self, body: &[u8]) -> &[u8] {
         body.get(self.start as usize..self.end as usize)
             .unwrap_or_default()
     }
 }
 
-/// Other bytes for a range of a body.
+/// A replacement for a range of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit<'e> {
-    /// What is replaced.
+    /// The range to replace.
     pub(crate) span: Span,
-    /// By what.
+    /// The new bytes.
     pub(crate) with: &'e [u8],
 }
 
 impl<'e> Edit<'e> {
-    /// Replaces a range.
     pub(crate) const fn replace(span: Span, with: &'e [u8]) -> Self {
         Self { span, with }
     }
 
-    /// Inserts at a place.
+    /// Inserts bytes at a position.
     pub(crate) const fn insert(place: u32, with: &'e [u8]) -> Self {
         Self::replace(Span::at(place), with)
     }
 
-    /// Drops a range.
     pub(crate) const fn delete(span: Span) -> Self {
         Self::replace(span, b"")
     }
 }
 
-/// The body with the edits carried out, between `before` and `after`, in one allocation. Edits are in the order of
-/// the body and do not overlap; at one place, they apply in the order given.
+/// Applies the edits and puts the result between `before` and `after`, in one allocation. Edits are
+/// in the order of the body and do not overlap; at one position, they apply in the given order.
 pub(crate) fn splice(before: &[u8], body: &[u8], edits: &[Edit<'_>], after: &[u8]) -> Bytes {
     let removed: usize = edits
         .iter()
@@ -78,17 +76,18 @@ pub(crate) fn splice(before: &[u8], body: &[u8], edits: &[Edit<'_>], after: &[u8
     Bytes::from(out)
 }
 
-/// The body with the edits carried out, in pieces. What stays of the body is shared with it.
-pub(crate) fn pieces(body: &Bytes, edits: &[Edit<'_>]) -> Vec<Bytes> {
+/// Applies the edits and returns the result in chunks. Unchanged chunks share the memory of the
+/// body.
+pub(crate) fn splice_chunks(body: &Bytes, edits: &[Edit<'_>]) -> Vec<Bytes> {
     let mut out = Vec::with_capacity(edits.len() * 2 + 1);
-    let mut kept = 0;
+    let mut copied = 0;
     for edit in edits {
-        out.push(part(body, kept, edit.span.start as usize));
+        out.push(part(body, copied, edit.span.start as usize));
         out.push(Bytes::copy_from_slice(edit.with));
-        kept = edit.span.end as usize;
+        copied = edit.span.end as usize;
     }
-    out.push(part(body, kept, body.len()));
-    out.retain(|piece| !piece.is_empty());
+    out.push(part(body, copied, body.len()));
+    out.retain(|chunk| !chunk.is_empty());
     out
 }
 
@@ -97,8 +96,8 @@ fn part(body: &Bytes, start: usize, end: usize) -> Bytes {
     body.slice(start.min(end)..end)
 }
 
-/// The range to delete so that an object loses one field and stays well formed: the field and one comma. `field`
-/// begins at the key and ends with the value. Only one field of an object can be taken out this way.
+/// The range to delete to remove one field from an object: the field and one comma. `field` starts
+/// at the key and ends with the value. Only one field of an object can be removed this way.
 pub(crate) fn field_with_comma(body: &[u8], field: Span) -> Span {
     let is_space = |byte: &u8| byte.is_ascii_whitespace();
     let before = body.get(..field.start as usize).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! What the gateway wants to know of every request, whatever its format.
+//! Request properties that every format shares.
 
 /// The shape that the answer must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ResponseFormatKind {
-    /// Free text.
+    /// Free text, the default.
     #[default]
     Text,
     /// Any JSON object.
@@ -12,19 +12,20 @@ pub enum ResponseFormatKind {
     JsonSchema,
 }
 
-/// What of the conversation is not text.
+/// Counts of the media in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Media {
-    /// Pictures.
+    /// Number of images.
     pub images: u32,
-    /// Sounds.
+    /// Number of audio parts.
     pub audio: u32,
-    /// Documents.
+    /// Number of documents.
     pub files: u32,
-    /// Those of them that are named by an address.
+    /// Number of these that are given by an address.
     pub addresses: u32,
-    /// Those of them that the caller has uploaded and names by their ids.
+    /// Number of these that are files uploaded by the caller, given by id.
     pub stored: u32,
-    /// Bytes of the body that are inline media, data URLs and base64. They count in the body but are no text.
+    /// Bytes of inline media in the body: data URLs and base64. They are part of the body size but
+    /// not of the text size.
     pub inline_bytes: u64,
 }

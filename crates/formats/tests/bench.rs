@@ -1,4 +1,4 @@
-//! How long the hot paths take. Not part of the suite: figures depend on the machine.
+//! Timings of the hot paths. Ignored by default: the results depend on the machine.
 //! `cargo test --release -p tollgate-formats --test bench -- --ignored --nocapture`
 #![expect(
     clippy::disallowed_methods,
@@ -13,8 +13,8 @@ use bytes::Bytes;
 use tollgate_formats::openai_chat::{self, EventEdits, RequestEdits};
 use tollgate_formats::sse;
 
-/// Nanoseconds of one call: the best of many rounds that are shorter than a time slice, which is what the machine can
-/// do undisturbed.
+/// Nanoseconds per call: the minimum of many rounds shorter than a time slice, to exclude
+/// interruptions.
 fn time(name: &str, bytes: usize, mut call: impl FnMut() -> usize) {
     const ROUND: f64 = 1e6;
     let mut calls = 1_u64;

@@ -1,4 +1,4 @@
-//! What holds for every completions request, however it is written.
+//! Properties of all completions requests.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 use tollgate_formats::openai_chat::{encode_request, validate as validate_chat};
 use tollgate_formats::openai_completions::{
-    BEYOND_CHAT, Field, RequestEdits, check_lacking, check_unknown, decode_request, splice_request, validate,
+    COMPLETIONS_ONLY, Field, RequestEdits, check_unknown, check_unsupported, decode_request, splice_request,
+    validate,
 };
 
 fn rich() -> Value {
@@ -20,7 +21,7 @@ fn rich() -> Value {
     })
 }
 
-/// Values to put where they do not belong.
+/// Values of wrong types, to insert anywhere.
 fn stray() -> impl Strategy<Value = Value> {
     let values = [
         json!(null),
@@ -58,19 +59,19 @@ fn fields() -> Vec<&'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Both readers agree on what is a request, and what is decoded can be asked as chat.
+    /// Both readers accept the same requests, and every decoded request is a valid chat request.
     #[test]
-    fn what_passes_can_be_decoded(changes in vec((select(fields()), stray()), 0..4)) {
+    fn validated_requests_can_be_decoded(changes in vec((select(fields()), stray()), 0..4)) {
         let mut body = rich();
         for (field, value) in changes {
             body[field] = value;
         }
         let text = body.to_string();
         let valid = validate(text.as_bytes());
-        let fits = valid.as_ref().is_ok_and(|head| check_lacking(head, BEYOND_CHAT).is_ok());
+        let fits = valid.as_ref().is_ok_and(|head| check_unsupported(head, COMPLETIONS_ONLY).is_ok());
         let decoded = decode_request(text.as_bytes());
         prop_assert_eq!(decoded.is_ok(), fits, "{}", text);
-        // Rooms refuse unknown fields before.
+        // The API crate refuses unknown fields earlier.
         let known = valid.as_ref().is_ok_and(|head| check_unknown(head, &["top_k"]).is_ok());
         if let Ok(request) = decoded.as_ref() && known && request.max_tokens != Some(0) {
             let chat = encode_request(request, Default::default());
@@ -90,9 +91,9 @@ proptest! {
         }
     }
 
-    /// Nothing that a caller sends makes a reader panic.
+    /// No request body makes a reader panic.
     #[test]
-    fn hostile_bytes_are_only_errors(bytes in vec(any::<u8>(), 0..60), cut in 0..400_usize) {
+    fn hostile_bytes_only_cause_errors(bytes in vec(any::<u8>(), 0..60), cut in 0..400_usize) {
         let mut part = rich().to_string().into_bytes();
         part.truncate(cut);
         part.extend_from_slice(&bytes);

@@ -1,11 +1,12 @@
-//! What holds for every typed decision, however it is written and answered.
+//! Properties of all typed decisions.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Map, Value, json};
 use tollgate_formats::decisions::{
-    Asked, Dialect, InputTokens, Piece, ResponseFrame, Shape, answers, ask, carry, pieces, read, write,
+    DecisionRequest, Dialect, InputTokens, ResponseFrame, Shape, StatePart, answers, ask, check_compatible,
+    read, state_parts, write,
 };
 use tollgate_types::Credits;
 use tollgate_types::decide::{
@@ -33,7 +34,7 @@ fn medium() -> impl Strategy<Value = Value> {
     select(media.to_vec())
 }
 
-/// A state, with no more media of a kind than a request may have.
+/// A state within the media limits of a request.
 fn state() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         text().prop_map(Value::from),
@@ -53,7 +54,7 @@ fn state() -> impl Strategy<Value = Value> {
 }
 
 fn question() -> impl Strategy<Value = Value> {
-    let words = |least, most| vec(word(), least..most).prop_map(distinct);
+    let words = |min, max| vec(word(), min..max).prop_map(distinct);
     let noul = Just(json!({"type": "noul"}));
     let choice = words(2, 9).prop_map(|words| json!({"type": "choice", "criteria": words}));
     let score = words(2, 9).prop_map(|words| json!({"type": "score", "levels": words}));
@@ -77,7 +78,7 @@ fn question() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The words with a number behind each, so that no two are the same.
+/// Appends a number to each word, so that all are distinct.
 fn distinct(words: Vec<String>) -> Vec<String> {
     let numbered = words.into_iter().enumerate();
     numbered.map(|(place, word)| format!("{word}{place}")).collect()
@@ -99,11 +100,11 @@ fn body(name: &str, state: &Value, questions: &[Value], in_map: bool) -> Value {
 }
 
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-fn asked(body: &Value) -> Asked {
+fn request(body: &Value) -> DecisionRequest {
     read(body.to_string().as_bytes()).unwrap()
 }
 
-/// Probabilities of so many outcomes, from some numbers.
+/// `count` probabilities that sum to 1, derived from the weights.
 fn distribution(weights: &[u32], count: usize) -> Vec<f64> {
     let weights: Vec<f64> = (0..count)
         .map(|place| f64::from(weights[place % weights.len()]) + 1.0)
@@ -142,7 +143,7 @@ fn decision(question: &Question, weights: &[u32]) -> Decision {
     }
 }
 
-/// Every number of a decision.
+/// All probabilities of a decision.
 fn numbers(decision: &Decision) -> Vec<f64> {
     let mut numbers: Vec<f64> = decision.abstain.into_iter().collect();
     match &decision.verdict {
@@ -165,7 +166,7 @@ fn numbers(decision: &Decision) -> Vec<f64> {
     numbers
 }
 
-/// What two readings of a question have in common: where it stands may differ.
+/// The properties of a question that every shape preserves, without its position.
 fn essence(question: &Question) -> (String, String, QuestionKind, bool) {
     (
         question.id.clone(),
@@ -189,7 +190,7 @@ fn frame() -> ResponseFrame<'static> {
     }
 }
 
-/// Values to put where they do not belong.
+/// Values of wrong types, to insert anywhere.
 fn stray() -> impl Strategy<Value = Value> {
     let values = [
         json!(null),
@@ -211,7 +212,7 @@ fn stray() -> impl Strategy<Value = Value> {
     select(values.to_vec())
 }
 
-/// Puts a value at a place of a tree.
+/// Replaces the value at a position of a tree.
 fn damage(node: &mut Value, place: &Index, with: Value) {
     fn count(node: &Value) -> usize {
         1 + match node {
@@ -238,44 +239,44 @@ fn damage(node: &mut Value, place: &Index, with: Value) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// The text has one marker for each medium, in their order, and no other.
+    /// The text has exactly one marker for each medium, in order.
     #[test]
-    fn markers_are_those_of_the_media(state in state()) {
-        let asked = asked(&body("state", &state, &[json!({"type": "noul", "instructions": "?"})], false));
+    fn markers_match_the_media(state in state()) {
+        let request = request(&body("state", &state, &[json!({"type": "noul", "instructions": "?"})], false));
         let (mut joined, mut media) = (String::new(), Vec::new());
-        for piece in pieces(&asked.state) {
-            match piece {
-                Piece::Text(text) => joined.push_str(text),
-                Piece::Medium(medium) => {
+        for part in state_parts(&request.state) {
+            match part {
+                StatePart::Text(text) => joined.push_str(text),
+                StatePart::Medium(medium) => {
                     prop_assert!(joined.ends_with(']'), "{} has no marker", medium.param);
                     media.push(medium.clone());
                 }
             }
         }
-        prop_assert_eq!(&joined, &asked.state.text);
-        prop_assert_eq!(&media, &asked.state.media);
+        prop_assert_eq!(&joined, &request.state.text);
+        prop_assert_eq!(&media, &request.state.media);
         let kinds = ["[image ", "[audio ", "[video "];
         let markers: usize = kinds.iter().map(|kind| joined.matches(kind).count()).sum();
         prop_assert_eq!(markers, media.len(), "{}", joined);
     }
 
-    /// What is asked of an upstream means the same to it.
+    /// A request to an upstream decodes to the same questions and media.
     #[test]
-    fn questions_survive_the_way_to_an_upstream(
+    fn questions_round_trip_through_each_shape(
         state in state(),
         questions in vec(question(), 1..6),
         in_map in any::<bool>(),
     ) {
-        let asked = asked(&body("state", &state, &questions, in_map));
+        let request = request(&body("state", &state, &questions, in_map));
         for shape in SHAPES {
-            if carry(shape, &asked.state, &asked.questions).is_err() {
+            if check_compatible(shape, &request.state, &request.questions).is_err() {
                 continue;
             }
-            let again = read(&ask(shape, "up", &asked.state, &asked.questions)).unwrap();
-            let expected: Vec<_> = asked.questions.iter().map(essence).collect();
+            let again = read(&ask(shape, "up", &request.state, &request.questions)).unwrap();
+            let expected: Vec<_> = request.questions.iter().map(essence).collect();
             prop_assert_eq!(again.questions.iter().map(essence).collect::<Vec<_>>(), expected);
-            let media = |asked: &Asked| asked.state.media.iter().map(|medium| (medium.kind, medium.url.clone())).collect::<Vec<_>>();
-            prop_assert_eq!(media(&again), media(&asked));
+            let media = |request: &DecisionRequest| request.state.media.iter().map(|medium| (medium.kind, medium.url.clone())).collect::<Vec<_>>();
+            prop_assert_eq!(media(&again), media(&request));
             let dialect = match shape {
                 Shape::SystemOne | Shape::OpenRouter => Dialect::Native,
                 Shape::OpenAi => Dialect::OpenAi,
@@ -285,7 +286,7 @@ proptest! {
         }
     }
 
-    /// What a caller is told in any dialect is what was decided.
+    /// Answers in every dialect preserve the decisions.
     #[test]
     fn answers_survive_every_dialect(
         questions in vec(question(), 1..6),
@@ -293,17 +294,17 @@ proptest! {
         name in select(vec!["state", "input"]),
         weights in vec(0..1_000_u32, 1..8),
     ) {
-        let asked = asked(&body(name, &json!("text"), &questions, in_map));
-        let decisions: Vec<Decision> = asked.questions.iter().map(|question| decision(question, &weights)).collect();
-        let written = write(&asked, &decisions, &frame());
+        let request = request(&body(name, &json!("text"), &questions, in_map));
+        let decisions: Vec<Decision> = request.questions.iter().map(|question| decision(question, &weights)).collect();
+        let written = write(&request, &decisions, &frame());
         let mut plain: Value = serde_json::from_slice(&written).unwrap();
-        // Names that were made up are not told, or not to be compared.
+        // Drops the names: generated ones are null, and names are not compared.
         if let Value::Array(items) = &mut plain["answers"] {
             items.iter_mut().filter_map(Value::as_object_mut).for_each(|item: &mut Map<_, _>| {
                 item.shift_remove("name");
             });
         }
-        let (again, usage) = answers(Shape::SystemOne, plain.to_string().as_bytes(), &asked.questions).unwrap();
+        let (again, usage) = answers(Shape::SystemOne, plain.to_string().as_bytes(), &request.questions).unwrap();
         prop_assert_eq!(usage.map(|usage| usage.total_input()), Some(6));
         for (found, expected) in again.iter().zip(&decisions) {
             let (found, expected) = (numbers(found), numbers(expected));
@@ -314,9 +315,9 @@ proptest! {
         }
     }
 
-    /// A damaged request is read or refused, and what is read is whole.
+    /// A damaged request is refused, or decodes to a valid request.
     #[test]
-    fn damaged_requests_are_only_errors(
+    fn damaged_requests_only_cause_errors(
         state in state(),
         questions in vec(question(), 1..4),
         in_map in any::<bool>(),
@@ -326,18 +327,18 @@ proptest! {
         let mut body = body(name, &state, &questions, in_map);
         places.into_iter().for_each(|(place, with)| damage(&mut body, &place, with));
         match read(body.to_string().as_bytes()) {
-            Ok(asked) => {
-                prop_assert!((1..=128).contains(&asked.questions.len()));
-                prop_assert!(!asked.state.text.trim().is_empty());
-                prop_assert!(read(&ask(Shape::SystemOne, "up", &asked.state, &asked.questions)).is_ok(), "{}", body);
+            Ok(request) => {
+                prop_assert!((1..=128).contains(&request.questions.len()));
+                prop_assert!(!request.state.text.trim().is_empty());
+                prop_assert!(read(&ask(Shape::SystemOne, "up", &request.state, &request.questions)).is_ok(), "{}", body);
             }
             Err(error) => prop_assert!(error.message.len() < 400, "{}", error.message),
         }
     }
 
-    /// Nothing that an upstream says makes a reader panic, and what is believed can be believed.
+    /// No upstream answer makes a reader panic, and accepted values are plausible.
     #[test]
-    fn damaged_answers_are_only_errors(
+    fn damaged_answers_only_cause_errors(
         questions in vec(question(), 1..4),
         in_map in any::<bool>(),
         weights in vec(0..1_000_u32, 1..8),
@@ -345,14 +346,14 @@ proptest! {
         with in stray(),
         bytes in vec(any::<u8>(), 0..60),
     ) {
-        let asked = asked(&body("state", &json!("text"), &questions, in_map));
-        let decisions: Vec<Decision> = asked.questions.iter().map(|question| decision(question, &weights)).collect();
-        let mut body: Value = serde_json::from_slice(&write(&asked, &decisions, &frame())).unwrap();
+        let request = request(&body("state", &json!("text"), &questions, in_map));
+        let decisions: Vec<Decision> = request.questions.iter().map(|question| decision(question, &weights)).collect();
+        let mut body: Value = serde_json::from_slice(&write(&request, &decisions, &frame())).unwrap();
         damage(&mut body, &place, with);
         for shape in SHAPES {
-            let _ = answers(shape, &bytes, &asked.questions).is_ok();
-            if let Ok((found, _)) = answers(shape, body.to_string().as_bytes(), &asked.questions) {
-                prop_assert_eq!(found.len(), asked.questions.len());
+            let _ = answers(shape, &bytes, &request.questions).is_ok();
+            if let Ok((found, _)) = answers(shape, body.to_string().as_bytes(), &request.questions) {
+                prop_assert_eq!(found.len(), request.questions.len());
                 prop_assert!(found.iter().flat_map(numbers).all(|number| (0.0..=1.0).contains(&number)));
             }
         }

@@ -1,4 +1,4 @@
-//! What holds for every embeddings request and every vector, however they are written.
+//! Properties of all embeddings requests and vectors.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -12,7 +12,7 @@ use tollgate_formats::embeddings::{
 use tollgate_types::embed::{EmbedInput, EmbedRequest, EmbedResponse};
 use tollgate_types::{Credits, Unit, Usage};
 
-/// Any finite number, subnormal ones and both zeroes included.
+/// Any finite number, including subnormal ones and both zeroes.
 fn finite() -> impl Strategy<Value = f32> {
     any::<u32>()
         .prop_map(f32::from_bits)
@@ -35,7 +35,7 @@ fn bits(vectors: &[Vec<f32>]) -> Vec<Vec<u32>> {
     vectors.iter().map(of).collect()
 }
 
-/// Values to put where they do not belong.
+/// Values of wrong types, to insert anywhere.
 fn stray() -> impl Strategy<Value = Value> {
     let values = [
         json!(null),
@@ -62,19 +62,19 @@ fn stray() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// From one encoding to the other and back, every bit stays.
+    /// Converting between the encodings preserves every bit.
     #[test]
     fn vectors_survive_both_encodings(
         vectors in vec(vec(finite(), 1..40), 1..5),
-        ways in vec(encoding(), 1..4),
+        encodings in vec(encoding(), 1..4),
         tokens in 0..1_000_000_u64,
     ) {
         let usage = Usage::ZERO.with(Unit::Input, tokens);
         let mut response = EmbedResponse { vectors: vectors.clone(), usage: Some(usage) };
-        for way in ways {
-            let body = Bytes::from(encode_response(&response, "up", way, &usage, Credits::ZERO));
+        for target_encoding in encodings {
+            let body = Bytes::from(encode_response(&response, "up", target_encoding, &usage, Credits::ZERO));
             let head = inspect_response(&body).unwrap();
-            prop_assert_eq!((head.vectors as usize, head.encoding), (vectors.len(), Some(way)));
+            prop_assert_eq!((head.vectors as usize, head.encoding), (vectors.len(), Some(target_encoding)));
             prop_assert_eq!(head.report.usage, Some(usage));
             let spliced = splice_response(&body, &head, "a/b", &usage, Credits::from_nanos(1)).unwrap();
             let value: Value = serde_json::from_slice(&spliced).unwrap();
@@ -85,19 +85,19 @@ proptest! {
         }
     }
 
-    /// What is encoded is accepted, decodes to the same, and is counted right.
+    /// An encoded request is valid, decodes to the same request, and has correct counts.
     #[test]
-    fn requests_survive_the_way_there_and_back(
+    fn requests_round_trip(
         inputs in inputs(),
         dimensions in proptest::option::of(1..=u32::MAX),
         user in proptest::option::of(".{0,8}"),
-        way in encoding(),
+        target_encoding in encoding(),
         model in "[a-z/]{1,9}",
     ) {
         let request = EmbedRequest { model: "m".to_owned(), inputs, dimensions, user, extra: Default::default() };
-        let body = Bytes::from(encode_request(&request, way));
+        let body = Bytes::from(encode_request(&request, target_encoding));
         let head = validate(&body).unwrap();
-        prop_assert_eq!((head.inputs as usize, head.encoding), (request.inputs.len(), way));
+        prop_assert_eq!((head.inputs as usize, head.encoding), (request.inputs.len(), target_encoding));
         prop_assert_eq!(head.dimensions, dimensions);
         let (text, tokens) = request.inputs.iter().fold((0, 0), |(text, tokens), input| match input {
             EmbedInput::Text(more) => (text + more.len() as u64, tokens),
@@ -105,7 +105,7 @@ proptest! {
         });
         prop_assert_eq!((head.text_bytes, head.tokens), (text, tokens));
         prop_assert_eq!(&decode_request(&body).unwrap(), &request);
-        // Whatever is edited out or renamed, the input stays as it is.
+        // Removed and renamed fields do not change the input.
         for remove in [&[][..], &["user", "encoding_format"][..]] {
             let edits = RequestEdits { model: &model, remove, vendor_fields: &[], dimensions_name: None };
             let sent = splice_request(&body, &head, &edits);
@@ -114,9 +114,9 @@ proptest! {
         }
     }
 
-    /// Both readers agree on what is a request.
+    /// Both readers accept the same requests.
     #[test]
-    fn what_passes_can_be_decoded(
+    fn validated_requests_can_be_decoded(
         field in select(vec!["model", "input", "encoding_format", "dimensions", "user", "other"]),
         value in stray(),
     ) {
@@ -126,9 +126,9 @@ proptest! {
         prop_assert_eq!(validate(text.as_bytes()).is_ok(), decode_request(text.as_bytes()).is_ok(), "{}", text);
     }
 
-    /// Nothing that an upstream or a caller sends makes a reader panic.
+    /// No request or answer makes a reader panic.
     #[test]
-    fn hostile_bytes_are_only_errors(bytes in vec(any::<u8>(), 0..60), cut in 0..150_usize) {
+    fn hostile_bytes_only_cause_errors(bytes in vec(any::<u8>(), 0..60), cut in 0..150_usize) {
         let _ = (validate(&bytes).is_ok(), inspect_response(&bytes).is_ok(), decode_response(&bytes).is_ok());
         let whole = br#"{"object":"list","data":[{"index":0,"embedding":"AACAPw=="}],"usage":{"prompt_tokens":1,"cost":2}}"#;
         let mut part = whole[..cut.min(whole.len())].to_vec();

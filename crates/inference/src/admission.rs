@@ -1,4 +1,4 @@
-//! What every call of this room is admitted by.
+//! Admission of inference calls: checks, content policy and holds.
 
 use std::sync::Arc;
 
@@ -6,14 +6,15 @@ use tollgate_accounts::Caller;
 use tollgate_billing::{Demand, Preview};
 use tollgate_edge::RequestContext;
 use tollgate_formats::Media;
-use tollgate_pipeline::{Admission, CallRequest, Delivered, NamesMedia, Pipeline, Routed, Structure};
+use tollgate_pipeline::{Admission, CallRequest, Delivered, Pipeline, ReferencesMedia, Routed, Structure};
 use tollgate_types::{Credits, Error, Usage};
 
-use crate::counting::Countable;
-use crate::policy::Inspected;
+use crate::counting::{Countable, check_window};
+use crate::missing::Wanted;
+use crate::policy::Inspectable;
 use crate::structured_output::Shaped;
 
-/// A call as the pipeline takes it.
+/// Builds the pipeline's call from the caller and the request context.
 pub(crate) fn call_request<C>(
     ctx: &RequestContext,
     caller: Caller,
@@ -32,21 +33,25 @@ pub(crate) fn call_request<C>(
     }
 }
 
-/// Generates text, and notes how for the headers.
+/// Executes an admitted text call and records its details for the response headers.
 pub(crate) async fn run(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
     admission: Admission,
 ) -> Result<Delivered, Error> {
+    let wanted = Wanted::of(admission.call());
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     ctx.note_structure(served.structure.map(Structure::as_str));
+    if let Delivered::Whole { payload, outline, .. } = &served.answer {
+        wanted.note_missing(ctx, payload, outline.as_ref());
+    }
     Ok(served.answer)
 }
 
-/// Admits the call unless the content policy refuses it, and notes the window of tokens for the limit headers, whether
-/// it is admitted or refused.
-pub(crate) async fn admit<C: Inspected + Shaped + NamesMedia + Countable>(
+/// Admits a call unless the content policy rejects it. Records the token rate limit for the
+/// response headers, whether the call is admitted or rejected.
+pub(crate) async fn admit<C: Inspectable + Shaped + ReferencesMedia + Countable>(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     mut routed: Routed,
@@ -67,9 +72,9 @@ pub(crate) async fn admit<C: Inspected + Shaped + NamesMedia + Countable>(
     Ok(admission)
 }
 
-/// What would be held for the call if it were admitted now. What refuses a call refuses this, but for limits and want of
-/// credits.
-pub(crate) async fn preview<C: Inspected + Shaped + NamesMedia + Countable>(
+/// Returns the amount that would be held for the call now. Fails like an admission, but ignores
+/// rate limits and a low balance.
+pub(crate) async fn preview<C: Inspectable + Shaped + ReferencesMedia + Countable>(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     routed: &mut Routed,
@@ -79,40 +84,44 @@ pub(crate) async fn preview<C: Inspected + Shaped + NamesMedia + Countable>(
     pipeline.preview(routed, request, C::texts_to_count).await
 }
 
-/// The most that the call can cost as a line of a batch. The content policy is asked when it is made.
+/// Returns the maximum cost of the call as a batch line. The content policy is checked later, when
+/// the line is executed.
 pub(crate) fn line_bound<C: Shaped>(
     pipeline: &Pipeline,
     routed: &mut Routed,
     request: &mut CallRequest<C>,
 ) -> Result<Credits, Error> {
     request.call.shape(routed)?;
-    routed.as_line();
+    routed.apply_batch_discount();
     Ok(pipeline.bound(routed, request).amount)
 }
 
-async fn make_ready<C: Inspected + Shaped>(
+async fn make_ready<C: Inspectable + Shaped + Countable>(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     routed: &mut Routed,
     request: &mut CallRequest<C>,
 ) -> Result<(), Error> {
+    check_window(pipeline, routed, request).await?;
     let policy = pipeline.policy().filter(|policy| policy.inspects_input());
-    if let Some(policy) = policy.filter(|_| !routed.is_answered) {
+    if let Some(policy) = policy.filter(|_| !routed.is_replay) {
         policy.check_input(ctx.id, &request.call.texts()?).await?;
     }
     request.call.shape(routed)
 }
 
-/// What a conversation of so many turns asks for, but for its answers.
+/// Returns the demand of a conversation with this number of turns, without its output.
 pub(crate) fn demand(media: Media, turns: u32, body_bytes: usize) -> Demand {
     let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
-    // A picture is charged by its size on the model's grid, whatever its bytes; other media at most by their bytes.
-    let only_pictures = media.audio == 0 && media.files == 0;
+    // Images are charged by their size on the model's grid, not by their bytes. For other media the
+    // bytes are an upper bound.
+    let only_images = media.audio == 0 && media.files == 0;
     Demand {
         text_bytes: body_bytes.saturating_sub(media.inline_bytes),
         tokens: 0,
         messages: u64::from(turns),
-        media_bytes: if only_pictures { 0 } else { media.inline_bytes },
+        inputs: 1,
+        media_bytes: if only_images { 0 } else { media.inline_bytes },
         images: u64::from(media.images),
         max_tokens: None,
         reasoning_budget: 0,

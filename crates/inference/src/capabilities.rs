@@ -1,65 +1,66 @@
-//! What a model can do, held against what a request asks for, before anything is held or sent.
+//! Checks the capabilities of a model against those that a request needs, before any hold or
+//! upstream call.
 
 use tollgate_catalog::{Modality, Model, ModelKind, StructuredOutput};
 use tollgate_formats::{Media, ResponseFormatKind};
 use tollgate_types::{Error, ErrorCode};
 
-/// What a request asks for, whatever its format.
-pub(crate) struct Asked {
-    /// The cap on output tokens, and the field that has it.
+/// Capabilities that a request needs, independent of its format.
+pub(crate) struct RequestedCapabilities {
+    /// Maximum number of output tokens, and the field that sets it.
     pub(crate) max_tokens: Option<(u64, &'static str)>,
-    /// The shape of the answer, and the field that has it.
+    /// Output format, and the field that sets it.
     pub(crate) response_format: (ResponseFormatKind, &'static str),
-    /// Whether tools may be called.
+    /// Whether the request defines tools.
     pub(crate) tools: bool,
-    /// The field that has the conversation.
+    /// Name of the field that holds the conversation.
     pub(crate) conversation: &'static str,
-    /// What of the conversation is not text.
+    /// Number of non-text parts of the conversation.
     pub(crate) media: Media,
-    /// Whether spoken output is asked for.
+    /// Whether the request asks for audio output.
     pub(crate) audio_output: bool,
 }
 
-/// Refuses what the model cannot do: 400 for what it lacks, 422 for a number beyond its own bounds.
-pub(crate) fn check(model: &Model, asked: &Asked) -> Result<(), Error> {
+/// Rejects unsupported requests: 400 for a missing capability, 422 for a number that exceeds the
+/// limits of the model.
+pub(crate) fn check(model: &Model, requested: &RequestedCapabilities) -> Result<(), Error> {
     if model.kind != ModelKind::Chat {
-        let message =
-            "This model does not generate text. Its record in GET /v1/models names the endpoints it serves.";
+        let message = "This model does not generate text. GET /v1/models lists the endpoints of each model.";
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
-    check_output_cap(model, asked)?;
+    check_output_cap(model, requested)?;
     let lacks = [
         (
-            lacks_format(model, asked.response_format.0),
-            asked.response_format.1,
-            "does not force this shape of answer",
+            lacks_format(model, requested.response_format.0),
+            requested.response_format.1,
+            "does not support this output format",
         ),
-        (asked.tools && !model.tools, "tools", "does not call tools"),
+        (requested.tools && !model.tools, "tools", "does not call tools"),
         (
-            asked.media.images > 0 && !model.takes(Modality::Image),
-            asked.conversation,
-            "does not take pictures",
-        ),
-        (
-            asked.media.audio > 0 && !model.takes(Modality::Audio),
-            asked.conversation,
-            "does not take sound",
+            requested.media.images > 0 && !model.takes(Modality::Image),
+            requested.conversation,
+            "does not accept images",
         ),
         (
-            asked.media.files > 0 && !model.takes(Modality::File),
-            asked.conversation,
-            "does not take documents",
+            requested.media.audio > 0 && !model.takes(Modality::Audio),
+            requested.conversation,
+            "does not accept audio",
         ),
         (
-            asked.audio_output && !model.output.contains(&Modality::Audio),
+            requested.media.files > 0 && !model.takes(Modality::File),
+            requested.conversation,
+            "does not accept documents",
+        ),
+        (
+            requested.audio_output && !model.output.contains(&Modality::Audio),
             "modalities",
-            "does not speak",
+            "does not produce audio",
         ),
     ];
     match lacks.into_iter().find(|(lacks, ..)| *lacks) {
         Some((_, param, what)) => {
             let message = format!(
-                "The model {what}. Leave '{param}' out, or choose a model that does: GET /v1/models tells."
+                "The model {what}. Remove '{param}', or choose a model that does (see GET /v1/models)."
             );
             Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param(param))
         }
@@ -67,8 +68,8 @@ pub(crate) fn check(model: &Model, asked: &Asked) -> Result<(), Error> {
     }
 }
 
-fn check_output_cap(model: &Model, asked: &Asked) -> Result<(), Error> {
-    let (Some((cap, name)), Some(ceiling)) = (asked.max_tokens, model.output_ceiling()) else {
+fn check_output_cap(model: &Model, requested: &RequestedCapabilities) -> Result<(), Error> {
+    let (Some((cap, name)), Some(ceiling)) = (requested.max_tokens, model.output_ceiling()) else {
         return Ok(());
     };
     if cap <= ceiling {
@@ -78,8 +79,8 @@ fn check_output_cap(model: &Model, asked: &Asked) -> Result<(), Error> {
     Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(name))
 }
 
-fn lacks_format(model: &Model, asked: ResponseFormatKind) -> bool {
-    match asked {
+fn lacks_format(model: &Model, requested: ResponseFormatKind) -> bool {
+    match requested {
         ResponseFormatKind::Text => false,
         ResponseFormatKind::JsonObject => model.structured_output == StructuredOutput::None,
         ResponseFormatKind::JsonSchema => model.structured_output != StructuredOutput::JsonSchema,

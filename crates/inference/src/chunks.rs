@@ -1,5 +1,5 @@
-//! From the pieces of a streamed answer to server-sent events, for the formats whose events have no names: chunks, ended
-//! by `[DONE]`.
+//! Converts a response stream to server-sent events, for the formats whose events have no names:
+//! chunks, then `[DONE]`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use tollgate_billing::Charge;
 use tollgate_edge::error::error_type;
 use tollgate_edge::sse;
 use tollgate_formats::{openai_chat, openai_completions};
-use tollgate_pipeline::{DeliveredStream, Piece};
+use tollgate_pipeline::{AnswerChunk, DeliveredStream};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Format, Usage};
 use tollgate_upstream::Payload;
 
-/// Writes the chunks of one format.
+/// Encodes the chunks of one response format.
 pub(crate) trait ChunkEncoder {
-    /// Which one.
+    /// The format of the encoded chunks.
     const FORMAT: Format;
 
-    /// For a caller who named the model so, and asked for usage or did not.
+    /// `public_model` is the model name from the request. `include_usage` adds a final usage event.
     fn new(public_model: &str, include_usage: bool) -> Self;
 
-    /// The bytes of one step of the answer; `None` for what the caller does not see. `cost` goes into the usage event.
+    /// Encodes one stream event; `None` if the caller does not receive it. `cost` goes into the
+    /// usage event.
     fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes>;
 
-    /// A usage event for a stream whose chunks have this `id` and were `created` then.
+    /// Encodes a usage event for a stream whose chunks have this `id` and `created` time.
     fn usage_event(id: &str, created: i64, public_model: &str, usage: &Usage, cost: Credits) -> Bytes;
 }
 
@@ -63,60 +64,62 @@ impl ChunkEncoder for openai_completions::StreamEncoder {
     }
 }
 
-/// The events of one answer.
+/// Server-sent events of one streamed response.
 pub(crate) struct Events<E> {
-    pieces: DeliveredStream,
+    chunks: DeliveredStream,
     encoder: E,
     public_model: Arc<str>,
-    /// Whether a usage report is still owed to the caller.
-    owes_usage: bool,
-    /// `id` and `created` of the chunks, known while a report may have to be made that fits them.
+    /// Whether the caller has requested a usage event and not received one yet.
+    is_usage_pending: bool,
+    /// `id` and `created` of the chunks, recorded while a usage event may have to match them.
     identity: Option<(String, i64)>,
-    /// Events that were made together with the last one: each is sent in a chunk of its own.
+    /// Encoded events that are not sent yet. Each one is sent as a separate HTTP chunk.
     waiting: Bytes,
 }
 
 impl<E: ChunkEncoder> Events<E> {
-    pub(crate) fn new(pieces: DeliveredStream, public_model: Arc<str>, include_usage: bool) -> Self {
+    pub(crate) fn new(chunks: DeliveredStream, public_model: Arc<str>, include_usage: bool) -> Self {
         Self {
-            pieces,
+            chunks,
             encoder: E::new(&public_model, include_usage),
             public_model,
-            owes_usage: include_usage,
+            is_usage_pending: include_usage,
             identity: None,
             waiting: Bytes::new(),
         }
     }
 
-    /// The bytes of a piece; `None` for one that the caller does not see.
-    fn encode(&mut self, piece: Piece) -> Option<Bytes> {
-        match piece {
-            Piece::Event(payload) => self.event(payload, None),
-            Piece::Usage(payload, cost) => {
-                self.owes_usage = false;
+    /// Encodes a chunk of the response; `None` if the caller does not receive it.
+    fn encode(&mut self, chunk: AnswerChunk) -> Option<Bytes> {
+        match chunk {
+            AnswerChunk::Event(payload) => self.event(payload, None),
+            AnswerChunk::Usage(payload, cost) => {
+                self.is_usage_pending = false;
                 self.event(payload, Some(cost))
             }
-            Piece::End(payload, charge) => {
+            AnswerChunk::End(payload, charge) => {
                 let end = match payload {
                     Some(Payload::Raw(_, bytes)) => bytes,
                     _ => openai_chat::StreamEncoder::done(),
                 };
-                self.waiting = match self.owes_usage {
-                    true => [self.own_report(&charge), end].concat().into(),
+                self.waiting = match self.is_usage_pending {
+                    true => [self.usage_report(&charge), end].concat().into(),
                     false => end,
                 };
                 sse::split_first(&mut self.waiting)
             }
-            Piece::Ping => Some(sse::PING),
-            // Without `[DONE]`: clients would take it for the end of a whole answer.
-            Piece::Failed(error) => Some(openai_chat::encode_error_event(&error, error_type(error.code))),
+            AnswerChunk::Ping => Some(sse::PING),
+            // No `[DONE]` follows: clients would take it for the end of a complete response.
+            AnswerChunk::Failed(error) => {
+                Some(openai_chat::encode_error_event(&error, error_type(error.code)))
+            }
         }
     }
 
     fn event(&mut self, payload: Payload<StreamEvent>, cost: Option<Credits>) -> Option<Bytes> {
         match (payload, cost) {
             (Payload::Raw(format, bytes), None) if format == E::FORMAT => {
-                if self.owes_usage && self.identity.is_none() {
+                if self.is_usage_pending && self.identity.is_none() {
                     self.identity = identity(&bytes);
                 }
                 Some(bytes)
@@ -124,7 +127,7 @@ impl<E: ChunkEncoder> Events<E> {
             (Payload::Raw(format, bytes), Some(cost)) if format == E::FORMAT => {
                 Some(openai_chat::event_with_cost(&bytes, cost).unwrap_or(bytes))
             }
-            // Adapters answer in the caller's format or in the common form.
+            // Adapters return the caller's format or the common form, so this arm is not reached.
             (Payload::Raw(..), _) => None,
             (Payload::Common(event), cost) => {
                 self.waiting = self.encoder.encode(&event, cost)?;
@@ -133,18 +136,19 @@ impl<E: ChunkEncoder> Events<E> {
         }
     }
 
-    /// The usage event of an answer whose upstream reported none: what the gateway counted, and what it cost.
-    fn own_report(&self, charge: &Charge) -> Bytes {
+    /// Encodes the usage event of a stream whose upstream reported no usage: tokens that the
+    /// gateway counted, and their cost.
+    fn usage_report(&self, charge: &Charge) -> Bytes {
         let (id, created) = self.identity.clone().unwrap_or_default();
         E::usage_event(&id, created, &self.public_model, &charge.usage, charge.amount)
     }
 }
 
-/// `id` and `created` of a chunk.
+/// Parses `id` and `created` from an encoded chunk.
 fn identity(event: &Bytes) -> Option<(String, i64)> {
     let chunk: serde_json::Value = serde_json::from_slice(event.strip_prefix(b"data: ")?).ok()?;
     Some((
-        // Azure begins with a chunk about the prompt, which has no id.
+        // The first chunk from Azure describes the prompt and has an empty id.
         chunk.get("id")?.as_str().filter(|id| !id.is_empty())?.to_owned(),
         chunk.get("created")?.as_i64()?,
     ))
@@ -158,11 +162,11 @@ impl<E: ChunkEncoder + Unpin> Stream for Events<E> {
             if let Some(bytes) = sse::split_first(&mut self.waiting) {
                 return Poll::Ready(Some(bytes));
             }
-            match self.pieces.poll_recv(cx) {
+            match self.chunks.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(piece)) => {
-                    if let Some(bytes) = self.encode(piece) {
+                Poll::Ready(Some(chunk)) => {
+                    if let Some(bytes) = self.encode(chunk) {
                         return Poll::Ready(Some(bytes));
                     }
                 }

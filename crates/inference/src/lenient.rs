@@ -1,20 +1,27 @@
-//! Keys that are lenient: what a model cannot use, and what changes nothing about the caller's own texts and tools, is
-//! taken out of a request and named, where a strict key is refused.
+//! Adapts requests with parts that their model does not support. The key's compatibility setting
+//! ([`Compat`](tollgate_storage::Compat)) decides how far:
 //!
-//! It goes by what is refused, so every format has it by one call: whoever checks a request says what is wrong and
-//! where; what may go is taken out, and the rest is checked again.
+//! - A strict key: the request is rejected.
+//! - A standard key: instructions are moved, and unsupported switches are dropped.
+//! - A lenient key: hosted tools, unknown fields and hints are dropped as well.
+//!
+//! The checks of each format report the unsupported part and its path. The part is changed in the
+//! body, and the rest is checked again.
 
 use bytes::Bytes;
 use serde_json::Value;
 use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
+use tollgate_formats::to_common::as_reminder;
 use tollgate_types::{Error, ErrorCode};
 
-/// The most times that a request is checked again. Tools go all at once, so only fields and hints come in numbers.
-const MOST_ROUNDS: usize = 16;
+/// Maximum number of checks after the first one. All hosted tools are dropped in one round, so only
+/// fields and hints need several.
+const MAX_ROUNDS: usize = 16;
 
-/// Fields with a wish about the manner of the answer, or with tools that run at the provider. Everything else that a
-/// model does not know is refused for lenient keys, too: its answers would be others than were asked for.
+/// Fields about the manner of the response, and fields that enable tools at the provider. Any other
+/// field that a model does not support is rejected even for lenient keys: dropping it would change
+/// the content of the response.
 const HINTS: &[&str] = &[
     "context_management",
     "mcp_servers",
@@ -27,7 +34,43 @@ const HINTS: &[&str] = &[
     "web_search_options",
 ];
 
-/// What `check` makes of the request, with the bytes that it was made of: the caller's own, or what is left of them.
+/// Switches that some models do not support: the parameter that an error names, and the fields to
+/// drop. Without them a model uses its default.
+const SWITCHES: &[(&str, &[&str])] = &[
+    ("parallel_tool_calls", &["parallel_tool_calls"]),
+    (
+        "tool_choice.disable_parallel_tool_use",
+        &["tool_choice.disable_parallel_tool_use"],
+    ),
+    ("temperature", &["temperature"]),
+    ("top_p", &["top_p"]),
+    (
+        "generationConfig.temperature",
+        &["generationConfig.temperature", "generation_config.temperature"],
+    ),
+    (
+        "generationConfig.topP",
+        &[
+            "generationConfig.topP",
+            "generationConfig.top_p",
+            "generation_config.topP",
+            "generation_config.top_p",
+        ],
+    ),
+    ("reasoning_effort", &["reasoning_effort"]),
+    ("reasoning.effort", &["reasoning.effort"]),
+    ("output_config.effort", &["output_config.effort", "thinking"]),
+    (
+        "generationConfig.thinkingConfig",
+        &[
+            "generationConfig.thinkingConfig",
+            "generation_config.thinking_config",
+        ],
+    ),
+];
+
+/// Runs `check` on the body and adapts the body while the key allows it. Returns the result and the
+/// body that passed the check.
 pub(crate) fn checked<T>(
     caller: &Caller,
     ctx: &RequestContext,
@@ -38,30 +81,78 @@ pub(crate) fn checked<T>(
         Ok(checked) => return Ok((checked, body)),
         Err(refusal) => refusal,
     };
-    if !caller.is_lenient() || !may_be_dropped(&refusal) {
+    if caller.is_strict() || !may_be_dropped(&refusal) {
         return Err(refusal);
     }
     let Ok(mut request) = serde_json::from_slice::<Value>(&body) else {
         return Err(refusal);
     };
-    for _ in 0..MOST_ROUNDS {
-        let Some(dropped) = drop_refused(&mut request, &refusal) else {
+    let adapt = |request: &mut Value, refusal: &Error| {
+        let adapted = adapt(request, refusal);
+        adapted.or_else(|| caller.is_lenient().then(|| drop_refused(request, refusal))?)
+    };
+    for _ in 0..MAX_ROUNDS {
+        let Some(changed) = adapt(&mut request, &refusal) else {
             return Err(refusal);
         };
         let rest = Bytes::from(serde_json::to_vec(&request).map_err(Error::internal)?);
-        let names: Vec<&str> = dropped.iter().map(String::as_str).collect();
+        let names: Vec<&str> = changed.iter().map(String::as_str).collect();
+        ctx.note_ignored(&names);
         match check(&rest) {
-            Ok(checked) => {
-                ctx.note_ignored(&names);
-                return Ok((checked, rest));
-            }
-            Err(next) => {
-                ctx.note_ignored(&names);
-                refusal = next;
-            }
+            Ok(checked) => return Ok((checked, rest)),
+            Err(next) => refusal = next,
         }
     }
     Err(refusal)
+}
+
+/// Moves rejected instructions or drops a rejected switch. Returns the names of the changed fields;
+/// `None` if the error concerns neither.
+fn adapt(request: &mut Value, refusal: &Error) -> Option<Vec<String>> {
+    let param = refusal.param.as_deref()?;
+    if refusal.code != ErrorCode::UnsupportedParameter {
+        return None;
+    }
+    if let Some((list, first)) = item_of_role(param) {
+        return move_instructions(request, list, first);
+    }
+    let (_, places) = SWITCHES.iter().find(|(name, _)| *name == param)?;
+    let removed: Vec<String> = places
+        .iter()
+        .filter(|place| remove(request, place).is_some())
+        .map(|place| (*place).to_owned())
+        .collect();
+    (!removed.is_empty()).then_some(removed)
+}
+
+/// Parses the list and the index from a path such as `messages[2].role`.
+fn item_of_role(param: &str) -> Option<(&str, usize)> {
+    let (list, index) = param.strip_suffix("].role")?.split_once('[')?;
+    Some((list, index.parse().ok()?))
+}
+
+/// Turns all instructions from index `first` into user turns, in one round.
+fn move_instructions(request: &mut Value, list: &str, first: usize) -> Option<Vec<String>> {
+    let turns = request.get_mut(list)?.as_array_mut()?;
+    let is_instruction = |turn: &Value| matches!(turn["role"].as_str(), Some("system" | "developer"));
+    if !turns.get(first).is_some_and(is_instruction) {
+        return None;
+    }
+    for turn in turns.iter_mut().skip(first).filter(|turn| is_instruction(turn)) {
+        turn["role"] = Value::from("user");
+        match turn.get_mut("content") {
+            Some(Value::String(text)) => *text = as_reminder(text),
+            Some(Value::Array(parts)) => {
+                for part in parts {
+                    if let Some(Value::String(text)) = part.get_mut("text") {
+                        *text = as_reminder(text);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(vec![format!("{list}.role")])
 }
 
 fn may_be_dropped(refusal: &Error) -> bool {
@@ -71,7 +162,7 @@ fn may_be_dropped(refusal: &Error) -> bool {
     ) && refusal.param.is_some()
 }
 
-/// Takes out what is refused, and answers its names; nothing when it must stay.
+/// Removes a rejected field and returns its name; `None` if it must stay.
 fn drop_refused(request: &mut Value, refusal: &Error) -> Option<Vec<String>> {
     let param = refusal.param.as_deref().filter(|_| may_be_dropped(refusal))?;
     if param.starts_with("tools[") || param == "tool_choice" {
@@ -83,7 +174,7 @@ fn drop_refused(request: &mut Value, refusal: &Error) -> Option<Vec<String>> {
         ErrorCode::UnsupportedParameter => is_hint,
         _ => false,
     };
-    // The name stands in a header.
+    // The name is sent in a response header.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.[]".contains(&byte);
     if !goes || param.len() > 100 || !param.bytes().all(is_plain) {
         return None;
@@ -92,7 +183,7 @@ fn drop_refused(request: &mut Value, refusal: &Error) -> Option<Vec<String>> {
     Some(vec![param.to_owned()])
 }
 
-/// Takes out the member at a path such as `messages[2].content[0].colour`.
+/// Removes the member at a path such as `messages[2].content[0].colour`.
 fn remove(request: &mut Value, path: &str) -> Option<()> {
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
     let mut place = request;
@@ -105,7 +196,8 @@ fn remove(request: &mut Value, path: &str) -> Option<()> {
     place.as_object_mut()?.shift_remove(name).map(|_| ())
 }
 
-/// Takes out every tool that runs at a provider. A choice that only they could meet stays, and is refused.
+/// Removes every tool that runs at a provider. A `tool_choice` that requires one of them stays, and
+/// the next check rejects it.
 fn drop_hosted_tools(request: &mut Value) -> Option<Vec<String>> {
     let tools = request.get_mut("tools")?.as_array_mut()?;
     let mut dropped = Vec::new();
@@ -131,14 +223,14 @@ fn drop_hosted_tools(request: &mut Value) -> Option<Vec<String>> {
     Some(dropped)
 }
 
-/// Types of tools that the caller runs.
+/// Tool types that the caller executes.
 const RUN_BY_THE_CALLER: &[&str] = &["function", "custom"];
-/// The same, of formats that put a date behind.
+/// Prefixes of tool types that the caller executes and that end in a date.
 const DATED: &[&str] = &["bash_", "text_editor_", "memory_"];
-/// Under which a tool without a type has what the caller runs.
+/// Fields of untyped tools (Gemini) that hold functions of the caller.
 const DECLARATIONS: &[&str] = &["functionDeclarations", "function_declarations"];
 
-/// Takes out what of a tool runs at a provider; answers whether anything is left.
+/// Removes the parts of a tool that run at a provider. Returns whether anything is left.
 fn without_hosted(tool: &mut Value, path: &str, dropped: &mut Vec<String>) -> bool {
     let Some(object) = tool.as_object_mut() else {
         return true;

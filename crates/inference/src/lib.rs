@@ -1,4 +1,5 @@
-//! Room: text generation, embeddings, moderations, typed decisions, the files that their requests name, and batches.
+//! Inference API crate: text generation, embeddings, moderations, typed decisions, files and
+//! batches.
 
 mod admission;
 pub mod batches;
@@ -6,14 +7,15 @@ mod capabilities;
 pub mod chat_completions;
 mod chunks;
 pub mod completions;
+mod conversion;
 mod counting;
-mod crossing;
 pub mod decisions;
 pub mod embeddings;
 pub mod files;
 pub mod generate_content;
 mod lenient;
 pub mod messages;
+mod missing;
 pub mod moderations;
 mod policy;
 pub mod quote;
@@ -23,7 +25,7 @@ mod structured_output;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
-use tollgate_edge::Gate;
+use tollgate_edge::Authenticator;
 use tollgate_edge::origin::PublicUrl;
 use tollgate_edge::websocket::Sessions;
 use tollgate_pipeline::Pipeline;
@@ -32,32 +34,32 @@ use utoipa_axum::router::OpenApiRouter;
 use batches::Batches;
 use decisions::Calibrations;
 use files::Files;
-use responses::Kept;
+use responses::Responses;
 
-/// What the handlers of this room need.
+/// Shared state of the HTTP handlers of this crate.
 #[derive(Clone, FromRef)]
 pub struct Inference {
-    /// Who is calling.
-    pub gate: Arc<Gate>,
-    /// Makes calls.
+    /// Identifies the caller of a request from its API key.
+    pub authenticator: Arc<Authenticator>,
+    /// Routes, admits, meters and settles every model call.
     pub pipeline: Arc<Pipeline>,
-    /// Keeps responses.
-    pub kept: Arc<Kept>,
-    /// Keeps files.
+    /// Stored objects of the Responses API.
+    pub responses: Arc<Responses>,
+    /// Uploaded and generated files of all accounts.
     pub files: Arc<Files>,
-    /// Keeps the profiles by which probabilities of decisions are corrected.
+    /// Calibration profiles that correct the probabilities of decisions.
     pub calibrations: Arc<Calibrations>,
-    /// Carries out many requests in one file.
+    /// Creates batches and executes their lines.
     pub batches: Arc<Batches>,
-    /// Makes responses whose callers do not wait.
+    /// Executes responses with `background: true`.
     pub background: Arc<responses::Background>,
-    /// Where the service is reached.
+    /// Base URL under which clients reach the service.
     pub public_url: PublicUrl,
-    /// Opens sessions over WebSockets.
+    /// Limits and tracks open WebSocket sessions.
     pub sessions: Arc<Sessions>,
 }
 
-/// The routes of this room.
+/// Returns the router of all inference endpoints.
 pub fn routes() -> OpenApiRouter<Inference> {
     chat_completions::routes()
         .merge(completions::routes())

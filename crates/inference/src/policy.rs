@@ -1,35 +1,36 @@
-//! What of a call the content policy looks at: everything that the caller sent as text and a model may read.
+//! Collects the text that the content policy inspects: all text of the caller that a model may
+//! read.
 
 use serde_json::Value;
-use tollgate_formats::{embeddings, hub};
+use tollgate_formats::{embeddings, to_common};
 use tollgate_pipeline::DecideCall;
 use tollgate_types::embed::EmbedInput;
 use tollgate_types::generate::{GenerateRequest, Message, Part, ResponseFormat, Tool, ToolCall};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{EmbedCall, ModerationCall, TextCall};
 
-/// A call whose texts can be looked at.
-pub(crate) trait Inspected {
-    /// The texts.
+/// A call with text that the content policy can inspect.
+pub(crate) trait Inspectable {
+    /// Returns the texts to inspect.
     fn texts(&self) -> Result<Vec<String>, Error>;
 }
 
-impl Inspected for TextCall {
+impl Inspectable for TextCall {
     fn texts(&self) -> Result<Vec<String>, Error> {
         match &self.common {
             Some(request) => Ok(texts_of(request)),
-            None => Ok(texts_of(&hub::decode_request(self.format, &self.body)?)),
+            None => Ok(texts_of(&to_common::decode_request(self.format, &self.body)?)),
         }
     }
 }
 
-impl Inspected for EmbedCall {
+impl Inspectable for EmbedCall {
     fn texts(&self) -> Result<Vec<String>, Error> {
         let request = embeddings::decode_request(&self.body)?;
         let text = |input| match input {
             EmbedInput::Text(text) => Ok(text),
             EmbedInput::Tokens(_) => {
-                let message = "This service looks at the texts that it embeds, and tokens are none. Send 'input' as text.";
+                let message = "The content policy cannot inspect token ids. Send 'input' as text.";
                 Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("input"))
             }
         };
@@ -37,21 +38,21 @@ impl Inspected for EmbedCall {
     }
 }
 
-impl Inspected for DecideCall {
+impl Inspectable for DecideCall {
     fn texts(&self) -> Result<Vec<String>, Error> {
         let questions = self.questions.iter().map(crate::decisions::text_of);
         Ok([self.state.text.clone()].into_iter().chain(questions).collect())
     }
 }
 
-/// Who asks what a text is about may send any.
-impl Inspected for ModerationCall {
+/// A moderation request may contain any text, so nothing is inspected.
+impl Inspectable for ModerationCall {
     fn texts(&self) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
 }
 
-/// The texts of a request. What one message says is one text, however many parts it has.
+/// Returns the texts of a request. Each message is one text, however many parts it has.
 fn texts_of(request: &GenerateRequest) -> Vec<String> {
     let mut texts: Vec<String> = request.messages.iter().map(text_of).collect();
     texts.extend(request.tools.iter().map(tool_text));
@@ -74,11 +75,11 @@ fn text_of(message: &Message) -> String {
     let mut text = String::new();
     for part in &message.parts {
         match part {
-            Part::Text(piece) | Part::Refusal(piece) => add(piece, &mut text),
+            Part::Text(text_part) | Part::Refusal(text_part) => add(text_part, &mut text),
             Part::Reasoning(reasoning) => add(reasoning.text.as_deref().unwrap_or_default(), &mut text),
             Part::File(file) => {
-                let said = [&file.text, &file.filename].into_iter().flatten();
-                said.for_each(|piece| add(piece, &mut text));
+                let fields = [&file.text, &file.filename].into_iter().flatten();
+                fields.for_each(|text_part| add(text_part, &mut text));
             }
             Part::Foreign { value, .. } => collect(value, &mut text),
             Part::Image { .. } | Part::Audio { .. } | Part::Stored(_) | Part::CacheBreakpoint(_) => {}
@@ -122,10 +123,10 @@ fn tool_text(tool: &Tool) -> String {
     text
 }
 
-/// Every text in a value, names of members included.
+/// Appends all strings in a JSON value, including the names of object members.
 fn collect(value: &Value, text: &mut String) {
     match value {
-        Value::String(piece) => add(piece, text),
+        Value::String(text_part) => add(text_part, text),
         Value::Array(items) => items.iter().for_each(|item| collect(item, text)),
         Value::Object(members) => members.iter().for_each(|(name, value)| {
             add(name, text);
@@ -135,12 +136,12 @@ fn collect(value: &Value, text: &mut String) {
     }
 }
 
-/// On a line of its own: what stands in two places is not one word.
-fn add(piece: &str, text: &mut String) {
-    if !text.is_empty() && !piece.is_empty() {
+/// Appends a text as a separate line, so that words of different parts do not join.
+fn add(text_part: &str, text: &mut String) {
+    if !text.is_empty() && !text_part.is_empty() {
         text.push('\n');
     }
-    text.push_str(piece);
+    text.push_str(text_part);
 }
 
 #[cfg(test)]
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_a_model_reads_is_looked_at() {
+    fn all_model_inputs_are_inspected() {
         let chat = json!({
             "model": "m",
             "messages": [
@@ -188,7 +189,7 @@ mod tests {
             (Format::ChatCompletions, chat, 15),
             (Format::Messages, messages, 6),
         ] {
-            let request = hub::decode_request(format, body.to_string().as_bytes()).unwrap();
+            let request = to_common::decode_request(format, body.to_string().as_bytes()).unwrap();
             let texts = texts_of(&request).join("\n");
             for word in 1..=words {
                 let word = format!("word{word}");

@@ -1,4 +1,5 @@
-//! Shapes of answers that a provider cannot be made to keep: the model is told in words, and the pipeline looks.
+//! Structured output for providers that cannot enforce a JSON shape: the gateway adds the shape to
+//! the instructions, and the pipeline validates the response.
 
 use std::sync::Arc;
 
@@ -8,18 +9,18 @@ use tollgate_formats::gemini::GenerateHead;
 use tollgate_formats::openai_chat::ChatHead;
 use tollgate_formats::openai_completions::CompletionHead;
 use tollgate_formats::openai_responses::ResponsesHead;
-use tollgate_formats::{ResponseFormatKind, hub};
+use tollgate_formats::{ResponseFormatKind, to_common};
 use tollgate_pipeline::{DecideCall, Routed};
 use tollgate_types::Error;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_upstream::{EmbedCall, ModerationCall, TextCall};
 
-use crate::crossing::in_words_of;
+use crate::conversion::in_format_terms;
 
-/// A call whose answer may have to have a shape.
+/// A call whose response may have to match a JSON shape.
 pub(crate) trait Shaped {
-    /// Keeps the candidates that force the shape. When there is none, changes the call so that its model is told, and has
-    /// the pipeline look at the answer.
+    /// Retains the candidates that enforce the shape. If no candidate does, adds the shape to the
+    /// instructions of the call and lets the pipeline validate the response.
     fn shape(&mut self, routed: &mut Routed) -> Result<(), Error> {
         let _ = routed;
         Ok(())
@@ -39,10 +40,10 @@ impl Shaped for TextCall {
         }
         let mut request = match &self.common {
             Some(request) => GenerateRequest::clone(request),
-            None => hub::decode_request(self.format, &self.body)?,
+            None => to_common::decode_request(self.format, &self.body)?,
         };
-        let is_told = routed.shape(&mut request);
-        if !is_told.map_err(|error| in_words_of(self.format, error))? {
+        let shaped = routed.shape(&mut request);
+        if !shaped.map_err(|error| in_format_terms(self.format, error))? {
             return Ok(());
         }
         self.common = Some(Arc::new(request));
@@ -52,7 +53,8 @@ impl Shaped for TextCall {
     }
 }
 
-/// Whether the caller asks for JSON; what the format knows already says so without another look.
+/// Whether the caller requests JSON. Reads the parsed head of the format, so the body is not
+/// decoded again.
 fn asks_for_json(call: &TextCall) -> bool {
     if let Some(request) = &call.common {
         return request.response_format != ResponseFormat::Text;

@@ -1,71 +1,115 @@
-//! What carries a job of one kind out, and what it is given for that.
+//! The handler of a kind of jobs, and its interface to the running job.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tollgate_storage::job::SUSPECT_DEATHS;
 use tollgate_storage::{
-    Job, JobAdvance, JobEnd, JobLease, JobStep, LeasedJob, NewJobEvent, Result, StorageError,
+    Job, JobActivity, JobAdvance, JobEnd, JobLease, JobStep, LeasedJob, NewJobEvent, Result, StorageError,
     StorageErrorKind,
 };
 use tollgate_types::{Clock, JobId, StepState};
 
 use crate::Jobs;
+use crate::permits::{WorkPermit, WorkPermits};
 
-/// Carries out the jobs of one kind.
+/// Executes the jobs of one kind.
 #[async_trait]
 pub trait Handler: Send + Sync {
-    /// The name of the kind, such as `image.generation`. It is kept with each job and must not change.
+    /// Returns the name of the kind, such as `image.generation`. It is stored with each job and
+    /// must not change.
     fn kind(&self) -> &'static str;
 
-    /// Carries a job on from where its steps say it is. It is called again for the same job after the process has died or
-    /// storage has failed, so before anything is asked of a provider the steps are looked at. A failure of storage leaves
-    /// the job to the next who leases it.
-    async fn run(&self, work: &mut Work) -> Result<Ran>;
+    /// Runs a job from its recorded steps. It is called again for the same job after a crash or a
+    /// storage failure, so it must check the steps before each provider request. A storage failure
+    /// leaves the job to the next worker that leases it.
+    async fn run(&self, work: &mut Work) -> Result<JobOutcome>;
 }
 
-/// What became of a run.
+/// Result of a handler's run.
 #[derive(Debug)]
-pub enum Ran {
-    /// The job has ended in this way.
+pub enum JobOutcome {
+    /// The job has ended with this result.
     Ended(Box<JobEnd>),
-    /// It is to be carried on after so long.
+    /// The job is released and runs again after this delay.
     Later(Duration),
 }
 
-/// Where a job is in its work.
+/// Progress of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// In a word.
+    /// Name of the current phase, one word.
     pub phase: Option<Arc<str>>,
-    /// In percent.
+    /// Progress in percent.
     pub percent: Option<u8>,
-    /// What is told of it.
+    /// Events to append to the job.
     pub events: Vec<NewJobEvent>,
 }
 
-/// A job that is carried out. Everything that is written of it is refused once another has the job. Clones are the same work.
+/// A running job. Writes fail with `Conflict` once another worker has the lease. Clones share the
+/// same job.
 #[derive(Clone)]
 pub struct Work {
     jobs: Arc<Jobs>,
     clock: Arc<dyn Clock>,
     leased: Arc<Leased>,
     cancelled: CancellationToken,
-    heard: Option<Arc<dyn Heard>>,
+    listener: Option<Arc<dyn ProgressListener>>,
+    /// Whether this handle counts among [`WorkState::workers`].
+    is_working: Arc<AtomicBool>,
 }
 
 struct Leased {
     job: Job,
     lease: JobLease,
     steps: Mutex<Vec<JobStep>>,
+    permits: WorkPermits,
+    /// Never locked across an `await`: the parts of a job may share one task.
+    work_state: Mutex<WorkState>,
+    /// Notified when a part has taken the permit.
+    taken: Notify,
 }
 
-/// Hears how far a part of a job is, which its owner is not told as it is.
-pub trait Heard: Send + Sync {
-    /// The part is there now.
-    fn hear(&self, progress: Progress);
+/// This process's current work on a job.
+struct WorkState {
+    /// Number of parts at work; they share one permit.
+    workers: u32,
+    permit: Option<WorkPermit>,
+    /// Whether a part is waiting for the permit.
+    is_taking_permit: bool,
+    /// Activity recorded in storage; `None` after a failed write.
+    recorded: Option<JobActivity>,
+    /// Whether a process died twice at work on the job, with no step recorded since.
+    is_suspect: bool,
+}
+
+impl WorkState {
+    fn activity(&self) -> JobActivity {
+        self.permit
+            .as_ref()
+            .map_or(JobActivity::Waiting, WorkPermit::activity)
+    }
+
+    /// Ends the work of one handle; the last one releases the permit.
+    fn pause(&mut self, is_working: &AtomicBool) {
+        if is_working.swap(false, Ordering::Relaxed) {
+            self.workers = self.workers.saturating_sub(1);
+        }
+        if self.workers == 0 {
+            self.permit = None;
+        }
+    }
+}
+
+/// Receives the progress of one part of a job, instead of the job's owner.
+pub trait ProgressListener: Send + Sync {
+    /// Called with the part's current progress.
+    fn on_progress(&self, progress: Progress);
 }
 
 impl Work {
@@ -73,10 +117,15 @@ impl Work {
         jobs: Arc<Jobs>,
         clock: Arc<dyn Clock>,
         leased: LeasedJob,
+        permits: WorkPermits,
         cancelled: CancellationToken,
     ) -> Self {
         let LeasedJob {
-            job, steps, lease, ..
+            job,
+            steps,
+            lease,
+            deaths,
+            activity,
         } = leased;
         Self {
             jobs,
@@ -85,64 +134,137 @@ impl Work {
                 job,
                 lease,
                 steps: Mutex::new(steps),
+                permits,
+                work_state: Mutex::new(WorkState {
+                    workers: 0,
+                    permit: None,
+                    is_taking_permit: false,
+                    recorded: Some(activity),
+                    is_suspect: deaths >= SUSPECT_DEATHS,
+                }),
+                taken: Notify::new(),
             }),
             cancelled,
-            heard: None,
+            listener: None,
+            is_working: Arc::default(),
         }
     }
 
-    /// The same work for one of several parts that are carried out side by side: what it tells goes to `heard` alone.
-    pub fn part(&self, heard: Arc<dyn Heard>) -> Self {
+    /// Returns a handle for one of several concurrent parts; only `listener` receives its progress.
+    pub fn part(&self, listener: Arc<dyn ProgressListener>) -> Self {
         Self {
-            heard: Some(heard),
+            listener: Some(listener),
+            is_working: Arc::default(),
             ..self.clone()
         }
     }
 
-    /// The job as it was leased.
+    /// Marks this process as working on the job, such as rendering or fetching: its death then
+    /// counts against the job. Waits while a suspect works alone; a suspect waits until no other
+    /// job is at work. The next write records the activity, that of a suspect immediately.
+    pub async fn resume_work(&self) -> Result<()> {
+        if !self.is_working.swap(true, Ordering::Relaxed) {
+            self.work_state().workers += 1;
+        }
+        self.take_permit().await;
+        let activity = self.work_state().activity();
+        match activity {
+            JobActivity::WorkingAlone => self.advance(JobAdvance::default()).await,
+            JobActivity::Working | JobActivity::Waiting => Ok(()),
+        }
+    }
+
+    /// Waits for the permit, which one part takes for all of them.
+    async fn take_permit(&self) {
+        loop {
+            let taken = self.leased.taken.notified();
+            let alone = {
+                let mut work_state = self.work_state();
+                if work_state.permit.is_some() {
+                    return;
+                }
+                (!std::mem::replace(&mut work_state.is_taking_permit, true)).then_some(work_state.is_suspect)
+            };
+            let Some(alone) = alone else {
+                taken.await;
+                continue;
+            };
+            let permit = self.leased.permits.take(alone).await;
+            let mut work_state = self.work_state();
+            work_state.is_taking_permit = false;
+            work_state.permit = Some(permit);
+            drop(work_state);
+            self.leased.taken.notify_waiters();
+            return;
+        }
+    }
+
+    /// Marks this process as waiting, such as for a polled provider: its death does not count
+    /// against the job.
+    pub async fn pause_work(&self) -> Result<()> {
+        self.work_state().pause(&self.is_working);
+        self.advance(JobAdvance::default()).await
+    }
+
+    fn work_state(&self) -> MutexGuard<'_, WorkState> {
+        self.leased
+            .work_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the job as it was when leased.
     pub fn job(&self) -> &Job {
         &self.leased.job
     }
 
-    /// The right to it.
+    /// Returns the lease of the job.
     pub fn lease(&self) -> JobLease {
         self.leased.lease
     }
 
-    /// Becomes ready when the caller does not want the job any more.
+    /// Cancelled when the caller cancels the job.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.cancelled
     }
 
-    /// What is known of the step of this number.
+    /// Returns the recorded state of a step.
     pub fn step(&self, number: u32) -> Option<JobStep> {
         self.steps().iter().find(|step| step.number == number).cloned()
     }
 
-    /// Writes down that a provider is asked next, and which one as its handler reads it; answers the key under which it is to be
-    /// asked, which is another one for each attempt. `Conflict` when it may have been asked already.
-    pub async fn intend(&self, number: u32, whom: Vec<u8>) -> Result<String> {
+    /// Records the next provider request and returns its idempotency key, which is new for each
+    /// attempt. `provider_handle` identifies the provider for the handler. `Conflict` if the
+    /// request may have been sent already.
+    pub async fn intend(&self, number: u32, provider_handle: Vec<u8>) -> Result<String> {
         let attempt = self.step(number).map_or(1, |step| step.attempt + 1);
         let step = JobStep {
             number,
             state: StepState::Intended,
             attempt,
-            handle: whom,
+            handle: provider_handle,
             outcome: Vec::new(),
         };
         self.write(step).await?;
         Ok(key(self.leased.lease.job, number, attempt))
     }
 
-    /// The key of the last attempt at a step, under which it may be asked for once more where that is carried out once.
+    /// Combines [`Work::intend`] and [`Work::pause_work`] in one write.
+    pub async fn intend_and_pause(&self, number: u32, provider_handle: Vec<u8>) -> Result<String> {
+        self.work_state().pause(&self.is_working);
+        self.intend(number, provider_handle).await
+    }
+
+    /// Returns the idempotency key of a step's last attempt. A provider that supports idempotency
+    /// keys accepts it again.
     pub fn key(&self, number: u32) -> String {
         let attempt = self.step(number).map_or(1, |step| step.attempt);
         key(self.leased.lease.job, number, attempt)
     }
 
-    /// Writes down how the provider is asked for the result.
+    /// Records that the provider accepted the request; `handle` is used to query its result.
     pub async fn submitted(&self, number: u32, handle: Vec<u8>) -> Result<()> {
-        let step = self.known(number)?;
+        let step = self.require_step(number)?;
         self.write(JobStep {
             state: StepState::Submitted,
             handle,
@@ -151,9 +273,10 @@ impl Work {
         .await
     }
 
-    /// Writes down what came of a step: [`StepState::Done`], [`StepState::Failed`] or [`StepState::Unknown`].
-    pub async fn became(&self, number: u32, state: StepState, outcome: Vec<u8>) -> Result<()> {
-        let step = self.known(number)?;
+    /// Records the outcome of a step: [`StepState::Done`], [`StepState::Failed`] or
+    /// [`StepState::Unknown`].
+    pub async fn record_outcome(&self, number: u32, state: StepState, outcome: Vec<u8>) -> Result<()> {
+        let step = self.require_step(number)?;
         self.write(JobStep {
             state,
             outcome,
@@ -162,28 +285,53 @@ impl Work {
         .await
     }
 
-    /// Tells how far the job is.
-    pub async fn tell(&self, progress: Progress) -> Result<()> {
-        if let Some(heard) = &self.heard {
-            heard.hear(progress);
-            return Ok(());
+    /// Reports progress to the listener of a part, or to the owner of the job.
+    pub async fn report_progress(&self, progress: Progress) -> Result<()> {
+        if let Some(listener) = &self.listener {
+            listener.on_progress(progress);
+            return self.advance(JobAdvance::default()).await;
         }
         let advance = JobAdvance {
-            step: None,
             phase: progress.phase,
             progress: progress.percent,
             events: progress.events,
+            ..JobAdvance::default()
         };
-        self.jobs
-            .advance(self.leased.lease, advance, self.clock.now())
-            .await
+        self.advance(advance).await
     }
 
-    fn known(&self, number: u32) -> Result<JobStep> {
+    /// Writes an update of the job, with this process's activity if that has changed.
+    async fn advance(&self, mut advance: JobAdvance) -> Result<()> {
+        {
+            let mut work_state = self.work_state();
+            if advance.step.is_some() {
+                // A recorded step ends the suspicion.
+                work_state.is_suspect = false;
+                work_state.permit = work_state.permit.take().map(WorkPermit::share);
+            }
+            let activity = work_state.activity();
+            advance.activity = (work_state.recorded != Some(activity)).then_some(activity);
+            work_state.recorded = Some(activity);
+        }
+        if advance == JobAdvance::default() {
+            return Ok(());
+        }
+        let has_activity = advance.activity.is_some();
+        let written = self
+            .jobs
+            .advance(self.leased.lease, advance, self.clock.now())
+            .await;
+        if written.is_err() && has_activity {
+            self.work_state().recorded = None;
+        }
+        written
+    }
+
+    fn require_step(&self, number: u32) -> Result<JobStep> {
         self.step(number).ok_or_else(|| {
             StorageError::new(
                 StorageErrorKind::Conflict,
-                format!("step {number} was never intended"),
+                format!("step {number} was not recorded before"),
             )
         })
     }
@@ -193,10 +341,9 @@ impl Work {
             step: Some(step.clone()),
             ..JobAdvance::default()
         };
-        let at = self.clock.now();
-        self.jobs.advance(self.leased.lease, advance, at).await?;
+        self.advance(advance).await?;
         let mut steps = self.steps();
-        steps.retain(|known| known.number != step.number);
+        steps.retain(|require_step| require_step.number != step.number);
         steps.push(step);
         Ok(())
     }
@@ -206,7 +353,7 @@ impl Work {
     }
 }
 
-/// A key that is the same for one attempt at one step, whoever makes it.
+/// Returns a key that is always the same for one attempt at one step.
 fn key(job: JobId, number: u32, attempt: u32) -> String {
     let digest = Sha256::new()
         .chain_update(job.as_u128().to_be_bytes())

@@ -1,9 +1,11 @@
-//! Durable jobs. A room accepts a job and answers its reference; a worker carries it out by the handler of its kind, here or
-//! in another process, and again after a crash. Nothing here knows what a kind does.
+//! Durable jobs. An API crate accepts a job and returns its reference. A worker executes it with
+//! the handler of its kind, in this or another process, and again after a crash. This crate does
+//! not depend on any kind.
 //!
 //! Suggested reading order: [`handler`], [`worker`], [`watch`], [`webhooks`].
 
 pub mod handler;
+mod permits;
 mod watch;
 pub mod webhooks;
 pub mod worker;
@@ -13,28 +15,28 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_storage::{
-    HoldOutcome, Job, JobAdvance, JobCancel, JobEnd, JobEvent, JobFilter, JobLease, JobNews, JobSearch,
-    JobStore, NewHold, NewJob, Resolution, Result,
+    HoldOutcome, Job, JobAdvance, JobCancel, JobEnd, JobEvent, JobFilter, JobLease, JobNotification,
+    JobSearch, JobStore, NewHold, NewJob, Resolution, Result,
 };
 use tollgate_types::{AccountId, Credits, JobId, Timestamp};
 
-pub use handler::{Handler, Heard, Progress, Ran, Work};
-pub use webhooks::{JobRenderer, Record, Webhooks};
+pub use handler::{Handler, JobOutcome, Progress, ProgressListener, Work};
+pub use webhooks::{JobRenderer, WebhookRecord, Webhooks};
 pub use worker::{Worker, WorkerSettings};
 
 use watch::Watch;
 
-/// How long somebody waits for a change that nobody tells of: one that another process has made.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Interval of polling for changes without a notification, such as those of another process.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The jobs of an installation, and who waits for them in this process.
+/// The jobs of an installation, and their waiters in this process.
 pub struct Jobs {
     store: Arc<dyn JobStore>,
     watch: Watch,
 }
 
 impl Jobs {
-    /// Jobs in this store.
+    /// Creates the service over this store.
     pub fn new(store: Arc<dyn JobStore>) -> Self {
         Self {
             store,
@@ -42,7 +44,7 @@ impl Jobs {
         }
     }
 
-    /// [`JobStore::accept`], and workers of this process hear of it.
+    /// [`JobStore::accept`]; also wakes a worker of this process.
     pub async fn accept(&self, job: NewJob, hold: NewHold) -> Result<HoldOutcome> {
         let accepted = self.store.accept(job, hold).await?;
         if let HoldOutcome::Held { .. } = accepted {
@@ -82,7 +84,7 @@ impl Jobs {
         self.store.events(account, id, after, limit).await
     }
 
-    /// [`JobStore::cancel`]; who carries the job out in this process hears of it at once.
+    /// [`JobStore::cancel`]; also signals the job's handler in this process immediately.
     pub async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel> {
         let cancelled = self.store.cancel(account, id, at).await?;
         match &cancelled {
@@ -90,47 +92,48 @@ impl Jobs {
             JobCancel::Cancelled(job) => self.watch.ended(job.terms.webhook.is_some()),
             JobCancel::Ended(_) => {}
         }
-        self.watch.tell(id);
+        self.watch.notify(id);
         Ok(cancelled)
     }
 
-    /// The job as soon as it has ended or has an event after this one, or as it is when the time is over. None when there is none.
+    /// Returns the job when it has ended or has an event after `after`, at the latest after
+    /// `timeout`. `None` if there is no such job.
     pub async fn wait(
         &self,
         account: AccountId,
         id: JobId,
         after: Option<u64>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<Job>> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let changed = self.watch.changed(id);
             let Some(job) = self.store.get(account, id).await? else {
                 return Ok(None);
             };
-            let has_news = after.is_some_and(|after| job.last_event > after);
-            if job.status.is_terminal() || has_news || Instant::now() >= deadline {
+            let has_event = after.is_some_and(|after| job.last_event > after);
+            if job.status.is_terminal() || has_event || Instant::now() >= deadline {
                 return Ok(Some(job));
             }
-            let until = deadline.min(Instant::now() + LOOK_AGAIN);
-            // Whether it was told or looked up makes no difference.
-            let _ = tokio::time::timeout_at(until, changed.told()).await;
+            let until = deadline.min(Instant::now() + POLL_INTERVAL);
+            // A notification and a timeout both lead to another lookup.
+            let _ = tokio::time::timeout_at(until, changed.notified()).await;
         }
     }
 
-    /// What another process has done counts here at once: who waits looks again, who could carry something out does, and who
-    /// carries out what is not wanted any more is told. What is not heard is looked up, within a second.
-    pub fn hear(&self, news: JobNews) {
-        match news {
-            JobNews::Due => self.watch.accepted.notify_one(),
-            JobNews::Changed(id) => self.watch.tell(id),
-            JobNews::Cancelled(id) => {
+    /// Applies a notification of another process: wakes waiters and workers, and signals the
+    /// handler of a cancelled job. Missed notifications are found by polling, within a second.
+    pub fn apply_notification(&self, notification: JobNotification) {
+        match notification {
+            JobNotification::Due => self.watch.accepted.notify_one(),
+            JobNotification::Changed(id) => self.watch.notify(id),
+            JobNotification::Cancelled(id) => {
                 self.watch.cancel(id);
-                self.watch.tell(id);
+                self.watch.notify(id);
             }
-            JobNews::Any => {
+            JobNotification::Any => {
                 self.watch.accepted.notify_one();
-                self.watch.tell_all();
+                self.watch.notify_all();
             }
         }
     }
@@ -142,13 +145,13 @@ impl Jobs {
 
     async fn advance(&self, lease: JobLease, advance: JobAdvance, at: Timestamp) -> Result<()> {
         self.store.advance(lease, advance, at).await?;
-        self.watch.tell(lease.job);
+        self.watch.notify(lease.job);
         Ok(())
     }
 
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution> {
         let resolution = self.store.finish(lease, end).await?;
-        self.watch.tell(lease.job);
+        self.watch.notify(lease.job);
         Ok(resolution)
     }
 }

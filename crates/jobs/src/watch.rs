@@ -1,4 +1,4 @@
-//! Who waits for a job in this process is woken when it changes here.
+//! Wakes the waiters of a job in this process when the job changes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,68 +8,68 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tollgate_types::JobId;
 
-/// Jobs that somebody waits for, and jobs that are carried out.
+/// Waiters of jobs, and cancellation tokens of running jobs.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// A job was accepted.
+    /// Notified when a job was accepted.
     pub(crate) accepted: Notify,
-    /// Somebody may have to be told that a job has ended.
+    /// Notified when a webhook may be due.
     pub(crate) due: Notify,
     waiting: Mutex<HashMap<JobId, watch::Sender<()>>>,
     running: Mutex<HashMap<JobId, CancellationToken>>,
 }
 
-/// The next change of a job, seen from when this was made.
-pub(crate) struct Changed(watch::Receiver<()>);
+/// The next change of a job after this was created.
+pub(crate) struct ChangeWaiter(watch::Receiver<()>);
 
-impl Changed {
-    /// Returns when it has changed.
-    pub(crate) async fn told(mut self) {
-        // An error says that the sender is gone, which it is when it was told.
+impl ChangeWaiter {
+    /// Returns when the job has changed.
+    pub(crate) async fn notified(mut self) {
+        // An error means that the sender was dropped, which is the notification.
         let _ = self.0.changed().await;
     }
 }
 
 impl Watch {
-    pub(crate) fn changed(&self, id: JobId) -> Changed {
+    pub(crate) fn changed(&self, id: JobId) -> ChangeWaiter {
         let mut waiting = lock(&self.waiting);
         let sender = waiting.entry(id).or_insert_with(|| watch::channel(()).0);
-        Changed(sender.subscribe())
+        ChangeWaiter(sender.subscribe())
     }
 
-    /// Tells everybody who waits.
-    pub(crate) fn tell(&self, id: JobId) {
+    /// Wakes all waiters of a job.
+    pub(crate) fn notify(&self, id: JobId) {
         let mut waiting = lock(&self.waiting);
         waiting.remove(&id);
-        // Who gave up waiting for another job has left a sender behind.
+        // Dropped waiters of other jobs leave closed senders behind.
         waiting.retain(|_, sender| !sender.is_closed());
     }
 
-    /// Tells everybody who waits for anything, since something may have been missed.
-    pub(crate) fn tell_all(&self) {
+    /// Wakes all waiters of all jobs, since notifications may be lost.
+    pub(crate) fn notify_all(&self) {
         lock(&self.waiting).clear();
     }
 
-    /// The job is carried out here; what is answered says when its caller does not want it any more.
+    /// Registers a running job; the returned token is cancelled when the caller cancels the job.
     pub(crate) fn run(&self, id: JobId) -> CancellationToken {
         let token = CancellationToken::new();
         lock(&self.running).insert(id, token.clone());
         token
     }
 
-    /// The job is not carried out here any more.
+    /// Removes a job that no longer runs here.
     pub(crate) fn stop(&self, id: JobId) {
         lock(&self.running).remove(&id);
     }
 
-    /// A job has ended, and perhaps somebody is to be told.
-    pub(crate) fn ended(&self, tells: bool) {
-        if tells {
+    /// Notifies the webhook sender if the ended job has a webhook.
+    pub(crate) fn ended(&self, has_webhook: bool) {
+        if has_webhook {
             self.due.notify_one();
         }
     }
 
-    /// Tells who carries the job out that its caller does not want it any more.
+    /// Cancels the token of a job that runs here.
     pub(crate) fn cancel(&self, id: JobId) {
         if let Some(token) = lock(&self.running).get(&id) {
             token.cancel();
@@ -86,13 +86,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_is_told_and_who_gave_up_is_forgotten() {
+    async fn waiters_are_notified_and_dropped_waiters_are_removed() {
         let watch = Watch::default();
         let (one, other) = (JobId::from_u128(1), JobId::from_u128(2));
         let changed = watch.changed(one);
         drop(watch.changed(other));
-        watch.tell(one);
-        changed.told().await;
+        watch.notify(one);
+        changed.notified().await;
         assert!(lock(&watch.waiting).is_empty());
     }
 }

@@ -1,6 +1,6 @@
-//! Who wants to know is told that a job has ended: by a POST to the address that the job names, signed by the scheme of
-//! Standard Webhooks (standardwebhooks.com). It is sent until it arrives or is given up, under the same id each time; it may
-//! arrive more than once.
+//! Webhooks of ended jobs: a POST to the job's webhook URL, signed by the scheme of Standard
+//! Webhooks (standardwebhooks.com). Each attempt has the same event id; after the last failed one
+//! the delivery is abandoned. A webhook may arrive more than once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +18,19 @@ use tollgate_storage::{
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, JobId};
 use tollgate_upstream::{NotifyError, Post, Poster};
 
-use crate::{Jobs, LOOK_AGAIN};
+use crate::{Jobs, POLL_INTERVAL};
 
-/// Posts that are on their way at once.
-pub const AT_ONCE: usize = 32;
-/// How long one may take.
-pub const PATIENCE: Duration = Duration::from_secs(15);
-/// Posts of one account that are on their way at once, on all nodes together.
-const PER_ACCOUNT: u32 = 8;
-/// How long an attempt may take, with all that goes with it, before somebody else tries.
-const LEASED: Duration = Duration::from_secs(60);
-/// How long is waited after each attempt that came to nothing; after the last one it is given up. The schedule of the scheme.
-const WAITS: [Duration; 9] = [
+/// Maximum number of concurrent requests of a process.
+pub const MAX_CONCURRENT_POSTS: usize = 32;
+/// Timeout of one request.
+pub const POST_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum number of concurrent requests for one account, on all nodes together.
+const MAX_POSTS_PER_ACCOUNT: u32 = 8;
+/// Lease of a delivery attempt; after it another node may try.
+const LEASE_DURATION: Duration = Duration::from_secs(60);
+/// Delay after each failed attempt; a failure after the last delay is final. The schedule of
+/// Standard Webhooks.
+const RETRY_DELAYS: [Duration; 9] = [
     Duration::from_secs(5),
     Duration::from_mins(5),
     Duration::from_mins(30),
@@ -40,53 +41,54 @@ const WAITS: [Duration; 9] = [
     Duration::from_hours(20),
     Duration::from_hours(24),
 ];
-/// The longest address.
-const LONGEST: usize = 2_048;
-/// The parameter that has it.
+/// Maximum length of a webhook URL.
+const MAX_URL_BYTES: usize = 2_048;
+/// Request parameter of the webhook URL.
 const PARAM: &str = "webhook_url";
 
-/// Writes the record of a job, as its callers read it.
+/// Renders the public record of a job.
 #[async_trait]
 pub trait JobRenderer: Send + Sync {
-    /// The record of a job that has ended; none when this does not know jobs of its kind. After a failure it is asked again later.
-    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Record>>;
+    /// Returns the record of an ended job; `None` if the renderer does not know its kind. After an
+    /// error the delivery is retried.
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<WebhookRecord>>;
 }
 
-/// What is told of a job that has ended.
+/// Type and data of a webhook event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
-    /// What has happened, such as `job.completed`.
+pub struct WebhookRecord {
+    /// Event type, such as `job.completed`.
     pub event: Arc<str>,
-    /// The job, as whoever has accepted it reads it.
+    /// The job, as the API that accepted it shows it.
     pub data: Value,
 }
 
-impl Record {
-    /// A job that is told of as most are: `job.` and how it has ended.
+impl WebhookRecord {
+    /// Creates a record with the default event type: `job.` and the final status.
     pub fn of_job(job: &Job, data: Value) -> Self {
         Self {
-            event: NewJobEvent::became(job.status).kind,
+            event: NewJobEvent::status_changed(job.status).kind,
             data,
         }
     }
 }
 
-/// Knows no kind: every job is told by its reference.
-pub struct References;
+/// Renders no kind: every job is sent as a reference.
+pub struct ReferenceRenderer;
 
 #[async_trait]
-impl JobRenderer for References {
-    async fn render(&self, _: &Job) -> tollgate_storage::Result<Option<Record>> {
+impl JobRenderer for ReferenceRenderer {
+    async fn render(&self, _: &Job) -> tollgate_storage::Result<Option<WebhookRecord>> {
         Ok(None)
     }
 }
 
-/// Asks one after another, until somebody knows the kind.
-pub struct Renderers(pub Vec<Arc<dyn JobRenderer>>);
+/// Tries the renderers in order until one knows the kind.
+pub struct RendererChain(pub Vec<Arc<dyn JobRenderer>>);
 
 #[async_trait]
-impl JobRenderer for Renderers {
-    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Record>> {
+impl JobRenderer for RendererChain {
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<WebhookRecord>> {
         for renderer in &self.0 {
             if let Some(record) = renderer.render(job).await? {
                 return Ok(Some(record));
@@ -96,62 +98,62 @@ impl JobRenderer for Renderers {
     }
 }
 
-/// Tells who wants to know that a job has ended.
+/// Sends the webhooks of ended jobs.
 pub struct Webhooks {
-    /// Jobs.
+    /// Notifies about ended jobs.
     pub jobs: Arc<Jobs>,
-    /// What is still to be told.
+    /// Queue of pending deliveries.
     pub store: Arc<dyn WebhookStore>,
-    /// What posts are signed with.
+    /// Signing secrets of the accounts.
     pub secrets: WebhookSecrets,
-    /// Seals addresses: what is in their queries may be secret.
+    /// Seals the URLs: their queries may contain secrets.
     pub vault: Vault,
-    /// Posts.
+    /// Sends the requests.
     pub poster: Arc<dyn Poster>,
-    /// Writes what is told.
+    /// Renders the event data.
     pub renderer: Arc<dyn JobRenderer>,
-    /// The time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Webhooks {
-    /// Refuses an address that could not be posted to; nobody is asked.
+    /// Checks the syntax and length of a webhook URL, without a network request.
     pub fn check(&self, url: &str) -> Result<(), Error> {
         let refused = |why: String| Error::new(ErrorCode::InvalidParameter, why).with_param(PARAM);
-        if url.len() > LONGEST {
-            return Err(refused(format!("'{PARAM}' has at most {LONGEST} bytes.")));
+        if url.len() > MAX_URL_BYTES {
+            return Err(refused(format!("'{PARAM}' exceeds {MAX_URL_BYTES} bytes.")));
         }
         let checked = self.poster.check(url);
         checked.map_err(|error| refused(format!("'{PARAM}' {error}.")))
     }
 
-    /// An address that a caller wrote, as [`tollgate_storage::NewJob`] has it: checked and sealed.
+    /// Checks and seals a caller's webhook URL for [`tollgate_storage::NewJob`].
     pub fn address(&self, account: AccountId, job: JobId, url: &str) -> Result<Vec<u8>, Error> {
         self.check(url)?;
         let sealed = self.vault.seal(account, job.as_u128(), url.as_bytes());
         sealed.map_err(|error| Error::internal(error.to_string()))
     }
 
-    /// Sends what is due, as soon as it is, until it is told to stop. What is on its way then is waited for.
+    /// Sends due webhooks until `stop` is cancelled, then waits for the requests under way.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let (room, sending) = (Arc::new(Semaphore::new(AT_ONCE)), TaskTracker::new());
+        let (slots, sending) = (Arc::new(Semaphore::new(MAX_CONCURRENT_POSTS)), TaskTracker::new());
         while !stop.is_cancelled() {
-            tokio::select! { _ = room.acquire() => {}, () = stop.cancelled() => break }
-            for leased in self.claim(room.available_permits()).await {
-                let Ok(permit) = room.clone().acquire_owned().await else {
+            tokio::select! { _ = slots.acquire() => {}, () = stop.cancelled() => break }
+            for leased in self.claim(slots.available_permits()).await {
+                let Ok(permit) = slots.clone().acquire_owned().await else {
                     break;
                 };
                 let webhooks = self.clone();
                 sending.spawn(async move {
-                    webhooks.tell(&leased).await;
+                    webhooks.deliver(&leased).await;
                     drop(permit);
-                    // There may be more of the same account.
+                    // The account may have more due webhooks.
                     webhooks.jobs.watch.due.notify_one();
                 });
             }
             tokio::select! {
                 () = self.jobs.watch.due.notified() => {}
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = stop.cancelled() => {}
             }
         }
@@ -159,40 +161,40 @@ impl Webhooks {
         sending.wait().await;
     }
 
-    async fn claim(&self, room: usize) -> Vec<LeasedDelivery> {
+    async fn claim(&self, slots: usize) -> Vec<LeasedDelivery> {
         let now = self.clock.now();
         let claim = DeliveryClaim {
             now,
-            until: now.plus(LEASED),
-            limit: u32::try_from(room).unwrap_or(u32::MAX),
-            per_account: PER_ACCOUNT,
+            until: now.plus(LEASE_DURATION),
+            limit: u32::try_from(slots).unwrap_or(u32::MAX),
+            per_account: MAX_POSTS_PER_ACCOUNT,
         };
         match self.store.claim(claim).await {
             Ok(leased) => leased,
             Err(error) => {
-                tracing::warn!(%error, "cannot look for jobs that have ended and are to be told of");
+                tracing::warn!(%error, "cannot claim due job webhooks");
                 Vec::new()
             }
         }
     }
 
-    async fn tell(&self, leased: &LeasedDelivery) {
+    async fn deliver(&self, leased: &LeasedDelivery) {
         let id = leased.job.terms.id;
         let sent = self.send(&leased.job).await;
         let now = self.clock.now();
         let outcome = match (sent, wait(id, leased.attempt)) {
             (Ok(()), _) => DeliveryOutcome::Delivered { at: now },
-            (Err(error), Some(wait)) if !error.is_final => DeliveryOutcome::Again {
+            (Err(error), Some(wait)) if !error.is_final => DeliveryOutcome::Retry {
                 due_at: now.plus(wait),
                 why: error.detail,
             },
             (Err(error), _) => {
-                tracing::warn!(%error, job.id = %id, "the webhook of {id} is given up");
+                tracing::warn!(%error, job.id = %id, "giving up on the webhook of {id}");
                 DeliveryOutcome::Failed { why: error.detail }
             }
         };
         if let Err(error) = self.store.finish(leased, outcome).await {
-            tracing::warn!(%error, job.id = %id, "what became of the webhook of {id} is lost; it is sent again");
+            tracing::warn!(%error, job.id = %id, "cannot store the outcome of the webhook of {id}; it will be sent again");
         }
     }
 
@@ -200,9 +202,9 @@ impl Webhooks {
         let sealed = job.terms.webhook.as_deref().unwrap_or_default();
         let url = self.vault.open(job.account, job.terms.id.as_u128(), sealed);
         let url = url.and_then(|url| String::from_utf8(url).ok());
-        let url = url.ok_or_else(|| NotifyError::for_good("the address cannot be opened"))?;
-        let record = self.renderer.render(job).await.map_err(away)?;
-        let record = record.unwrap_or_else(|| Record::of_job(job, reference(job)));
+        let url = url.ok_or_else(|| NotifyError::permanent("the webhook URL cannot be decrypted"))?;
+        let record = self.renderer.render(job).await.map_err(storage_error)?;
+        let record = record.unwrap_or_else(|| WebhookRecord::of_job(job, reference(job)));
         let ended_at = job.completed_at.unwrap_or(job.created_at);
         let body = json!({
             "id": event_id(job.terms.id),
@@ -213,7 +215,7 @@ impl Webhooks {
             "data": record.data,
         });
         let body = body.to_string();
-        let secret = self.secrets.of(job.account).await.map_err(away)?;
+        let secret = self.secrets.of(job.account).await.map_err(storage_error)?;
         let post = Post {
             url,
             headers: secret.headers(&event_id(job.terms.id), self.clock.now(), &body),
@@ -223,17 +225,17 @@ impl Webhooks {
     }
 }
 
-/// Storage does not answer; it may later.
-fn away(error: StorageError) -> NotifyError {
-    NotifyError::for_now(error.to_string())
+/// Reports a storage failure as transient.
+fn storage_error(error: StorageError) -> NotifyError {
+    NotifyError::transient(error.to_string())
 }
 
-/// The id of the event that a job has ended. There is one, so it has the number of the job.
+/// Returns the id of a job's only event; it has the value of the job id.
 fn event_id(job: JobId) -> String {
     format!("evt_{:032x}", job.as_u128())
 }
 
-/// A job as whoever has accepted it is told of it.
+/// Returns the reference of a job, in the format of the jobs API.
 fn reference(job: &Job) -> Value {
     let error = job
         .error
@@ -250,17 +252,17 @@ fn reference(job: &Job) -> Value {
     })
 }
 
-/// How long is waited after the attempt of this number: up to a tenth longer than the schedule says, so that what failed together does
-/// not come back together.
+/// Returns the delay after this attempt: up to a tenth longer than scheduled, so that concurrent
+/// failures are not retried together.
 fn wait(job: JobId, attempt: u32) -> Option<Duration> {
     let place = usize::try_from(attempt).ok()?.checked_sub(1)?;
-    let wait = *WAITS.get(place)?;
+    let wait = *RETRY_DELAYS.get(place)?;
     let digest = Sha256::new()
         .chain_update(job.as_u128().to_be_bytes())
         .chain_update(attempt.to_be_bytes())
         .finalize();
-    let dice = digest.first().copied().unwrap_or_default();
-    Some(wait + wait * u32::from(dice) / 2_560)
+    let jitter = digest.first().copied().unwrap_or_default();
+    Some(wait + wait * u32::from(jitter) / 2_560)
 }
 
 #[cfg(test)]
@@ -268,13 +270,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_those_of_the_schedule_and_not_all_the_same() {
+    fn retry_delays_follow_the_schedule_with_jitter() {
         for number in 0..100 {
             let job = JobId::from_u128(number);
-            for (place, least) in WAITS.into_iter().enumerate() {
+            let longest = (1..=9).filter_map(|attempt| wait(job, attempt)).max();
+            assert!(longest.unwrap() <= tollgate_storage::notice::MAX_RETRY_WAIT);
+            for (place, min_wait) in RETRY_DELAYS.into_iter().enumerate() {
                 let attempt = u32::try_from(place).unwrap() + 1;
                 let waited = wait(job, attempt).unwrap();
-                assert!(waited >= least && waited <= least * 11 / 10, "{waited:?}");
+                assert!(waited >= min_wait && waited <= min_wait * 11 / 10, "{waited:?}");
                 assert_eq!(waited, wait(job, attempt).unwrap());
             }
             assert_eq!(wait(job, 10), None);

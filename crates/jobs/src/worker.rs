@@ -1,4 +1,4 @@
-//! Leases jobs and carries them out until it is told to stop.
+//! Leases jobs and executes them until it is stopped.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -9,28 +9,30 @@ use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tollgate_storage::job::MOST_DEATHS;
+use tollgate_storage::job::{MAX_DEATHS, MAX_PAUSE};
 use tollgate_storage::{
-    JobClaim, JobEnd, JobError, JobLease, LeasedJob, Result, Settlement, StorageError, StorageErrorKind,
+    JobActivity, JobClaim, JobEnd, JobError, JobLease, LeasedJob, Result, Settlement, StorageError,
+    StorageErrorKind,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Clock, ErrorCode, JobStatus, WorkerId};
 
-use crate::handler::{Handler, Ran, Work};
-use crate::{Jobs, LOOK_AGAIN};
+use crate::handler::{Handler, JobOutcome, Work};
+use crate::permits::WorkPermits;
+use crate::{Jobs, POLL_INTERVAL};
 
-/// How much a worker does.
+/// Limits and durations of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerSettings {
-    /// Jobs that it carries out at once.
+    /// Maximum number of concurrent jobs of this worker.
     pub concurrency: usize,
-    /// Jobs of one account at once, on all workers together.
+    /// Maximum number of concurrent jobs of one account, on all workers together.
     pub per_account: u32,
-    /// How long a lease lasts. It is prolonged three times as often.
+    /// Duration of a lease; the worker renews it after each third of it.
     pub lease: Duration,
-    /// How long jobs may go on after the worker was told to stop; then they are left to others.
+    /// Maximum time for running jobs after a stop; then they are released to other workers.
     pub drain: Duration,
-    /// How long a job is known after it has ended.
+    /// Retention of ended jobs.
     pub retention: Duration,
 }
 
@@ -46,26 +48,27 @@ impl Default for WorkerSettings {
     }
 }
 
-/// How many jobs one pass expires or forgets at the most.
+/// Maximum number of jobs that one pass expires or deletes.
 const BATCH: u32 = 100;
-/// How long a job waits of which something failed that passes.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Delay of a job after a transient failure.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// A worker.
+/// Executes jobs of the registered handlers.
 pub struct Worker {
     id: WorkerId,
     jobs: Arc<Jobs>,
     clock: Arc<dyn Clock>,
     handlers: HashMap<&'static str, Arc<dyn Handler>>,
     settings: WorkerSettings,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
+    permits: WorkPermits,
     running: TaskTracker,
-    /// Ends what runs, when it may not go on.
+    /// Aborts the running jobs and releases them.
     abort: CancellationToken,
 }
 
 impl Worker {
-    /// A worker with this id, which no other process has or had.
+    /// Creates a worker. No other process may use the same id, now or earlier.
     pub fn new(
         id: WorkerId,
         jobs: Arc<Jobs>,
@@ -79,15 +82,16 @@ impl Worker {
             jobs,
             clock,
             handlers: handlers.collect(),
-            room: Arc::new(Semaphore::new(settings.concurrency)),
+            slots: Arc::new(Semaphore::new(settings.concurrency)),
+            permits: WorkPermits::default(),
             settings,
             running: TaskTracker::new(),
             abort: CancellationToken::new(),
         })
     }
 
-    /// Works until it is told to stop, and then for as long as what it has begun may still take. What has not ended by then is
-    /// given back.
+    /// Leases and executes jobs until `stop` is cancelled, then waits for the running ones up to
+    /// `drain`. The rest is released.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let work = async {
             self.lease(&stop).await;
@@ -102,12 +106,12 @@ impl Worker {
         tokio::select! { () = work => {}, () = self.renew() => {} }
     }
 
-    /// What runs is given back at once, for another worker to go on with.
-    pub fn give_back(&self) {
+    /// Releases the running jobs immediately; other workers continue them.
+    pub fn release_jobs(&self) {
         self.abort.cancel();
     }
 
-    /// Ends jobs that nobody has begun in time, and forgets those that have ended long ago.
+    /// Expires jobs that did not start in time, and deletes ended jobs past their retention.
     pub async fn tidy(&self) {
         let now = self.clock.now();
         let store = &*self.jobs.store;
@@ -121,40 +125,40 @@ impl Worker {
         };
         match ended.await {
             Ok((0, 0)) => {}
-            Ok((expired, forgotten)) => tracing::info!(expired, forgotten, "jobs were tidied up"),
-            Err(error) => tracing::warn!(%error, "cannot tidy up jobs"),
+            Ok((expired, forgotten)) => tracing::info!(expired, forgotten, "expired and deleted old jobs"),
+            Err(error) => tracing::warn!(%error, "cannot expire or delete old jobs"),
         }
     }
 
-    /// Takes what there is as long as there is room, and then waits until there is more.
+    /// Claims jobs for the free slots, and then waits for more.
     async fn lease(self: &Arc<Self>, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            // When there is no room, the end of a job makes some.
-            tokio::select! { _ = self.room.acquire() => {}, () = stop.cancelled() => return }
-            let room = self.room.available_permits();
-            let claimed = self.claim(room).await;
-            let may_be_more = claimed.len() == room;
+            // A finished job frees a slot.
+            tokio::select! { _ = self.slots.acquire() => {}, () = stop.cancelled() => return }
+            let slots = self.slots.available_permits();
+            let claimed = self.claim(slots).await;
+            let has_more = claimed.len() == slots;
             for leased in claimed {
                 self.start(leased).await;
             }
-            if may_be_more {
+            if has_more {
                 continue;
             }
             tokio::select! {
                 () = self.jobs.watch.accepted.notified() => {}
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = stop.cancelled() => {}
             }
         }
     }
 
-    async fn claim(&self, room: usize) -> Vec<LeasedJob> {
+    async fn claim(&self, slots: usize) -> Vec<LeasedJob> {
         let now = self.clock.now();
         let claim = JobClaim {
             worker: self.id,
             now,
             until: now.plus(self.settings.lease),
-            limit: u32::try_from(room).unwrap_or(u32::MAX),
+            limit: u32::try_from(slots).unwrap_or(u32::MAX),
             per_account: self.settings.per_account,
         };
         match self.jobs.store.claim(claim).await {
@@ -166,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Prolongs the leases of what runs.
+    /// Renews the leases of the running jobs.
     async fn renew(&self) {
         loop {
             tokio::time::sleep(self.settings.lease / 3).await;
@@ -176,13 +180,13 @@ impl Worker {
             let until = self.clock.now().plus(self.settings.lease);
             match self.jobs.store.renew(self.id, until).await {
                 Ok(cancelled) => cancelled.into_iter().for_each(|job| self.jobs.watch.cancel(job)),
-                Err(error) => tracing::warn!(%error, "cannot prolong the leases of jobs"),
+                Err(error) => tracing::warn!(%error, "cannot renew the leases of jobs"),
             }
         }
     }
 
     async fn start(self: &Arc<Self>, leased: LeasedJob) {
-        let Ok(permit) = self.room.clone().acquire_owned().await else {
+        let Ok(permit) = self.slots.clone().acquire_owned().await else {
             return;
         };
         let worker = self.clone();
@@ -192,25 +196,25 @@ impl Worker {
             if leased.job.cancel_requested {
                 cancelled.cancel();
             }
-            worker.carry_out(leased, cancelled).await;
+            worker.execute(leased, cancelled).await;
             worker.jobs.watch.stop(id);
             drop(permit);
         });
     }
 
-    async fn carry_out(&self, leased: LeasedJob, cancelled: CancellationToken) {
-        let (lease, tells) = (leased.lease, leased.job.terms.webhook.is_some());
-        let ran = tokio::select! {
-            ran = self.handled(leased, cancelled) => ran,
-            () = self.abort.cancelled() => Ok(Ran::Later(Duration::ZERO)),
+    async fn execute(&self, leased: LeasedJob, cancelled: CancellationToken) {
+        let (lease, has_webhook) = (leased.lease, leased.job.terms.webhook.is_some());
+        let outcome = tokio::select! {
+            outcome = self.run_handler(leased, cancelled) => outcome,
+            () = self.abort.cancelled() => Ok(JobOutcome::Later(Duration::ZERO)),
         };
-        let written = match ran {
-            Ok(Ran::Ended(end)) => self.finish(lease, tells, *end).await,
-            Ok(Ran::Later(pause)) => self.release(lease, pause).await,
+        let written = match outcome {
+            Ok(JobOutcome::Ended(end)) => self.finish(lease, has_webhook, *end).await,
+            Ok(JobOutcome::Later(pause)) => self.release(lease, pause).await,
             Err(error) if error.kind == StorageErrorKind::Conflict => Err(error),
             Err(error) => {
-                tracing::warn!(job.id = %lease.job, %error, "a job goes on later");
-                self.release(lease, PAUSE).await
+                tracing::warn!(job.id = %lease.job, %error, "a job will be retried");
+                self.release(lease, RETRY_DELAY).await
             }
         };
         match written {
@@ -218,39 +222,44 @@ impl Worker {
             Err(error) if error.kind == StorageErrorKind::Conflict => {
                 tracing::info!(job.id = %lease.job, "another worker has the job");
             }
-            Err(error) => tracing::warn!(job.id = %lease.job, %error, "a job goes on when its lease is over"),
+            Err(error) => tracing::warn!(job.id = %lease.job, %error, "a job continues when its lease ends"),
         }
     }
 
-    async fn handled(&self, leased: LeasedJob, cancelled: CancellationToken) -> Result<Ran> {
+    async fn run_handler(&self, leased: LeasedJob, cancelled: CancellationToken) -> Result<JobOutcome> {
         let (id, kind) = (leased.lease.job, leased.job.terms.kind.clone());
         let Some(handler) = self.handlers.get(&*kind) else {
-            tracing::error!(job.id = %id, kind = %kind, "no handler carries out jobs of this kind");
-            return Ok(Ran::Later(self.settings.lease));
+            tracing::error!(job.id = %id, kind = %kind, "no handler runs jobs of this kind");
+            return Ok(JobOutcome::Later(self.settings.lease));
         };
-        if leased.deaths >= MOST_DEATHS {
-            tracing::error!(job.id = %id, deaths = leased.deaths, "a job ends processes: it is given up");
-            return Ok(Ran::Ended(Box::new(self.given_up(&leased))));
+        if leased.deaths >= MAX_DEATHS {
+            tracing::error!(job.id = %id, deaths = leased.deaths, "a job repeatedly ended the process; giving up");
+            return Ok(JobOutcome::Ended(Box::new(self.abandoned(&leased))));
         }
-        let given_up = self.given_up(&leased);
-        let mut work = Work::new(self.jobs.clone(), self.clock.clone(), leased, cancelled);
+        let abandoned = self.abandoned(&leased);
+        let is_at_work = leased.activity != JobActivity::Waiting;
+        let (jobs, clock, permits) = (self.jobs.clone(), self.clock.clone(), self.permits.clone());
+        let mut work = Work::new(jobs, clock, leased, permits, cancelled);
+        if is_at_work {
+            work.resume_work().await?;
+        }
         match AssertUnwindSafe(handler.run(&mut work)).catch_unwind().await {
-            Ok(ran) => ran,
+            Ok(outcome) => outcome,
             Err(_) => {
                 tracing::error!(job.id = %id, "the handler of a job panicked");
-                Ok(Ran::Ended(Box::new(given_up)))
+                Ok(JobOutcome::Ended(Box::new(abandoned)))
             }
         }
     }
 
-    /// The end of a job that cannot be carried out: it costs nothing.
-    fn given_up(&self, leased: &LeasedJob) -> JobEnd {
+    /// Returns the end of a job that failed permanently: it costs nothing.
+    fn abandoned(&self, leased: &LeasedJob) -> JobEnd {
         JobEnd {
             status: JobStatus::Failed,
             result: None,
             error: Some(JobError {
                 code: ErrorCode::InternalError,
-                message: "The job could not be carried out. It was not charged.".to_owned(),
+                message: "The job could not be completed. It was not charged.".to_owned(),
                 param: None,
             }),
             settlement: Settlement::free(
@@ -264,12 +273,13 @@ impl Worker {
         }
     }
 
-    /// What has ended is written down, however long storage is away: as long as the lease lasts it is tried again.
-    async fn finish(&self, lease: JobLease, tells: bool, end: JobEnd) -> Result<()> {
+    /// Records the end of a job. Retries while storage is unavailable; a lost lease or an abort
+    /// ends the retries.
+    async fn finish(&self, lease: JobLease, has_webhook: bool, end: JobEnd) -> Result<()> {
         loop {
             match self.jobs.finish(lease, end.clone()).await {
                 Ok(_) => {
-                    self.jobs.watch.ended(tells);
+                    self.jobs.watch.ended(has_webhook);
                     return Ok(());
                 }
                 Err(error)
@@ -278,8 +288,8 @@ impl Worker {
                         StorageErrorKind::Unavailable | StorageErrorKind::Timeout
                     ) && !self.abort.is_cancelled() =>
                 {
-                    tracing::warn!(job.id = %lease.job, %error, "cannot write down how a job ended; trying again");
-                    tokio::time::sleep(PAUSE).await;
+                    tracing::warn!(job.id = %lease.job, %error, "cannot store the result of a job; retrying");
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -287,9 +297,9 @@ impl Worker {
     }
 
     async fn release(&self, lease: JobLease, pause: Duration) -> Result<()> {
-        let due = self.clock.now().plus(pause);
+        let due = self.clock.now().plus(pause.min(MAX_PAUSE));
         self.jobs.store.release(lease, due).await?;
-        self.jobs.watch.tell(lease.job);
+        self.jobs.watch.notify(lease.job);
         Ok(())
     }
 }

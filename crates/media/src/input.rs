@@ -1,30 +1,31 @@
-//! What callers name that goes into a job: fetched, read and kept when the job is accepted, so that whoever carries it out
-//! sees the same bytes however often.
+//! Input media of jobs. They are fetched, checked and stored when the job is accepted, so that each
+//! execution reads the same bytes.
 
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use tollgate_media_tools::{Error as MediaToolError, Probe, Scratch, Tools, image};
 use tollgate_pipeline::Pipeline;
+use tollgate_pipeline::media::fetch_error;
 use tollgate_storage::{Media, blob};
-use tollgate_studio::{Error as StudioError, Probe, Scratch, Tools, picture};
 use tollgate_types::{AccountId, Error, ErrorCode, MediaId, RequestId};
 use tollgate_upstream::{FetchError, FetchRequest, MediaKind, Source};
 
 use crate::jobs::unavailable;
 use crate::read::invalid;
-use crate::shelf::{Facts, INPUT_KEPT, Shelf};
+use crate::storage::{Facts, INPUT_RETENTION, MediaStorage};
 
-/// The most bytes of everything that goes into one job, films aside.
-const MOST_BYTES: u64 = 32 << 20;
-/// Pictures that are read.
-const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
+/// Limit of all input images of one job together: 32 MiB.
+const MAX_TOTAL_BYTES: u64 = 32 << 20;
+/// Media types of input images that are accepted.
+const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
 
-/// Films that are read.
-pub(crate) const FILMS: &[&str] = &["video/mp4", "video/webm"];
-/// Recordings that are read.
-const SOUNDS: &[&str] = &[
+/// Media types of input videos that are accepted.
+pub(crate) const VIDEO_TYPES: &[&str] = &["video/mp4", "video/webm"];
+/// Media types of input recordings that are accepted.
+const AUDIO_TYPES: &[&str] = &[
     "audio/mpeg",
     "audio/wav",
     "audio/flac",
@@ -32,124 +33,128 @@ const SOUNDS: &[&str] = &[
     "audio/mp4",
     "audio/aac",
 ];
-/// What a file is called that is looked at.
-pub(crate) const INPUT: &str = "input";
+/// Name of the input file in the scratch folder of [`probe_input`].
+pub(crate) const INPUT_FILE: &str = "input";
 
-/// Something that goes into a job, and the parameter that names it.
-pub(crate) struct Found {
+/// A fetched input, and the path of the parameter that names it.
+pub(crate) struct FoundInput {
     pub(crate) path: String,
     pub(crate) source: Source,
     pub(crate) facts: Facts,
 }
 
-/// Finds what a caller names.
+/// Fetches input media by the addresses in a request.
 pub(crate) struct Finder<'a> {
     pub(crate) pipeline: &'a Pipeline,
-    pub(crate) shelf: &'a Shelf,
+    pub(crate) storage: &'a MediaStorage,
     pub(crate) account: AccountId,
-    /// Where the caller has reached the service: what is made here can be named by its address here.
+    /// Base URL of the gateway as the caller reached it. Addresses below it are the gateway's own.
     pub(crate) origin: &'a str,
 }
 
 impl Finder<'_> {
-    /// Pictures, in their order.
-    pub(crate) async fn pictures(&self, named: &[(String, String)]) -> Result<Vec<Found>, Error> {
+    /// Fetches images, in the given order. `named` has pairs of parameter path and address.
+    pub(crate) async fn images(&self, named: &[(String, String)]) -> Result<Vec<FoundInput>, Error> {
         let mut found = Vec::with_capacity(named.len());
-        let mut left = MOST_BYTES;
+        let mut left = MAX_TOTAL_BYTES;
         for (path, address) in named {
-            let picture = self.picture(path, address, left).await?;
-            left -= (picture.source.bytes.len() as u64).min(left);
-            found.push(picture);
+            let image = self.image(path, address, left).await?;
+            left -= (image.source.bytes.len() as u64).min(left);
+            found.push(image);
         }
         Ok(found)
     }
 
-    async fn picture(&self, path: &str, address: &str, most: u64) -> Result<Found, Error> {
+    async fn image(&self, path: &str, address: &str, max_bytes: u64) -> Result<FoundInput, Error> {
         let source = self
-            .bytes(path, address, MediaKind::Image, PICTURES, most)
+            .bytes(path, address, MediaKind::Image, IMAGE_TYPES, max_bytes)
             .await?;
-        let size = picture::dimensions(&source.bytes).map_err(|error| invalid(path, &error.to_string()))?;
+        let size = image::dimensions(&source.bytes).map_err(|error| invalid(path, &error.to_string()))?;
         let facts = Facts {
             mime_type: source.mime_type.to_string(),
             width: Some(size.width),
             height: Some(size.height),
             duration: None,
         };
-        Ok(Found {
+        Ok(FoundInput {
             path: path.to_owned(),
             source,
             facts,
         })
     }
 
-    /// A film that is at most so large.
-    pub(crate) async fn film(
+    /// Fetches a video of at most `max_bytes`.
+    pub(crate) async fn video(
         &self,
         tools: &Tools,
         path: &str,
         address: &str,
-        most: u64,
-    ) -> Result<Found, Error> {
-        let source = self.bytes(path, address, MediaKind::Video, FILMS, most).await?;
-        let (_, probe) = looked_at(tools, path, &source).await?;
-        let seen = probe.film().map_err(|error| unreadable(path, error))?;
+        max_bytes: u64,
+    ) -> Result<FoundInput, Error> {
+        let source = self
+            .bytes(path, address, MediaKind::Video, VIDEO_TYPES, max_bytes)
+            .await?;
+        let (_, probe) = probe_input(tools, path, &source).await?;
+        let video_stream = probe.video().map_err(|error| unreadable(path, error))?;
         let facts = Facts {
             mime_type: source.mime_type.to_string(),
-            width: Some(seen.size.width),
-            height: Some(seen.size.height),
-            duration: Some(seen.duration),
+            width: Some(video_stream.size.width),
+            height: Some(video_stream.size.height),
+            duration: Some(video_stream.duration),
         };
-        Ok(Found {
+        Ok(FoundInput {
             path: path.to_owned(),
             source,
             facts,
         })
     }
 
-    /// A recording that is at most so large.
-    pub(crate) async fn sound(
+    /// Fetches a recording of at most `max_bytes`.
+    pub(crate) async fn audio(
         &self,
         tools: &Tools,
         path: &str,
         address: &str,
-        most: u64,
-    ) -> Result<Found, Error> {
-        let source = self.bytes(path, address, MediaKind::Audio, SOUNDS, most).await?;
-        let (_, probe) = looked_at(tools, path, &source).await?;
-        let heard = probe.audio.ok_or_else(|| invalid(path, "has no sound"))?;
+        max_bytes: u64,
+    ) -> Result<FoundInput, Error> {
+        let source = self
+            .bytes(path, address, MediaKind::Audio, AUDIO_TYPES, max_bytes)
+            .await?;
+        let (_, probe) = probe_input(tools, path, &source).await?;
+        let audio_stream = probe.audio.ok_or_else(|| invalid(path, "has no audio track"))?;
         let facts = Facts {
             mime_type: source.mime_type.to_string(),
-            duration: Some(heard.duration),
+            duration: Some(audio_stream.duration),
             ..Facts::default()
         };
-        Ok(Found {
+        Ok(FoundInput {
             path: path.to_owned(),
             source,
             facts,
         })
     }
 
-    /// The bytes that a `data:` address holds, that were made here, or that are at an address anywhere.
+    /// Returns the bytes of a data URL, of an object of this gateway, or of a public URL.
     async fn bytes(
         &self,
         path: &str,
         address: &str,
         kind: MediaKind,
         types: &'static [&'static str],
-        most: u64,
+        max_bytes: u64,
     ) -> Result<Source, Error> {
-        let refused = |error: FetchError| invalid(path, &error.to_string());
+        let refused = |error| fetch_error(path, error);
         if let Some(data) = address.strip_prefix("data:") {
             let (_, text) = data.split_once(";base64,").ok_or_else(|| {
                 invalid(
                     path,
-                    "is no data URL with base64, such as data:image/png;base64,…",
+                    "must be a base64-encoded data URL, such as data:image/png;base64,…",
                 )
             })?;
             let bytes = STANDARD
                 .decode(text.trim())
-                .map_err(|_| invalid(path, "is not base64"))?;
-            if bytes.len() as u64 > most.min(kind.most_bytes()) {
+                .map_err(|_| invalid(path, "is not valid base64"))?;
+            if bytes.len() as u64 > max_bytes.min(kind.max_bytes()) {
                 return Err(refused(FetchError::TooLarge));
             }
             let mime_type = mime_of(&bytes, types).ok_or_else(|| refused(FetchError::WrongType))?;
@@ -158,13 +163,14 @@ impl Finder<'_> {
                 mime_type: mime_type.into(),
             });
         }
-        if let Some(own) = self.named_here(path, address, types).await? {
+        if let Some(own) = self.own_object(path, address, types).await? {
             return Ok(own);
         }
         let request = FetchRequest {
             url: address,
+            account: Some(self.account),
             kind,
-            most_bytes: most.max(1),
+            max_bytes: max_bytes.max(1),
             media_types: types,
         };
         let fetched = self
@@ -180,40 +186,44 @@ impl Finder<'_> {
         })
     }
 
-    /// What an address of this service names; nothing when it is another's.
-    pub(crate) async fn named_here(
+    /// Returns the object at an address of this gateway, or `None` for other addresses.
+    pub(crate) async fn own_object(
         &self,
         path: &str,
         address: &str,
         types: &[&str],
     ) -> Result<Option<Source>, Error> {
         match self.own(address) {
-            Some(own) => self.made_here(path, own, types).await.map(Some),
+            Some(own) => self.read_own_object(path, own, types).await.map(Some),
             None => Ok(None),
         }
     }
 
-    /// Id and query of an address of this service.
+    /// Returns the media id and the query of an address of this gateway.
     fn own<'t>(&self, address: &'t str) -> Option<(MediaId, &'t str)> {
         let rest = address.strip_prefix(self.origin)?.strip_prefix("/v1/media/")?;
         let (id, query) = rest.split_once('?').unwrap_or((rest, ""));
         Some((id.parse().ok()?, query))
     }
 
-    /// Only what the caller owns, by an address that is signed, as anybody would have to have one.
-    async fn made_here(
+    /// Reads an object of the caller. The address must have a valid signature, as for any client.
+    async fn read_own_object(
         &self,
         path: &str,
         (id, query): (MediaId, &str),
         types: &[&str],
     ) -> Result<Source, Error> {
         let refused = || invalid(path, &FetchError::Unreachable.to_string());
-        let now = self.shelf.clock.now();
-        let is_signed = self.shelf.addresses.verify(self.account, id, query, now).is_ok();
+        let now = self.storage.clock.now();
+        let is_signed = self
+            .storage
+            .addresses
+            .verify(self.account, id, query, now)
+            .is_ok();
         if !is_signed {
             return Err(refused());
         }
-        let read = self.shelf.read(self.account, id).await;
+        let read = self.storage.read(self.account, id).await;
         let (media, bytes) = read.map_err(|error| unavailable(&error))?.ok_or_else(refused)?;
         if !types.contains(&media.mime_type.as_str()) {
             return Err(invalid(path, &FetchError::WrongType.to_string()));
@@ -224,33 +234,37 @@ impl Finder<'_> {
         })
     }
 
-    /// Keeps what was found for as long as the job may last.
-    pub(crate) async fn keep(&self, request: RequestId, found: Vec<Found>) -> Result<Vec<Media>, Error> {
-        let mut kept = Vec::with_capacity(found.len());
+    /// Stores the inputs for [`INPUT_RETENTION`], which is longer than any job lasts.
+    pub(crate) async fn store(
+        &self,
+        request: RequestId,
+        found: Vec<FoundInput>,
+    ) -> Result<Vec<Media>, Error> {
+        let mut stored = Vec::with_capacity(found.len());
         for one in found {
             let content = blob::whole(one.source.bytes);
             let source = request.as_u128();
             match self
-                .shelf
-                .keep(self.account, content, one.facts, source, INPUT_KEPT)
+                .storage
+                .store(self.account, content, one.facts, source, INPUT_RETENTION)
                 .await
             {
-                Ok(media) => kept.push(media),
+                Ok(media) => stored.push(media),
                 Err(error) => {
-                    self.shelf.discard(&kept).await;
-                    tracing::warn!(param = %one.path, %error, "cannot keep what goes into a job");
+                    self.storage.discard(&stored).await;
+                    tracing::warn!(param = %one.path, %error, "cannot store an input of a job");
                     return Err(unavailable(&error));
                 }
             }
         }
-        Ok(kept)
+        Ok(stored)
     }
 }
 
-/// What bytes begin like, of these types.
+/// Returns the media type that matches the magic bytes, if it is one of `types`.
 fn mime_of(bytes: &[u8], types: &[&'static str]) -> Option<&'static str> {
     let begins = |at: usize, with: &[u8]| bytes.get(at..at + with.len()) == Some(with);
-    let found = match picture::Encoding::of(bytes) {
+    let found = match image::Encoding::of(bytes) {
         Some(encoding) => vec![encoding.mime_type()],
         None if begins(4, b"ftyp") => vec!["video/mp4", "audio/mp4"],
         None if begins(0, b"\x1a\x45\xdf\xa3") => vec!["video/webm"],
@@ -263,42 +277,45 @@ fn mime_of(bytes: &[u8], types: &[&'static str]) -> Option<&'static str> {
     found.into_iter().find(|mime| types.contains(mime))
 }
 
-/// What is in a film or a recording, and the folder in which it lies as `input`.
-pub(crate) async fn looked_at(tools: &Tools, path: &str, source: &Source) -> Result<(Scratch, Probe), Error> {
+/// Probes a video or recording. Returns the scratch folder that contains it as [`INPUT_FILE`].
+pub(crate) async fn probe_input(
+    tools: &Tools,
+    path: &str,
+    source: &Source,
+) -> Result<(Scratch, Probe), Error> {
     let scratch = Scratch::make().map_err(|error| unreadable(path, error))?;
-    let written = tokio::fs::write(scratch.file(INPUT), &source.bytes).await;
+    let written = tokio::fs::write(scratch.file(INPUT_FILE), &source.bytes).await;
     written.map_err(|error| Error::internal(error.to_string()))?;
-    let probe = tools.probe(&scratch.file(INPUT)).await;
+    let probe = tools.probe(&scratch.file(INPUT_FILE)).await;
     Ok((scratch, probe.map_err(|error| unreadable(path, error))?))
 }
 
-/// What a caller is told of something that cannot be read.
-pub(crate) fn unreadable(path: &str, error: StudioError) -> Error {
+/// Converts an error of the media tools to the error for the caller.
+pub(crate) fn unreadable(path: &str, error: MediaToolError) -> Error {
     match error {
-        StudioError::Input(what) | StudioError::TooLarge(what) => invalid(path, &what),
-        StudioError::Missing(_) | StudioError::NoFont => {
-            let message =
-                "This service cannot read films and recordings at the moment: a program for that is missing.";
+        MediaToolError::Input(what) | MediaToolError::TooLarge(what) => invalid(path, &what),
+        MediaToolError::Missing(_) | MediaToolError::NoFont => {
+            let message = "This server cannot read video and audio files because a program is not installed.";
             Error::new(ErrorCode::ModelUnavailable, message)
                 .with_param(path)
                 .with_source(error.to_string())
         }
-        StudioError::Failed(..) | StudioError::TooSlow(..) | StudioError::Unfit(_) => {
-            tracing::info!(%error, "what a caller sends cannot be read");
+        MediaToolError::Failed(..) | MediaToolError::TooSlow(..) | MediaToolError::UnexpectedOutput(_) => {
+            tracing::info!(%error, "cannot read a caller's media file");
             invalid(path, "cannot be read")
         }
-        StudioError::File(error) => Error::internal(error.to_string()),
+        MediaToolError::File(error) => Error::internal(error.to_string()),
     }
 }
 
-/// What was kept for a job; nothing when it is not there any more.
-pub(crate) async fn kept(shelf: &Shelf, account: AccountId, id: MediaId) -> Result<Source, Error> {
-    let read = shelf
+/// Returns a stored input of a job. Returns an internal error if it no longer exists.
+pub(crate) async fn stored(storage: &MediaStorage, account: AccountId, id: MediaId) -> Result<Source, Error> {
+    let read = storage
         .read(account, id)
         .await
         .map_err(|error| unavailable(&error))?;
     let (media, bytes): (Media, Bytes) =
-        read.ok_or_else(|| Error::internal(format!("{id}, which goes into a job, is gone")))?;
+        read.ok_or_else(|| Error::internal(format!("input {id} no longer exists")))?;
     Ok(Source {
         bytes,
         mime_type: Arc::from(media.mime_type),

@@ -1,19 +1,20 @@
-//! Room: pictures and films, the jobs that make them, and speech.
+//! API crate for media: images, videos, compositions, speech, transcription and their jobs.
 //!
-//! Suggested reading order: [`jobs`] (what callers see of a job), [`shelf`] (what is kept), `making` (how a job is carried
-//! out, whatever it makes), [`images`], [`videos`], [`templates`], [`outputs`]. [`audio`] has no jobs.
+//! Suggested reading order: [`jobs`] (the API of jobs), [`storage`] (stored media), `generation`
+//! (execution of jobs), [`images`], [`videos`], [`compose`], [`templates`], [`outputs`]. [`audio`]
+//! has no jobs.
 
 pub mod audio;
 pub mod compose;
+mod generation;
 pub mod images;
 mod input;
+mod job_payload;
 pub mod jobs;
-mod making;
-mod order;
 pub mod outputs;
 mod read;
-pub mod shelf;
 mod sizes;
+pub mod storage;
 mod submission;
 pub mod templates;
 pub mod videos;
@@ -21,47 +22,53 @@ pub mod videos;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
-use tollgate_edge::Gate;
+use tollgate_edge::Authenticator;
 use tollgate_edge::origin::PublicUrl;
 use tollgate_jobs::{Handler, Jobs};
 use utoipa_axum::router::OpenApiRouter;
 
 pub use compose::Recipes;
+pub use generation::MediaJobs;
 pub use jobs::Records;
-pub use making::Studio;
-pub use shelf::Shelf;
+pub use storage::MediaStorage;
 pub use templates::Previews;
 
-/// What the handlers of this room need.
+/// Dependencies of the HTTP handlers of this crate.
 #[derive(Clone, FromRef)]
-pub struct MediaRoom {
-    /// Who is calling.
-    pub gate: Arc<Gate>,
-    /// Where the service is reached.
+pub struct MediaState {
+    /// Authenticates API keys.
+    pub authenticator: Arc<Authenticator>,
+    /// Public base URL of the gateway.
     pub public_url: PublicUrl,
-    /// Accepts jobs and tells of them.
+    /// Job queue: accepts, lists and cancels jobs.
     pub jobs: Arc<Jobs>,
-    /// Writes down what callers see of them.
+    /// Builds job records for responses and webhooks.
     pub records: Arc<Records>,
-    /// Carries them out.
-    pub studio: Arc<Studio>,
-    /// What is kept.
-    pub shelf: Arc<Shelf>,
-    /// What templates look like.
+    /// Dependencies of the job handlers.
+    pub media_jobs: Arc<MediaJobs>,
+    /// Stored inputs and outputs.
+    pub storage: Arc<MediaStorage>,
+    /// Preview images of the templates.
     pub previews: Arc<Previews>,
 }
 
-/// What carries the jobs of this room out.
-pub fn handlers(studio: &Arc<Studio>) -> Vec<Arc<dyn Handler>> {
+/// Returns the handlers that execute the jobs of this crate.
+pub fn handlers(media_jobs: &Arc<MediaJobs>) -> Vec<Arc<dyn Handler>> {
     vec![
-        Arc::new(compose::Composing::new(studio.clone())),
-        Arc::new(making::Making::new(studio.clone(), images::Pictures)),
-        Arc::new(making::Making::new(studio.clone(), videos::Films)),
+        Arc::new(compose::CompositionHandler::new(media_jobs.clone())),
+        Arc::new(generation::GenerationHandler::new(
+            media_jobs.clone(),
+            images::ImageGenerator,
+        )),
+        Arc::new(generation::GenerationHandler::new(
+            media_jobs.clone(),
+            videos::VideoGenerator,
+        )),
     ]
 }
 
-/// The routes of this room.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of all endpoints of this crate.
+pub fn routes() -> OpenApiRouter<MediaState> {
     jobs::routes()
         .merge(images::routes())
         .merge(videos::routes())

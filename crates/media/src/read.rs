@@ -1,36 +1,36 @@
-//! Reading the members of a request, each with its path when it is wrong.
+//! Parses the members of JSON requests. Errors name the path of the invalid member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use tollgate_types::{Error, ErrorCode};
 
-/// Most pairs of `metadata`, and most characters of a name and a value.
-const METADATA: (usize, usize, usize) = (16, 64, 512);
+/// Limits of `metadata`: number of pairs, characters of a name, characters of a value.
+const METADATA_LIMITS: (usize, usize, usize) = (16, 64, 512);
 
-/// Most characters of a prompt.
-const MOST_PROMPT: usize = 32_000;
-/// The largest number that every client's JSON keeps.
-const MOST_SEED: u64 = (1 << 53) - 1;
+/// Limit of a prompt, in characters.
+const MAX_PROMPT_CHARS: usize = 32_000;
+/// Largest integer that JSON clients with 64-bit floats represent exactly.
+const MAX_SEED: u64 = (1 << 53) - 1;
 
-/// The members of a request that were not looked at yet.
+/// The members of a request that were not read yet, and the names of those that were.
 pub(crate) struct Members {
     members: Map<String, Value>,
     known: BTreeSet<&'static str>,
 }
 
 impl Members {
-    /// Reads a body.
+    /// Parses a request body, which must be a JSON object.
     pub(crate) fn read(body: &[u8]) -> Result<Self, Error> {
         let body: Value = serde_json::from_slice(body)
             .map_err(|error| Error::new(ErrorCode::InvalidJson, format!("The body is not JSON: {error}.")))?;
         match body {
             Value::Object(members) => Ok(Self::of(members)),
-            _ => Err(Error::new(ErrorCode::InvalidJson, "The body is a JSON object.")),
+            _ => Err(Error::new(ErrorCode::InvalidJson, "Body must be a JSON object.")),
         }
     }
 
-    /// Members that came otherwise.
+    /// Wraps members that were parsed elsewhere, for example from a form.
     pub(crate) fn of(members: Map<String, Value>) -> Self {
         Self {
             members,
@@ -38,23 +38,24 @@ impl Members {
         }
     }
 
-    /// Whether there is such a member.
+    /// Whether the member exists and is not null.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.members.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// Says it under this name.
+    /// Adds or replaces a member.
     pub(crate) fn put(&mut self, name: &'static str, value: Value) {
         self.members.insert(name.to_owned(), value);
     }
 
-    /// Takes a member; null is as none.
+    /// Removes and returns a member. Null counts as absent.
     pub(crate) fn take(&mut self, name: &'static str) -> Option<Value> {
         self.known.insert(name);
         self.members.remove(name).filter(|value| !value.is_null())
     }
 
-    /// Takes a member that has two names; both of them are not said at once.
+    /// Removes and returns a member that has an alias, with the name that was used. Returns an
+    /// error if both names are present.
     pub(crate) fn either(
         &mut self,
         name: &'static str,
@@ -63,7 +64,7 @@ impl Members {
         match (self.take(name), self.take(alias)) {
             (Some(_), Some(_)) => Err(invalid(
                 alias,
-                &format!("is another name of '{name}': send one of them"),
+                &format!("is an alias of '{name}'. Send only one of them"),
             )),
             (Some(value), None) => Ok(Some((name, value))),
             (None, Some(value)) => Ok(Some((alias, value))),
@@ -71,75 +72,76 @@ impl Members {
         }
     }
 
-    /// A text that is not empty.
+    /// Removes and returns a string. Returns an error if it is blank.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         self.take(name).map(|value| text(name, value)).transpose()
     }
 
-    /// A text that may be empty.
+    /// Removes and returns a string, which may be empty.
     pub(crate) fn any_text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(invalid(name, "is a text")),
+            Some(_) => Err(invalid(name, "must be a string")),
         }
     }
 
-    /// A prompt; one without a word is none.
+    /// Removes and returns a prompt. A blank prompt counts as absent.
     pub(crate) fn prompt(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         let prompt = self.any_text(name)?.filter(|prompt| !prompt.trim().is_empty());
         match prompt {
-            Some(prompt) if prompt.chars().count() > MOST_PROMPT => {
-                Err(invalid(name, &format!("has at most {MOST_PROMPT} characters")))
-            }
+            Some(prompt) if prompt.chars().count() > MAX_PROMPT_CHARS => Err(invalid(
+                name,
+                &format!("must have at most {MAX_PROMPT_CHARS} characters"),
+            )),
             prompt => Ok(prompt),
         }
     }
 
-    /// `seed`.
+    /// Removes and returns the member `seed`.
     pub(crate) fn seed(&mut self) -> Result<Option<u64>, Error> {
-        self.number("seed", 0, MOST_SEED)
+        self.number("seed", 0, MAX_SEED)
     }
 
-    /// True or false.
+    /// Removes and returns a boolean.
     pub(crate) fn flag(&mut self, name: &'static str) -> Result<Option<bool>, Error> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(_) => Err(invalid(name, "is true or false")),
+            Some(_) => Err(invalid(name, "must be true or false")),
         }
     }
 
-    /// A whole number within bounds.
-    pub(crate) fn number(&mut self, name: &'static str, least: u64, most: u64) -> Result<Option<u64>, Error> {
+    /// Removes and returns an integer from `min` to `max`.
+    pub(crate) fn number(&mut self, name: &'static str, min: u64, max: u64) -> Result<Option<u64>, Error> {
         self.take(name)
-            .map(|value| number(name, &value, least, most))
+            .map(|value| number(name, &value, min, max))
             .transpose()
     }
 
-    /// A number within bounds.
+    /// Removes and returns a number from `min` to `max`.
     pub(crate) fn decimal(
         &mut self,
         name: &'static str,
-        (least, most): (f64, f64),
+        (min, max): (f64, f64),
     ) -> Result<Option<f64>, Error> {
         let Some(value) = self.take(name) else {
             return Ok(None);
         };
-        let number = value.as_f64().filter(|number| (least..=most).contains(number));
-        let refused = || invalid(name, &format!("is a number from {least} to {most}"));
+        let number = value.as_f64().filter(|number| (min..=max).contains(number));
+        let refused = || invalid(name, &format!("must be a number from {min} to {max}"));
         number.map(Some).ok_or_else(refused)
     }
 
-    /// A text, or a list of texts: `most` at the most.
-    pub(crate) fn texts(&mut self, name: &'static str, most: usize) -> Result<Vec<(String, String)>, Error> {
+    /// Removes and returns a string, or a list of at most `max` strings, each with its path.
+    pub(crate) fn texts(&mut self, name: &'static str, max: usize) -> Result<Vec<(String, String)>, Error> {
         let items = match self.take(name) {
             None => return Ok(Vec::new()),
             Some(Value::Array(items)) => items,
             Some(one) => return Ok(vec![(name.to_owned(), text(name, one)?)]),
         };
-        if items.is_empty() || items.len() > most {
-            return Err(invalid(name, &format!("has 1 to {most} items")));
+        if items.is_empty() || items.len() > max {
+            return Err(invalid(name, &format!("must have 1 to {max} items")));
         }
         let item = |(place, item): (usize, Value)| {
             let path = format!("{name}[{place}]");
@@ -149,17 +151,17 @@ impl Members {
         items.into_iter().enumerate().map(item).collect()
     }
 
-    /// `metadata`: up to 16 pairs of texts.
+    /// Removes and returns `metadata`, within [`METADATA_LIMITS`].
     pub(crate) fn metadata(&mut self) -> Result<Option<BTreeMap<String, String>>, Error> {
-        let (most, name_length, value_length) = METADATA;
+        let (max, name_length, value_length) = METADATA_LIMITS;
         let Some(value) = self.take("metadata") else {
             return Ok(None);
         };
         let Value::Object(pairs) = value else {
-            return Err(invalid("metadata", "is an object"));
+            return Err(invalid("metadata", "must be an object"));
         };
-        if pairs.len() > most {
-            return Err(invalid("metadata", &format!("has at most {most} pairs")));
+        if pairs.len() > max {
+            return Err(invalid("metadata", &format!("must have at most {max} pairs")));
         }
         let pair = |(name, value): (String, Value)| {
             let shown: String = name.chars().take(name_length).collect();
@@ -167,21 +169,21 @@ impl Members {
             if name.is_empty() || name.chars().count() > name_length {
                 return Err(invalid(
                     &path,
-                    &format!("has a name of 1 to {name_length} characters"),
+                    &format!("must have a name of 1 to {name_length} characters"),
                 ));
             }
             match value {
                 Value::String(value) if value.chars().count() <= value_length => Ok((name, value)),
                 _ => Err(invalid(
                     &path,
-                    &format!("is a text of at most {value_length} characters"),
+                    &format!("must be a string of at most {value_length} characters"),
                 )),
             }
         };
         pairs.into_iter().map(pair).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Refuses what nobody has asked for.
+    /// Returns an error if an unknown member is left.
     pub(crate) fn end(self) -> Result<(), Error> {
         let Some(unknown) = self.members.keys().next() else {
             return Ok(());
@@ -189,21 +191,21 @@ impl Members {
         let shown: String = unknown.chars().take(60).collect();
         let known: Vec<&str> = self.known.into_iter().collect();
         let message = format!(
-            "'{shown}' is not a parameter of this endpoint. Its parameters are: {}.",
+            "Unknown parameter '{shown}'. Known parameters: {}.",
             known.join(", ")
         );
         Err(Error::new(ErrorCode::UnknownParameter, message).with_param(shown))
     }
 }
 
-/// Reads the members of an object within another. What is wrong is told with the whole path.
+/// Parses a nested object with `read`. Errors have the full path, with `path` as prefix.
 pub(crate) fn nested<T>(
     path: &str,
     value: Value,
     read: impl FnOnce(&mut Members) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let Value::Object(object) = value else {
-        return Err(invalid(path, "is an object"));
+        return Err(invalid(path, "must be an object"));
     };
     let mut members = Members::of(object);
     let read = read(&mut members).and_then(|value| members.end().map(|()| value));
@@ -221,36 +223,40 @@ fn below(path: &str, mut error: Error) -> Error {
     error
 }
 
-/// A value that is outside what the format allows.
+/// Returns the error for a value that the API does not allow for any model.
 pub(crate) fn invalid(path: &str, what: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, format!("'{path}' {what}.")).with_param(path)
 }
 
-/// A value that this model cannot do.
+/// Returns the error for a value that exceeds the limits of the chosen model.
 pub(crate) fn beyond(path: &str, what: &str) -> Error {
-    let message = format!("'{path}' {what}. GET /v1/models/{{model}} shows what the model can be asked for.");
+    let message = format!("'{path}' {what}. GET /v1/models/{{model}} lists the limits of the model.");
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path)
 }
 
-/// Says for the caller what the caller has not said, if it is good.
-pub(crate) fn fill<T: Clone>(said: &mut Option<T>, usual: &Option<T>, is_good: impl FnOnce(&T) -> bool) {
-    if said.is_none() {
-        *said = usual.clone().filter(is_good);
+/// Sets a missing value to its default, if `is_good` accepts the default.
+pub(crate) fn fill<T: Clone>(
+    value: &mut Option<T>,
+    default_value: &Option<T>,
+    is_good: impl FnOnce(&T) -> bool,
+) {
+    if value.is_none() {
+        *value = default_value.clone().filter(is_good);
     }
 }
 
-/// A text that is not empty.
+/// Returns a string value. Returns an error if it is blank.
 pub(crate) fn text(path: &str, value: Value) -> Result<String, Error> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Ok(text),
-        _ => Err(invalid(path, "is a text that is not empty")),
+        _ => Err(invalid(path, "must be a non-empty string")),
     }
 }
 
-/// A whole number within bounds.
-pub(crate) fn number(path: &str, value: &Value, least: u64, most: u64) -> Result<u64, Error> {
-    let number = value.as_u64().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| invalid(path, &format!("is a whole number from {least} to {most}")))
+/// Returns an integer value from `min` to `max`.
+pub(crate) fn number(path: &str, value: &Value, min: u64, max: u64) -> Result<u64, Error> {
+    let number = value.as_u64().filter(|number| (min..=max).contains(number));
+    number.ok_or_else(|| invalid(path, &format!("must be an integer from {min} to {max}")))
 }
 
 #[cfg(test)]
@@ -262,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_path() {
+    fn invalid_input_is_reported_with_its_path() {
         for (body, path, read) in [
             (
                 r#"{"a": ""}"#,

@@ -1,4 +1,4 @@
-//! From what a caller says of size to pixels, within what the model can do.
+//! Resolves the size parameters of a request to pixels, within the limits of the model.
 
 use std::sync::Arc;
 
@@ -8,91 +8,91 @@ use tollgate_upstream::Size;
 
 use crate::read::{beyond, invalid};
 
-/// What a caller says of size.
+/// Size parameters of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct SizeParams {
     pub(crate) size: Option<String>,
     pub(crate) aspect_ratio: Option<String>,
     pub(crate) resolution: Option<String>,
 }
 
-/// What that means.
+/// Size parameters, resolved for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
-    /// Pixels; nothing where the model chooses.
+    /// Dimensions in pixels; `None` if the model chooses them.
     pub(crate) size: Option<Size>,
-    /// The ratio, where it was said or the model has a usual one.
+    /// Aspect ratio, from the request or the model's default.
     pub(crate) aspect_ratio: Option<Arc<str>>,
-    /// The step of size, which says by how much it is dearer.
+    /// Resolution, which determines the price factor.
     pub(crate) resolution: Option<Arc<str>>,
 }
 
-/// What sides are multiples of.
+/// Defaults for models that declare no sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Usual {
-    /// Pixels.
+pub(crate) struct SizeDefaults {
+    /// Both sides are multiples of this number of pixels.
     pub(crate) grain: u32,
-    /// The step of size where neither caller nor model says one.
+    /// Resolution if neither the request nor the model sets one.
     pub(crate) resolution: Option<&'static str>,
-    /// The ratio.
+    /// Aspect ratio if neither the request nor the model sets one.
     pub(crate) ratio: Option<&'static str>,
 }
 
-impl Said {
-    /// Refuses what is no size at all, whatever the model.
+impl SizeParams {
+    /// Checks the format of the size parameters, independently of the model.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if let Some(size) = self.size.as_deref().filter(|size| *size != "auto") {
             pixels(size).ok_or_else(|| {
                 invalid(
                     "size",
-                    "is \"auto\" or written like \"1024x1536\", each side 16 to 16384",
+                    "must be \"auto\" or pixels such as \"1024x1536\", each side 16 to 16384",
                 )
             })?;
-            for (name, said) in [
+            for (name, requested) in [
                 ("aspect_ratio", &self.aspect_ratio),
                 ("resolution", &self.resolution),
             ] {
-                if said.is_some() {
-                    return Err(invalid(name, "cannot stand beside 'size', which says it already"));
+                if requested.is_some() {
+                    return Err(invalid(name, "cannot be combined with 'size'"));
                 }
             }
         }
         if let Some(ratio) = self.aspect_ratio.as_deref().filter(|ratio| *ratio != "auto") {
             parse_ratio(ratio)
-                .ok_or_else(|| invalid("aspect_ratio", "is \"auto\" or written like \"16:9\""))?;
+                .ok_or_else(|| invalid("aspect_ratio", "must be \"auto\" or a ratio such as \"16:9\""))?;
         }
         if let Some(step) = self.resolution.as_deref().filter(|step| *step != "auto") {
-            let message = "is \"auto\" or a step of size such as \"1k\", \"2k\", \"720p\" or \"1080p\"";
+            let message = "must be \"auto\" or a resolution such as \"1k\", \"2k\", \"720p\" or \"1080p\"";
             resolution(step).ok_or_else(|| invalid("resolution", message))?;
         }
         Ok(())
     }
 
-    /// Pixels for this model.
-    pub(crate) fn resolve(&self, model: &MediaEntry, usual: Usual) -> Result<Resolved, Error> {
-        let said = |text: &Option<String>| text.clone().filter(|text| text != "auto");
-        if let Some(size) = said(&self.size) {
+    /// Resolves the parameters for a model. Returns an error if the model does not support them.
+    pub(crate) fn resolve(&self, model: &MediaEntry, defaults: SizeDefaults) -> Result<Resolved, Error> {
+        let requested = |text: &Option<String>| text.clone().filter(|text| text != "auto");
+        if let Some(size) = requested(&self.size) {
             return exact(&size, model);
         }
         let first = |list: &[String]| list.first().cloned();
-        let ratio = said(&self.aspect_ratio).or_else(|| first(&model.aspect_ratios));
+        let ratio = requested(&self.aspect_ratio).or_else(|| first(&model.aspect_ratios));
         let ratio = match model.sizes.is_empty() {
-            true => ratio.or_else(|| usual.ratio.map(str::to_owned)),
+            true => ratio.or_else(|| defaults.ratio.map(str::to_owned)),
             false => ratio,
         };
-        let step = said(&self.resolution).or_else(|| first(&model.resolutions));
-        let step = step.or_else(|| usual.resolution.map(str::to_owned));
-        for (name, said, known) in [
+        let step = requested(&self.resolution).or_else(|| first(&model.resolutions));
+        let step = step.or_else(|| defaults.resolution.map(str::to_owned));
+        for (name, requested, known) in [
             ("aspect_ratio", &ratio, &model.aspect_ratios),
             ("resolution", &step, &model.resolutions),
         ] {
-            if said
+            if requested
                 .as_ref()
-                .is_some_and(|said| !known.is_empty() && !known.contains(said))
+                .is_some_and(|requested| !known.is_empty() && !known.contains(requested))
             {
                 return Err(beyond(
                     name,
-                    &format!("is not one of the model's: {}", known.join(", ")),
+                    &format!("must be one of the model's values: {}", known.join(", ")),
                 ));
             }
         }
@@ -100,7 +100,7 @@ impl Said {
         let size = match (step.as_deref().and_then(resolution), shape) {
             (Some(Resolution::Exact(width, height)), _) => Some(Size { width, height }),
             (Some(step), shape) if model.sizes.is_empty() => {
-                let (width, height) = size_of(step, shape.unwrap_or((1, 1)), usual.grain);
+                let (width, height) = size_of(step, shape.unwrap_or((1, 1)), defaults.grain);
                 Some(Size { width, height })
             }
             (_, Some(shape)) if !model.sizes.is_empty() => nearest(shape, &model.sizes),
@@ -119,29 +119,29 @@ fn size(text: &str) -> Option<Size> {
     pixels(text).map(|(width, height)| Size { width, height })
 }
 
-/// A size that the caller has written down. Its price is that of the first step of size that is not smaller.
+/// Resolves an explicit size. Its price is that of the smallest resolution that is not smaller.
 fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
     if !model.sizes.is_empty() && !model.sizes.iter().any(|known| known == text) {
         return Err(beyond(
             "size",
-            &format!("is not one of the model's: {}", model.sizes.join(", ")),
+            &format!("must be one of the model's values: {}", model.sizes.join(", ")),
         ));
     }
     let wanted = size(text);
-    let asked = wanted.map_or(0, Size::pixels);
+    let requested_pixels = wanted.map_or(0, Size::pixels);
     let of_step = |name: &String| {
         let (width, height) = size_of(resolution(name)?, (16, 9), 1);
         Some((Size { width, height }.pixels(), name.clone()))
     };
     let mut steps: Vec<(u64, String)> = model.resolutions.iter().filter_map(of_step).collect();
     steps.sort();
-    // A step's own sizes differ by a few rows from one ratio to another.
-    let fits = |(pixels, _): &&(u64, String)| asked <= pixels + pixels / 10;
+    // The sizes of one resolution differ by a few rows between aspect ratios.
+    let fits = |(pixels, _): &&(u64, String)| requested_pixels <= pixels + pixels / 10;
     let step = match (steps.iter().find(fits), steps.is_empty()) {
         (Some((_, name)), _) => Some(Arc::from(name.as_str())),
         (None, true) => None,
         (None, false) => {
-            let what = format!("is larger than the model makes: {}", model.resolutions.join(", "));
+            let what = format!("exceeds all model resolutions: {}", model.resolutions.join(", "));
             return Err(beyond("size", &what));
         }
     };
@@ -152,13 +152,13 @@ fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
     })
 }
 
-/// The size whose shape is most like this one.
+/// Returns the size with the nearest aspect ratio.
 fn nearest(shape: (u32, u32), sizes: &[String]) -> Option<Size> {
     let sizes = sizes.iter().filter_map(|text| size(text));
     nearest_of(shape, sizes, |size| (size.width, size.height))
 }
 
-/// The ratio that is most like this shape.
+/// Returns the aspect ratio nearest to the ratio of `shape`, which is width and height.
 pub(crate) fn nearest_ratio(ratios: &[String], shape: (u32, u32)) -> Option<&String> {
     let shapes = ratios.iter().filter_map(|text| Some((text, parse_ratio(text)?)));
     nearest_of(shape, shapes, |(_, ratio)| *ratio).map(|(text, _)| text)
@@ -181,15 +181,15 @@ mod tests {
 
     use super::*;
 
-    const PICTURE: Usual = Usual {
+    const IMAGE_DEFAULTS: SizeDefaults = SizeDefaults {
         grain: 16,
         resolution: None,
         ratio: None,
     };
 
-    fn said(size: &str, aspect_ratio: &str, resolution: &str) -> Said {
+    fn requested(size: &str, aspect_ratio: &str, resolution: &str) -> SizeParams {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        Said {
+        SizeParams {
             size: some(size),
             aspect_ratio: some(aspect_ratio),
             resolution: some(resolution),
@@ -201,8 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn sizes_follow_from_what_is_said_and_what_the_model_makes() {
-        let stepped = MediaEntry {
+    fn sizes_follow_from_request_and_model() {
+        let with_steps = MediaEntry {
             resolutions: texts(&["1k", "2k"]),
             aspect_ratios: texts(&["1:1", "16:9"]),
             ..MediaEntry::default()
@@ -212,69 +212,93 @@ mod tests {
             ..MediaEntry::default()
         };
         let unknown = MediaEntry::default();
-        for (model, said, size, step) in [
-            (&stepped, said("", "", ""), Some((1_024, 1_024)), Some("1k")),
+        for (model, requested, size, step) in [
             (
-                &stepped,
-                said("auto", "auto", "auto"),
+                &with_steps,
+                requested("", "", ""),
                 Some((1_024, 1_024)),
                 Some("1k"),
             ),
-            (&stepped, said("", "16:9", "2k"), Some((2_736, 1_536)), Some("2k")),
             (
-                &stepped,
-                said("1000x1000", "", ""),
+                &with_steps,
+                requested("auto", "auto", "auto"),
+                Some((1_024, 1_024)),
+                Some("1k"),
+            ),
+            (
+                &with_steps,
+                requested("", "16:9", "2k"),
+                Some((2_736, 1_536)),
+                Some("2k"),
+            ),
+            (
+                &with_steps,
+                requested("1000x1000", "", ""),
                 Some((1_000, 1_000)),
                 Some("1k"),
             ),
             (
-                &stepped,
-                said("1500x1000", "", ""),
+                &with_steps,
+                requested("1500x1000", "", ""),
                 Some((1_500, 1_000)),
                 Some("2k"),
             ),
-            (&listed, said("", "", ""), Some((1_024, 1_024)), None),
-            (&listed, said("", "16:9", ""), Some((1_536, 1_024)), None),
-            (&listed, said("", "9:16", ""), Some((1_024, 1_536)), None),
-            (&listed, said("1024x1536", "", ""), Some((1_024, 1_536)), None),
-            (&unknown, said("", "", ""), None, None),
-            (&unknown, said("", "16:9", ""), None, None),
-            (&unknown, said("", "16:9", "1k"), Some((1_360, 768)), Some("1k")),
-            (&unknown, said("640x480", "", ""), Some((640, 480)), None),
+            (&listed, requested("", "", ""), Some((1_024, 1_024)), None),
+            (&listed, requested("", "16:9", ""), Some((1_536, 1_024)), None),
+            (&listed, requested("", "9:16", ""), Some((1_024, 1_536)), None),
+            (
+                &listed,
+                requested("1024x1536", "", ""),
+                Some((1_024, 1_536)),
+                None,
+            ),
+            (&unknown, requested("", "", ""), None, None),
+            (&unknown, requested("", "16:9", ""), None, None),
+            (
+                &unknown,
+                requested("", "16:9", "1k"),
+                Some((1_360, 768)),
+                Some("1k"),
+            ),
+            (&unknown, requested("640x480", "", ""), Some((640, 480)), None),
         ] {
-            let resolved = said.resolve(model, PICTURE).unwrap();
+            let resolved = requested.resolve(model, IMAGE_DEFAULTS).unwrap();
             let found = resolved.size.map(|size| (size.width, size.height));
-            assert_eq!((found, resolved.resolution.as_deref()), (size, step), "{said:?}");
+            assert_eq!(
+                (found, resolved.resolution.as_deref()),
+                (size, step),
+                "{requested:?}"
+            );
         }
-        for (model, said, param) in [
-            (&stepped, said("", "4:3", ""), "aspect_ratio"),
-            (&stepped, said("", "", "4k"), "resolution"),
-            (&stepped, said("4096x4096", "", ""), "size"),
-            (&listed, said("512x512", "", ""), "size"),
+        for (model, requested, param) in [
+            (&with_steps, requested("", "4:3", ""), "aspect_ratio"),
+            (&with_steps, requested("", "", "4k"), "resolution"),
+            (&with_steps, requested("4096x4096", "", ""), "size"),
+            (&listed, requested("512x512", "", ""), "size"),
         ] {
-            let error = said.resolve(model, PICTURE).unwrap_err();
-            assert_eq!(error.code, ErrorCode::ParameterOutOfRange, "{said:?}");
-            assert_eq!(error.param.as_deref(), Some(param), "{said:?}");
+            let error = requested.resolve(model, IMAGE_DEFAULTS).unwrap_err();
+            assert_eq!(error.code, ErrorCode::ParameterOutOfRange, "{requested:?}");
+            assert_eq!(error.param.as_deref(), Some(param), "{requested:?}");
         }
     }
 
     #[test]
-    fn what_is_no_size_is_refused_whatever_the_model() {
-        for (said, param) in [
-            (said("big", "", ""), "size"),
-            (said("15x1024", "", ""), "size"),
-            (said("1024x1024", "1:1", ""), "aspect_ratio"),
-            (said("1024x1024", "", "1k"), "resolution"),
-            (said("", "wide", ""), "aspect_ratio"),
-            (said("", "", "huge"), "resolution"),
+    fn invalid_sizes_are_rejected_for_every_model() {
+        for (requested, param) in [
+            (requested("big", "", ""), "size"),
+            (requested("15x1024", "", ""), "size"),
+            (requested("1024x1024", "1:1", ""), "aspect_ratio"),
+            (requested("1024x1024", "", "1k"), "resolution"),
+            (requested("", "wide", ""), "aspect_ratio"),
+            (requested("", "", "huge"), "resolution"),
         ] {
-            let error = said.check().unwrap_err();
+            let error = requested.check().unwrap_err();
             assert_eq!(
                 (error.code, error.param.as_deref()),
                 (ErrorCode::InvalidParameter, Some(param)),
-                "{said:?}"
+                "{requested:?}"
             );
         }
-        said("auto", "16:9", "2k").check().unwrap();
+        requested("auto", "16:9", "2k").check().unwrap();
     }
 }

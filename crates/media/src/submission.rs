@@ -1,4 +1,4 @@
-//! What requests for pictures and films go through alike before their job is accepted.
+//! Steps that all media requests share before a job is accepted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,23 +11,39 @@ use tollgate_edge::RequestContext;
 use tollgate_pipeline::{CallRequest, Routed};
 use tollgate_types::{Error, ErrorCode};
 
-use crate::MediaRoom;
+use crate::MediaState;
 use crate::input::Finder;
-use crate::order::{Head, listed};
+use crate::job_payload::{Head, listed};
 use crate::read::invalid;
 
-/// A request, and who sends it.
-pub(crate) struct Asked<'a> {
-    pub(crate) room: &'a MediaRoom,
+/// A media request with its caller.
+pub(crate) struct Submission<'a> {
+    pub(crate) state: &'a MediaState,
     pub(crate) ctx: &'a RequestContext,
     pub(crate) caller: Caller,
-    /// Where the caller has reached the service.
+    /// Base URL of the gateway as the caller reached it.
     pub(crate) origin: String,
     pub(crate) body: Bytes,
 }
 
-impl Asked<'_> {
-    /// The template that the caller names.
+impl<'a> Submission<'a> {
+    /// Returns a submission without a body, because the handler parses the form.
+    pub(crate) fn of_form(
+        state: &'a MediaState,
+        ctx: &'a RequestContext,
+        caller: Caller,
+        origin: String,
+    ) -> Self {
+        Self {
+            state,
+            ctx,
+            caller,
+            origin,
+            body: Bytes::new(),
+        }
+    }
+
+    /// Returns the template with this slug. Returns an error if it is for another kind of model.
     pub(crate) fn template(
         &self,
         slug: Option<&str>,
@@ -36,37 +52,41 @@ impl Asked<'_> {
         let Some(slug) = slug else {
             return Ok(None);
         };
-        let snapshot = self.room.studio.pipeline.catalog.current();
+        let snapshot = self.state.media_jobs.pipeline.catalog.current();
         let template = snapshot.template(slug).ok_or_else(|| {
             let shown: String = slug.chars().take(60).collect();
-            let what = format!("is '{shown}', which is no template. GET /v1/templates lists them");
+            let what = format!("names the unknown template '{shown}'. GET /v1/templates lists all");
             invalid("template", &what)
         })?;
         match template.kind == kind {
             true => Ok(Some(template.clone())),
             false => Err(invalid(
                 "template",
-                &format!("is '{slug}', which is a template of {}", made_by(template.kind)),
+                &format!(
+                    "is '{slug}', which is a template for {}",
+                    output_name(template.kind)
+                ),
             )),
         }
     }
 
-    /// The model that the caller names, or else that of the template, or else the usual one of its kind.
+    /// Routes the named model, the template's model or the default model of the kind, in this
+    /// order.
     pub(crate) fn route(
         &self,
         named: Option<&str>,
         template: Option<&Template>,
         kind: ModelKind,
     ) -> Result<Routed, Error> {
-        let usual;
+        let default_model;
         let name = match named {
             Some(name) => name,
             None => {
-                usual = self.usual(template, kind);
-                usual.as_deref().ok_or_else(no_model)?
+                default_model = self.default_model(template, kind);
+                default_model.as_deref().ok_or_else(no_model)?
             }
         };
-        let routed = self.room.studio.pipeline.route(&self.caller, name)?;
+        let routed = self.state.media_jobs.pipeline.route(&self.caller, name)?;
         if routed.model.kind != kind {
             return Err(wrong_kind(&routed.model, kind));
         }
@@ -76,31 +96,31 @@ impl Asked<'_> {
         }
     }
 
-    /// The id of the model that serves who names none.
-    pub(crate) fn usual(&self, template: Option<&Template>, kind: ModelKind) -> Option<Arc<str>> {
-        let snapshot = self.room.studio.pipeline.catalog.current();
+    /// Returns the id of the default model for requests that name none.
+    pub(crate) fn default_model(&self, template: Option<&Template>, kind: ModelKind) -> Option<Arc<str>> {
+        let snapshot = self.state.media_jobs.pipeline.catalog.current();
         let visible = match self.caller.is_test() {
             true => snapshot.for_tests(),
             false => &snapshot,
         };
         let found = match template {
             Some(template) => visible.recommended(template),
-            None => visible.usual(kind),
+            None => visible.default_model(kind),
         };
         found.map(|model| model.id.clone())
     }
 
-    /// Refuses an address that could not be posted to.
+    /// Checks that a webhook address is allowed.
     pub(crate) fn check_webhook(&self, url: Option<&str>) -> Result<(), Error> {
-        url.map_or(Ok(()), |url| self.room.studio.webhooks.check(url))
+        url.map_or(Ok(()), |url| self.state.media_jobs.webhooks.check(url))
     }
 
-    /// Refuses what the content policy forbids.
+    /// Applies the content policy for inputs to the texts of the request.
     pub(crate) async fn check_texts(
         &self,
         texts: impl IntoIterator<Item = &Option<String>>,
     ) -> Result<(), Error> {
-        let policy = self.room.studio.pipeline.policy();
+        let policy = self.state.media_jobs.pipeline.policy();
         match policy.filter(|policy| policy.inspects_input()) {
             Some(policy) => {
                 let texts: Vec<String> = texts.into_iter().flatten().cloned().collect();
@@ -110,11 +130,11 @@ impl Asked<'_> {
         }
     }
 
-    /// Refuses what the account cannot pay, before anything is fetched for it.
+    /// Checks that the account can pay the maximum cost, before inputs are fetched.
     pub(crate) async fn check_balance(&self, model: &Model, demand: &Demand) -> Result<(), Error> {
         let (caller, ctx) = (&self.caller, self.ctx);
         let at = caller.account.time(ctx.accepted_at);
-        let ledger = &*self.room.studio.pipeline.ledger;
+        let ledger = &*self.state.media_jobs.pipeline.ledger;
         Hold::check(
             ledger,
             caller.account_id(),
@@ -126,17 +146,17 @@ impl Asked<'_> {
         .await
     }
 
-    /// Finds what goes in.
+    /// Returns a finder for the request's input media.
     pub(crate) fn finder(&self) -> Finder<'_> {
         Finder {
-            pipeline: &self.room.studio.pipeline,
-            shelf: &self.room.shelf,
+            pipeline: &self.state.media_jobs.pipeline,
+            storage: &self.state.storage,
             account: self.caller.account_id(),
             origin: &self.origin,
         }
     }
 
-    /// What is kept of every request.
+    /// Returns the payload data that is common to all job kinds.
     pub(crate) fn head(&self, model: &Model, metadata: Option<BTreeMap<String, String>>) -> Head {
         Head {
             origin: self.origin.clone(),
@@ -148,7 +168,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The call as the pipeline takes it.
+    /// Wraps a provider call for the pipeline.
     pub(crate) fn call<C>(&self, endpoint: &'static str, demand: Demand, call: C) -> CallRequest<C> {
         CallRequest {
             caller: self.caller.clone(),
@@ -163,28 +183,28 @@ impl Asked<'_> {
 }
 
 fn no_model() -> Error {
-    let message = "'model' is missing, and this service has no model that makes this.";
+    let message = "'model' is required, because no default model is configured for this task.";
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param("model")
 }
 
 fn not_supported(template: &Template) -> Error {
     let what = format!(
-        "is none that the template '{}' may be used with; its record in GET /v1/templates lists those",
+        "does not support the template '{}'. GET /v1/templates lists the supported models",
         template.slug
     );
     invalid("model", &what)
 }
 
-/// What models and templates of a kind make.
-fn made_by(kind: ModelKind) -> &'static str {
+/// Returns a plural noun for the outputs of a model kind, for error messages.
+fn output_name(kind: ModelKind) -> &'static str {
     match kind {
-        ModelKind::Image => "pictures",
-        ModelKind::Video => "films",
+        ModelKind::Image => "images",
+        ModelKind::Video => "videos",
         ModelKind::Speech => "speech",
         ModelKind::Transcription => "transcripts",
         ModelKind::Chat => "text",
-        ModelKind::Embedding => "vectors",
-        ModelKind::Moderation => "judgements",
+        ModelKind::Embedding => "embeddings",
+        ModelKind::Moderation => "moderation results",
         ModelKind::Decision => "decisions",
     }
 }
@@ -197,9 +217,9 @@ fn wrong_kind(model: &Model, wanted: ModelKind) -> Error {
         "a"
     };
     let message = format!(
-        "'{}' is {article} {kind} model; it makes no {}. Its record in GET /v1/models names the endpoints it serves.",
+        "'{}' is {article} {kind} model and cannot generate {}. GET /v1/models lists the endpoints of each model.",
         model.id,
-        made_by(wanted)
+        output_name(wanted)
     );
     Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model")
 }

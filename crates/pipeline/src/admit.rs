@@ -1,5 +1,7 @@
-//! Stage 2: what must be fetched, tokens per minute, then the hold. Nothing is sent upstream without what comes out of here.
+//! Stage 2: fetches referenced media, reserves tokens per minute, then takes the hold. Every paid
+//! upstream call needs the [`Admission`] that results.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,57 +10,65 @@ use tollgate_accounts::{Caller, LimitHeaders};
 use tollgate_billing::{Demand, Hold, HoldRequest, Preview};
 use tollgate_catalog::Model;
 use tollgate_storage::{Decision, Job};
-use tollgate_types::{Credits, Error, RequestId, Timestamp};
+use tollgate_types::{AccountId, Credits, Error, HoldId, RequestId, Timestamp};
 use tollgate_upstream::{CallContext, Permit, TextCall};
 
 use crate::Pipeline;
-use crate::media::NamesMedia;
+use crate::health::Shape;
+use crate::hold_guard::HoldGuard;
+use crate::media::ReferencesMedia;
 use crate::policy::Policy;
 use crate::route::{Route, Routed};
+use crate::run_to_completion::Caller as CallerPresence;
 use crate::structured::Structured;
 
 /// Output tokens that the limit reserves for a call without a cap.
-const RESERVED_OUTPUT: u64 = 4_096;
+const MAX_RESERVED_OUTPUT: u64 = 4_096;
 
-/// A decoded request for an operation: text generation, unless another call is named.
+/// A decoded request for an operation; text generation by default.
 #[derive(Clone, Debug)]
 pub struct CallRequest<C = TextCall> {
-    /// Who asks.
+    /// The authenticated account and key.
     pub caller: Caller,
-    /// The request's id.
+    /// Id of the API request.
     pub request: RequestId,
-    /// When it was accepted.
+    /// Time of acceptance, before an account's test clock is applied.
     pub accepted_at: Timestamp,
-    /// The path of the endpoint.
+    /// Path of the public endpoint.
     pub endpoint: &'static str,
-    /// What it asks for, as far as its cost goes.
+    /// Upper bounds on consumption, from which the hold is priced.
     pub demand: Demand,
-    /// The most that the caller allows it to cost.
+    /// Cost limit of the request in credits; `None` for no limit.
     pub max_cost: Option<Credits>,
-    /// What is sent; `upstream_model`, and a cap that nobody else sets, are filled in later.
+    /// Provider-neutral call. Dispatch fills in `upstream_model`, and the output cap if the caller
+    /// set none.
     pub call: C,
 }
 
-/// A call that may be made.
+/// A call whose hold and token reservation are taken.
 #[must_use = "an admission holds credits and tokens"]
 pub struct Admission<C = TextCall> {
     pub(crate) hold: Hold,
+    /// Releases the hold unless the call runs.
+    pub(crate) hold_guard: HoldGuard,
     pub(crate) reservation: TokenReservation,
     pub(crate) model: Arc<Model>,
     pub(crate) routes: Vec<Route>,
     pub(crate) request: CallRequest<C>,
-    /// What looks at the answer.
+    /// Policy that inspects the output, if one does.
     pub(crate) policy: Option<Arc<Policy>>,
-    /// The shape that the answer must have, when the gateway has to see to it.
+    /// Required shape of the answer, if the gateway has to enforce it.
     pub(crate) structured: Option<Arc<Structured>>,
+    /// Whether the caller is still connected. It counts as connected until the call runs.
+    pub(crate) caller: CallerPresence,
 }
 
-/// A call that may not be made, with what the limit headers should say.
+/// Rejection of a call, with the state of its token limit.
 #[derive(Debug)]
 pub struct Refused {
-    /// Why.
+    /// Reason of the rejection.
     pub error: Error,
-    /// The window of tokens, when it was looked at.
+    /// State of the tokens-per-minute window, if the limiter rejected the call.
     pub tokens: Option<Decision>,
 }
 
@@ -69,7 +79,28 @@ impl From<Refused> for Error {
 }
 
 impl<C> Admission<C> {
-    /// The frame in which an upstream may be called. There is no other way to make one.
+    /// The call as the caller sent it.
+    pub fn call(&self) -> &C {
+        &self.request.call
+    }
+
+    /// Request shape (features and size class), under which upstream health is recorded.
+    pub(crate) fn shape(&self) -> Shape {
+        let demand = &self.request.demand;
+        let hashed = |size: u32| {
+            let mut hasher = DefaultHasher::new();
+            let requested = (demand.images > 0, demand.media_bytes > 0, demand.n > 1);
+            (self.request.endpoint, requested, self.structured.is_some(), size).hash(&mut hasher);
+            hasher.finish()
+        };
+        Shape {
+            coarse: hashed(0),
+            // Each size class is four times the one before.
+            fine: hashed(1 + demand.text_bytes.checked_ilog2().unwrap_or(0) / 2),
+        }
+    }
+
+    /// The context of an upstream call that the hold pays for. There is no other way to make one.
     pub(crate) fn context(&self, header_timeout: Duration, idle_timeout: Duration) -> CallContext {
         let permit = Permit::Hold(self.hold.id());
         CallContext {
@@ -82,8 +113,8 @@ impl<C> Admission<C> {
     }
 }
 
-/// The frame in which an upstream may be asked what costs nothing: a classifier of the operator's about a text before
-/// anything is held, or how many tokens a request has.
+/// The context of an upstream call that costs nothing: an operator's classifier that reads a text
+/// before the hold, or a token count.
 pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Duration) -> CallContext {
     CallContext {
         request,
@@ -94,7 +125,7 @@ pub(crate) fn free_context(request: RequestId, reason: &'static str, timeout: Du
     }
 }
 
-/// The frame in which an upstream may be called for a job, whose hold was taken with it.
+/// The context of an upstream call for a job, paid by the hold that was taken with the job.
 pub(crate) fn job_context(job: &Job, header_timeout: Duration, idle_timeout: Duration) -> CallContext {
     CallContext {
         request: job.request,
@@ -106,10 +137,10 @@ pub(crate) fn job_context(job: &Job, header_timeout: Duration, idle_timeout: Dur
 }
 
 impl Pipeline {
-    /// Fetches the media that must be, reserves tokens, then holds the most that the call can cost. A refusal leaves
-    /// nothing behind. `texts` are what a tokenizer can count of the call's text, as it stands in the caller's body; they
-    /// are asked for where the balance does not cover its bytes.
-    pub async fn admit<C: NamesMedia>(
+    /// Fetches referenced media, reserves tokens, then holds the maximum cost of the call. A
+    /// refusal releases everything. `texts` returns the countable text of the call as the caller
+    /// sent it; it is called only if the balance does not cover the byte-based estimate.
+    pub async fn admit<C: ReferencesMedia>(
         &self,
         mut routed: Routed,
         mut request: CallRequest<C>,
@@ -118,8 +149,12 @@ impl Pipeline {
         let fetched = C::fetch_media(self, &mut routed, &mut request).await;
         fetched.map_err(|error| Refused { error, tokens: None })?;
         let demand = routed.demand(request.demand);
-        let tokens = tokens_to_reserve(&demand);
-        let reserved = self.limiter.reserve(&request.caller.account, tokens).await;
+        let account = &request.caller.account;
+        let output = output_to_reserve(&demand, self.limiter.tpm(account));
+        let reserved = self
+            .limiter
+            .reserve(account, demand.input_estimate(), output)
+            .await;
         let (reservation, decision) = reserved.map_err(|(error, decision)| Refused {
             error,
             tokens: Some(decision),
@@ -136,6 +171,7 @@ impl Pipeline {
                 } = routed;
                 Ok((
                     Admission {
+                        hold_guard: self.hold_guard(request.caller.account_id(), hold.id()),
                         hold,
                         reservation,
                         model,
@@ -143,6 +179,7 @@ impl Pipeline {
                         request,
                         policy: self.policy().filter(|policy| policy.inspects_output()),
                         structured,
+                        caller: CallerPresence::default(),
                     },
                     decision,
                 ))
@@ -154,9 +191,9 @@ impl Pipeline {
         }
     }
 
-    /// What [`Pipeline::admit`] would hold for the call now, and holds nothing. Media are fetched as there, since what they
-    /// cost is not known before.
-    pub async fn preview<C: NamesMedia>(
+    /// The hold that [`Pipeline::admit`] would take now. Nothing is held; media are fetched, since
+    /// their cost depends on their content.
+    pub async fn preview<C: ReferencesMedia>(
         &self,
         routed: &mut Routed,
         request: &mut CallRequest<C>,
@@ -183,7 +220,21 @@ impl Pipeline {
         }
     }
 
-    /// What the call may consume when its texts are counted.
+    fn hold_guard(&self, account: AccountId, hold: HoldId) -> HoldGuard {
+        match self.owns_holds {
+            true => HoldGuard::new(
+                self.ledger.clone(),
+                self.clock.clone(),
+                self.calls.clone(),
+                account,
+                hold,
+            ),
+            false => HoldGuard::for_job(),
+        }
+    }
+
+    /// Demand with the counted tokens of the call's texts instead of their bytes; `None` if they
+    /// cannot be counted.
     async fn counted_demand<C>(
         &self,
         routed: &Routed,
@@ -196,7 +247,7 @@ impl Pipeline {
         Some(routed.demand(request.demand.counted(counted)))
     }
 
-    /// What the limit headers of a caller say now.
+    /// Current values of the caller's rate limit headers, for one of its budgets.
     pub async fn limit_headers(
         &self,
         caller: &Caller,
@@ -207,20 +258,21 @@ impl Pipeline {
 }
 
 impl Routed {
-    /// What a call may consume, with what the gateway adds to it.
-    pub fn demand(&self, asked: Demand) -> Demand {
+    /// Adds the overhead of structured output (schema text, retries) to a call's demand.
+    pub fn demand(&self, requested: Demand) -> Demand {
         match &self.structured {
-            Some(structured) => structured.demand(asked),
-            None => asked,
+            Some(structured) => structured.demand(requested),
+            None => requested,
         }
     }
 }
 
-fn tokens_to_reserve(demand: &Demand) -> u64 {
-    let output = demand
-        .max_tokens
-        .map_or(RESERVED_OUTPUT, |cap| cap.min(RESERVED_OUTPUT));
-    demand
-        .input_estimate()
-        .saturating_add(output.saturating_mul(demand.n.max(1)))
+/// Output tokens to reserve from a token limit. A call without a cap takes at most a tenth of a
+/// small limit.
+fn output_to_reserve(demand: &Demand, limit: u64) -> u64 {
+    let answers = demand.n.max(1);
+    match demand.max_tokens {
+        Some(cap) => cap.min(MAX_RESERVED_OUTPUT).saturating_mul(answers),
+        None => MAX_RESERVED_OUTPUT.saturating_mul(answers).min(limit / 10),
+    }
 }

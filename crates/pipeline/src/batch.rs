@@ -1,5 +1,6 @@
-//! Lines of batches that a provider carries out with batches of its own. A line is written as its call would be sent; when its answer
-//! is there it goes through every stage as a call whose upstream answers at once, and so is metered, priced and delivered as any.
+//! Lines of provider-native batches. A line is encoded like a single call. Once its answer has
+//! arrived, it passes every stage as a call whose upstream answers immediately, so it is metered,
+//! priced and delivered like any other.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,11 +9,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tollgate_storage::Job;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
-use tollgate_types::{Error, Format};
+use tollgate_types::{Abilities, Error, Format};
 use tollgate_upstream::{
     BatchKind, BatchProvider, BatchResults, BatchState, CallContext, EmbedAnswer, EmbedCall, EmbedProvider,
-    ListedModel, MediaKind, Provider, Submission, TextCall, TextProvider, TextReply, UpstreamCause,
-    UpstreamError, UpstreamErrorKind, Written,
+    EncodedRequest, ListedModel, MediaKind, Provider, Submission, TextCall, TextProvider, TextReply,
+    UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
 use crate::Pipeline;
@@ -21,26 +22,34 @@ use crate::dispatch::public_error;
 use crate::job::Settled;
 use crate::route::{Route, Routed};
 
-/// How long a provider may take to answer that is given requests.
-const HANDING_OVER: Duration = Duration::from_secs(300);
+/// Timeout of a provider's answer to a batch submission.
+const SUBMIT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A call that may be a line of a provider's batch.
+/// A call that can be a line of a provider-native batch.
 pub trait BatchedCall: Sized {
-    /// What it asks for.
+    /// The endpoint type of the batch that the line belongs to.
     const KIND: BatchKind;
 
-    /// The line under this name for the first candidate.
-    fn write(admission: &Admission<Self>, ctx: &CallContext, name: &str) -> Result<Written, UpstreamError>;
+    /// Encodes the line for the first candidate; `name` is the custom id of the line.
+    fn write(
+        admission: &Admission<Self>,
+        ctx: &CallContext,
+        name: &str,
+    ) -> Result<EncodedRequest, UpstreamError>;
 }
 
 impl BatchedCall for TextCall {
     const KIND: BatchKind = BatchKind::Text;
 
-    fn write(admission: &Admission<Self>, _: &CallContext, name: &str) -> Result<Written, UpstreamError> {
+    fn write(
+        admission: &Admission<Self>,
+        _: &CallContext,
+        name: &str,
+    ) -> Result<EncodedRequest, UpstreamError> {
         let (route, batches) = first(admission)?;
         if admission.structured.is_some() {
-            // It may have to be asked again.
-            return Err(UpstreamError::connect("its answer has to be looked at"));
+            // A structured answer can need a second request.
+            return Err(UpstreamError::connect("structured responses cannot be batched"));
         }
         batches.write_text(&admission.text_call(route), name)
     }
@@ -49,7 +58,11 @@ impl BatchedCall for TextCall {
 impl BatchedCall for EmbedCall {
     const KIND: BatchKind = BatchKind::Embeddings;
 
-    fn write(admission: &Admission<Self>, _: &CallContext, name: &str) -> Result<Written, UpstreamError> {
+    fn write(
+        admission: &Admission<Self>,
+        _: &CallContext,
+        name: &str,
+    ) -> Result<EncodedRequest, UpstreamError> {
         let (route, batches) = first(admission)?;
         let mut call = admission.request.call.clone();
         call.upstream_model = route.candidate.upstream_model.clone();
@@ -60,117 +73,121 @@ impl BatchedCall for EmbedCall {
 fn first<C>(admission: &Admission<C>) -> Result<(&Route, &dyn BatchProvider), UpstreamError> {
     let route = admission.routes.first();
     let found = route.and_then(|route| Some((route, route.provider.batches()?)));
-    found.ok_or_else(|| UpstreamError::connect("the provider has no batches"))
+    found.ok_or_else(|| UpstreamError::connect("the provider does not support batches"))
 }
 
 impl Routed {
-    /// The provider that is tried first, if it has batches of its own for calls of this kind.
-    pub fn batched_by(&self, kind: BatchKind) -> Option<Arc<str>> {
+    /// The provider of the first candidate, if it has native batches for this kind of call.
+    pub fn native_batch_provider(&self, kind: BatchKind) -> Option<Arc<str>> {
         let route = self.routes.first()?;
         let batches = route.provider.batches()?;
-        let hands_over = batches.is_wanted() && batches.carries(kind);
-        hands_over.then(|| route.candidate.provider.clone())
+        let is_native = batches.is_enabled() && batches.supports(kind);
+        is_native.then(|| route.candidate.provider.clone())
     }
 
-    /// Keeps the candidate at this provider; false when there is none.
-    pub fn keep_at(&mut self, provider: &str) -> bool {
+    /// Keeps only the candidate at this provider; returns false if there is none.
+    pub fn retain_provider(&mut self, provider: &str) -> bool {
         let found = self.candidate_at(provider).cloned();
-        let is_there = found.is_some();
+        let was_found = found.is_some();
         if let Some(route) = found {
             self.routes = vec![route];
         }
-        is_there
+        was_found
     }
 
-    /// Puts what a provider has answered in the place of its candidate, also when the model has gone elsewhere since.
-    pub fn answer_with(&mut self, at: &BatchAt, status: u16, body: Bytes) {
-        self.keep_at(&at.name);
+    /// Replaces the candidate by one that returns a provider's stored answer, even if the model's
+    /// routes have changed since.
+    pub fn replay_batch_answer(&mut self, at: &ProviderBatches, status: u16, body: Bytes) {
+        self.retain_provider(&at.name);
         self.routes.truncate(1);
         for route in &mut self.routes {
-            route.candidate.provider = at.name.clone();
-            route.provider = Arc::new(Answered {
+            route.candidate = route.candidate.at(&at.name);
+            route.provider = Arc::new(ReplayProvider {
                 inner: at.provider.clone(),
                 answer: Mutex::new(Some((status, body.clone()))),
             });
         }
-        self.is_answered = true;
+        self.is_replay = true;
     }
 }
 
 impl Pipeline {
-    /// The line of an admitted call under this name. The call is not made.
+    /// Encodes an admitted call as the batch line `name`. The call is not sent.
     pub async fn write_line<C: BatchedCall>(
         &self,
         admission: Admission<C>,
         name: &str,
-    ) -> Result<Written, Error> {
+    ) -> Result<EncodedRequest, Error> {
         let written = C::write(&admission, &self.context(&admission), name);
-        admission.leave(self).await;
+        admission.defer_to_worker(self).await;
         written.map_err(|error| public_error(&error, "body"))
     }
 
-    /// A pipeline whose one call is a line of this batch, which is answered already.
-    pub fn answering_line(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
-        let (pipeline, settled) = self.carrying_out_line(job);
-        (Arc::new(pipeline.with_answers()), settled)
+    /// A pipeline that runs one answered batch line, and the outcome of its settlement.
+    pub fn replay_pipeline(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
+        let (pipeline, settled) = self.executing_batch_line(job);
+        (Arc::new(pipeline.with_replay()), settled)
     }
 
-    /// The batches of the provider of this name, for a job.
-    pub fn batches_at(&self, job: &Job, provider: &str) -> Option<BatchAt> {
+    /// Batch client of the named provider for a job; `None` if the provider does not support
+    /// batches.
+    pub fn provider_batches(&self, job: &Job, provider: &str) -> Option<ProviderBatches> {
         let found = self.providers.get(provider)?;
         found.batches()?;
-        Some(BatchAt {
+        Some(ProviderBatches {
             name: provider.into(),
             provider: found,
-            ctx: job_context(job, HANDING_OVER, self.settings.timeouts.idle),
+            ctx: job_context(job, SUBMIT_TIMEOUT, self.settings.timeouts.idle),
         })
     }
 }
 
-/// What is known of a submission that has no handle.
+/// Why a submission has no handle.
 #[derive(Debug)]
-pub enum Unsubmitted {
-    /// The provider did not take it, and may take it later.
+pub enum SubmitError {
+    /// The provider did not accept it; retry after this delay, if given.
     Later(Option<Duration>),
-    /// The provider does not take it.
+    /// The provider rejected it; a retry cannot help.
     Refused(UpstreamError),
-    /// The provider may have taken it.
+    /// The provider may have accepted it.
     Unknown(UpstreamError),
 }
 
-/// What a failed submission says. Only what was not sent, and what was answered with a status that says so, was certainly not taken.
-fn unsubmitted(error: UpstreamError) -> Unsubmitted {
+/// Classifies a failed submission. Only a request that was not sent, or whose status says so, was
+/// certainly not accepted.
+fn submit_error(error: UpstreamError) -> SubmitError {
     match (error.cause, error.status) {
         (UpstreamCause::Connect, _) | (UpstreamCause::Status, Some(429)) => {
-            Unsubmitted::Later(error.retry_after)
+            SubmitError::Later(error.retry_after)
         }
-        (_, Some(408 | 409 | 425)) => Unsubmitted::Unknown(error),
-        (UpstreamCause::Status, Some(400..=499)) => Unsubmitted::Refused(error),
+        (_, Some(408 | 409 | 425)) => SubmitError::Unknown(error),
+        (UpstreamCause::Status, Some(400..=499)) => SubmitError::Refused(error),
         _ if error.kind == UpstreamErrorKind::Rejected && error.status.is_some() => {
-            Unsubmitted::Refused(error)
+            SubmitError::Refused(error)
         }
-        _ => Unsubmitted::Unknown(error),
+        _ => SubmitError::Unknown(error),
     }
 }
 
-/// A provider's batches, asked for a job, whose hold pays for them.
+/// Client for a provider's native batches. The job's hold pays for its calls.
 #[derive(Clone)]
-pub struct BatchAt {
-    /// The name of the provider.
+pub struct ProviderBatches {
+    /// Name of the provider in the configuration.
     pub name: Arc<str>,
     provider: Arc<dyn Provider>,
     ctx: CallContext,
 }
 
-impl BatchAt {
-    /// The port, with the frame of its calls.
+impl ProviderBatches {
+    /// The port, with the context of its calls.
     fn port(&self) -> Result<(&dyn BatchProvider, &CallContext), UpstreamError> {
         let batches = self.provider.batches();
-        let batches = batches.ok_or_else(|| UpstreamError::connect("the provider has no batches"))?;
+        let batches =
+            batches.ok_or_else(|| UpstreamError::connect("the provider does not support batches"))?;
         Ok((batches, &self.ctx))
     }
 
-    /// The most of one submission: requests and bytes.
+    /// Maximum size of one submission: requests and bytes.
     pub fn limits(&self) -> (u32, u64) {
         self.provider.batches().map_or((0, 0), |batches| {
             let limits = batches.limits();
@@ -178,58 +195,58 @@ impl BatchAt {
         })
     }
 
-    /// Puts requests where a batch can be made of them, which may be done again.
-    pub async fn stage(&self, submission: &Submission) -> Result<Option<String>, Unsubmitted> {
+    /// Uploads requests from which a batch can be created. Repeating it is safe.
+    pub async fn stage(&self, submission: &Submission) -> Result<Option<String>, SubmitError> {
         let staged = async {
             let (batches, ctx) = self.port()?;
             batches.stage(ctx, submission).await
         };
-        staged.await.map_err(|error| match unsubmitted(error) {
-            // Whatever came of it, nothing is carried out.
-            Unsubmitted::Unknown(error) => Unsubmitted::Later(error.retry_after),
+        staged.await.map_err(|error| match submit_error(error) {
+            // Staged requests are never executed, regardless of the outcome.
+            SubmitError::Unknown(error) => SubmitError::Later(error.retry_after),
             known => known,
         })
     }
 
-    /// Has requests carried out.
-    pub async fn submit(&self, submission: &Submission) -> Result<String, Unsubmitted> {
+    /// Submits requests for execution and returns the provider's handle.
+    pub async fn submit(&self, submission: &Submission) -> Result<String, SubmitError> {
         let submitted = async {
             let (batches, ctx) = self.port()?;
             batches.submit(ctx, submission).await
         };
-        submitted.await.map_err(unsubmitted)
+        submitted.await.map_err(submit_error)
     }
 
-    /// Whether [`find`](Self::find) finds what was taken.
-    pub fn finds(&self) -> bool {
-        self.provider.batches().is_some_and(BatchProvider::finds)
+    /// Whether [`find`](Self::find) can find an accepted submission.
+    pub fn can_find(&self) -> bool {
+        self.provider.batches().is_some_and(BatchProvider::can_find)
     }
 
-    /// The handle of what was submitted under this key.
+    /// Handle of the batch that was submitted under this idempotency key.
     pub async fn find(&self, key: &str) -> Result<Option<String>, UpstreamError> {
         let (batches, ctx) = self.port()?;
         batches.find(ctx, key).await
     }
 
-    /// How it goes.
+    /// Progress of the batch with this handle.
     pub async fn poll(&self, handle: &str) -> Result<BatchState, UpstreamError> {
         let (batches, ctx) = self.port()?;
         batches.poll(ctx, handle).await
     }
 
-    /// What came of requests.
+    /// Results of the requests, read from `place` (a provider's result file).
     pub async fn results(&self, place: &str) -> Result<BatchResults, UpstreamError> {
         let (batches, ctx) = self.port()?;
         batches.results(ctx, place).await
     }
 
-    /// Says that it is not wanted any more.
+    /// Cancels the batch.
     pub async fn cancel(&self, handle: &str) -> Result<(), UpstreamError> {
         let (batches, ctx) = self.port()?;
         batches.cancel(ctx, handle).await
     }
 
-    /// Deletes what the provider keeps of it.
+    /// Deletes the provider's copies of the batch, of its staged input and of its results.
     pub async fn forget(
         &self,
         handle: &str,
@@ -241,30 +258,30 @@ impl BatchAt {
     }
 }
 
-/// What a caller is told of requests that a provider has not carried out.
-pub fn told_of_batch(error: &UpstreamError) -> Error {
+/// Public error for requests that a provider did not execute.
+pub fn public_batch_error(error: &UpstreamError) -> Error {
     public_error(error, "body")
 }
 
-/// A provider whose one answer is there already.
-struct Answered {
+/// A provider that returns one stored answer.
+struct ReplayProvider {
     inner: Arc<dyn Provider>,
     answer: Mutex<Option<(u16, Bytes)>>,
 }
 
-impl Answered {
+impl ReplayProvider {
     fn take(&self) -> Result<(&dyn BatchProvider, u16, Bytes), UpstreamError> {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let batches = self.inner.batches();
         match (batches, answer) {
             (Some(batches), Some((status, body))) => Ok((batches, status, body)),
-            _ => Err(UpstreamError::protocol("there is one answer and no other")),
+            _ => Err(UpstreamError::protocol("the stored response was already taken")),
         }
     }
 }
 
 #[async_trait]
-impl Provider for Answered {
+impl Provider for ReplayProvider {
     fn id(&self) -> &str {
         self.inner.id()
     }
@@ -287,7 +304,7 @@ impl Provider for Answered {
 }
 
 #[async_trait]
-impl TextProvider for Answered {
+impl TextProvider for ReplayProvider {
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
         let (batches, status, body) = self.take()?;
         batches.read_text(ctx, call, status, body).map(TextReply::Whole)
@@ -297,28 +314,38 @@ impl TextProvider for Answered {
         self.inner.text().is_some_and(|text| text.takes(format))
     }
 
-    fn forces(&self, format: &ResponseFormat) -> bool {
-        self.inner.text().is_some_and(|text| text.forces(format))
+    fn enforces_schema(&self, format: &ResponseFormat) -> bool {
+        self.inner.text().is_some_and(|text| text.enforces_schema(format))
     }
 
-    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        self.inner
-            .text()
-            .map_or_else(|| Ok(Vec::new()), |text| text.carry(request))
+    fn check_compatible(
+        &self,
+        request: &GenerateRequest,
+        abilities: &Abilities,
+    ) -> Result<Vec<String>, Error> {
+        self.inner.text().map_or_else(
+            || Ok(Vec::new()),
+            |text| text.check_compatible(request, abilities),
+        )
     }
 
-    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
-        self.inner
-            .text()
-            .is_some_and(|text| text.leaves_out_reasoning(call))
+    fn takes_system_turns(&self, abilities: &Abilities) -> bool {
+        let inner = self.inner.text();
+        inner.is_none_or(|text| text.takes_system_turns(abilities))
+    }
+
+    fn drops_reasoning(&self, call: &TextCall) -> bool {
+        self.inner.text().is_some_and(|text| text.drops_reasoning(call))
     }
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
         self.inner.text()?.needs_bytes(kind)
     }
 
-    fn lacking_fields(&self, format: Format) -> &'static [&'static str] {
-        self.inner.text().map_or(&[], |text| text.lacking_fields(format))
+    fn unsupported_fields(&self, format: Format) -> &'static [&'static str] {
+        self.inner
+            .text()
+            .map_or(&[], |text| text.unsupported_fields(format))
     }
 
     fn allowed_fields(&self) -> &'static [&'static str] {
@@ -331,7 +358,7 @@ impl TextProvider for Answered {
 }
 
 #[async_trait]
-impl EmbedProvider for Answered {
+impl EmbedProvider for ReplayProvider {
     async fn embed(&self, ctx: &CallContext, call: &EmbedCall) -> Result<EmbedAnswer, UpstreamError> {
         let (batches, status, body) = self.take()?;
         batches.read_embed(ctx, call, status, body)
@@ -357,15 +384,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_certainly_not_taken_is_handed_over_again() {
+    fn only_definite_rejections_are_resubmitted() {
         let status = |status| UpstreamError {
             status: Some(status),
             ..UpstreamError::new(UpstreamErrorKind::Unavailable, UpstreamCause::Status, "")
         };
-        let name = |error| match unsubmitted(error) {
-            Unsubmitted::Later(_) => "later",
-            Unsubmitted::Refused(_) => "refused",
-            Unsubmitted::Unknown(_) => "unknown",
+        let name = |error| match submit_error(error) {
+            SubmitError::Later(_) => "later",
+            SubmitError::Refused(_) => "refused",
+            SubmitError::Unknown(_) => "unknown",
         };
         for (error, expected) in [
             (UpstreamError::connect(""), "later"),

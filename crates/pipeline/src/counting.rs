@@ -1,5 +1,5 @@
-//! Counting: texts by a published tokenizer, away from the threads that serve requests, and whole requests by the upstream
-//! that would answer them.
+//! Token counts: of texts with a published tokenizer, off the async threads, and of whole requests
+//! by the upstream that would answer them.
 
 use std::time::Duration;
 
@@ -11,31 +11,32 @@ use tollgate_upstream::UpstreamError;
 
 use crate::Pipeline;
 use crate::admit::{CallRequest, free_context};
+use crate::health::Shape;
 use crate::route::Routed;
 
-/// The most bytes of text that are counted for one request: more than the longest contexts hold, and some tenths of a
-/// second of work.
-pub const MOST_TEXT: usize = 4 << 20;
+/// Maximum text bytes to count for one request: more than the longest context windows, and some
+/// tenths of a second of work.
+pub const MAX_TEXT_BYTES: usize = 4 << 20;
 
-/// How many requests are counted at once; others wait.
-const AT_ONCE: usize = 2;
+/// Requests that are counted concurrently; others wait.
+const MAX_CONCURRENT: usize = 2;
 
-/// The longest wait for an upstream's count. There is another answer, so it is not worth more.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Timeout of an upstream's token count. It is short since a local estimate exists.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Room for those that are counted.
-pub(crate) fn room() -> Semaphore {
-    Semaphore::new(AT_ONCE)
+/// Semaphore that limits concurrent counts.
+pub(crate) fn count_slots() -> Semaphore {
+    Semaphore::new(MAX_CONCURRENT)
 }
 
 impl Pipeline {
-    /// Counts texts; `None` when they are longer than [`MOST_TEXT`] together.
+    /// Counts texts; `None` when they are longer than [`MAX_TEXT_BYTES`] together.
     pub async fn count_text(&self, tokenizer: Tokenizer, texts: Vec<String>) -> Option<CountedText> {
         let bytes: usize = texts.iter().map(String::len).sum();
-        if bytes > MOST_TEXT {
+        if bytes > MAX_TEXT_BYTES {
             return None;
         }
-        let _room = self.counting.acquire().await.ok()?;
+        let _slot = self.counting.acquire().await.ok()?;
         let counting = self.calls.spawn_blocking(move || CountedText {
             texts: texts.len() as u64,
             bytes: bytes as u64,
@@ -53,22 +54,23 @@ impl Pipeline {
         }
     }
 
-    /// Counts each of these texts, however long they are.
+    /// Counts each text, without a limit on its length.
     pub async fn count_each(&self, tokenizer: Tokenizer, texts: Vec<String>) -> Result<Vec<u64>, Error> {
-        let unable = |what: &str| Error::internal(format!("cannot count tokens: {what}"));
-        let room = self.counting.acquire().await;
-        let _room = room.map_err(|error| unable(&error.to_string()))?;
+        let count_error = |what: &str| Error::internal(format!("cannot count tokens: {what}"));
+        let count_slots = self.counting.acquire().await;
+        let _slot = count_slots.map_err(|error| count_error(&error.to_string()))?;
         let counting = self.calls.spawn_blocking(move || {
             let texts = texts.iter();
             texts
                 .map(|text| tollgate_tokens::count(tokenizer, text))
                 .collect()
         });
-        counting.await.map_err(|error| unable(&error.to_string()))
+        counting.await.map_err(|error| count_error(&error.to_string()))
     }
 
-    /// Asks the provider that would be tried first how many tokens the input of a call is. Nothing is held and nothing is
-    /// charged. `None` when it cannot count, has failed at it lately, or fails now: the caller has a bound of its own.
+    /// Requests the token count of a call's input from the first candidate's provider, at no
+    /// charge. `None` if the provider cannot count, is marked as failing, or fails now: the caller
+    /// then uses an estimate.
     pub async fn ask_count(&self, routed: &Routed, request: &CallRequest) -> Option<u64> {
         let route = routed.routes.first()?;
         let counter = route.provider.counts()?;
@@ -80,17 +82,18 @@ impl Pipeline {
         call.stream = false;
         call.output_cap = quote(&routed.model, &request.demand).output_cap;
         call.reasons = routed.model.reasoning;
-        let patience = self.settings.timeouts.headers.min(LONGEST_WAIT);
-        let ctx = free_context(request.request, "count of tokens", patience);
-        let counted = timeout(patience, counter.count(&ctx, &call)).await;
-        match counted.unwrap_or_else(|_| Err(UpstreamError::timeout("no count in time"))) {
+        call.abilities = route.candidate.abilities.clone();
+        let max_wait = self.settings.timeouts.headers.min(COUNT_TIMEOUT);
+        let ctx = free_context(request.request, "count of tokens", max_wait);
+        let counted = timeout(max_wait, counter.count(&ctx, &call)).await;
+        match counted.unwrap_or_else(|_| Err(UpstreamError::timeout("no count before the timeout"))) {
             Ok(tokens) => {
-                self.counters.succeeded(&route.candidate);
+                self.counters.succeeded(&route.candidate, Shape::default());
                 Some(tokens)
             }
             Err(error) => {
-                self.counters.failed(&route.candidate, &error);
-                tracing::warn!(request.id = %request.request, provider = %route.candidate.provider, %error, "upstream cannot count");
+                self.counters.failed(&route.candidate, &error, Shape::default());
+                tracing::warn!(request.id = %request.request, provider = %route.candidate.provider, %error, "upstream failed to count tokens");
                 None
             }
         }
@@ -98,11 +101,11 @@ impl Pipeline {
 }
 
 impl Routed {
-    /// What one attempt at a call may consume, with the shape of its answer in words where the gateway adds them.
-    pub fn told(&self, asked: Demand) -> Demand {
+    /// Demand of one attempt, with the schema text that the gateway adds for structured output.
+    pub fn single_attempt_demand(&self, requested: Demand) -> Demand {
         match &self.structured {
-            Some(structured) => structured.told(asked),
-            None => asked,
+            Some(structured) => structured.single_attempt_demand(requested),
+            None => requested,
         }
     }
 }

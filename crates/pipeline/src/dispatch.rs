@@ -1,11 +1,11 @@
-//! Stage 3: the candidates are tried in order until one answers, whatever the operation.
+//! Stage 3: tries the candidates in order until one answers, for any operation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tollgate_billing::Ending;
-use tollgate_types::{Error, ErrorCode, Retry};
+use tollgate_types::{Error, ErrorCode, Retry, Usage};
 use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 
 use crate::Pipeline;
@@ -14,20 +14,22 @@ use crate::health::may_have_run;
 use crate::operation::Operation;
 use crate::policy;
 
-/// A call that an upstream has begun to answer.
+/// A call that an upstream has started to answer.
 pub(crate) struct Dispatched<R> {
     pub(crate) reply: R,
-    /// Which provider answers.
-    pub(crate) provider: Arc<str>,
+    /// The target that answers, see [`Candidate::target`](tollgate_catalog::Candidate::target).
+    pub(crate) target: Arc<str>,
 }
 
 /// A call that no upstream answered.
 pub(crate) struct Failure {
     pub(crate) error: Error,
     pub(crate) ending: Ending,
+    /// Usage that upstreams reported for discarded answers.
+    pub(crate) reported: Option<Box<Usage>>,
 }
 
-/// What to do after a failed attempt.
+/// Decision after a failed attempt.
 enum Next {
     GiveUp,
     Elsewhere,
@@ -35,31 +37,38 @@ enum Next {
 }
 
 impl Pipeline {
-    /// Tries the admission's candidates.
+    /// Tries the admission's candidates in order, with retries and backoff.
     pub(crate) async fn dispatch<C: Operation>(
         &self,
         admission: &Admission<C>,
     ) -> Result<Dispatched<C::Reply>, Failure> {
         let mut attempt = 0;
         let mut place = 0;
+        let mut was_reported = false;
+        let shape = admission.shape();
         loop {
             let route = &admission.routes[place];
-            let error = match C::attempt(self, admission, route).await {
+            let mut error = match C::attempt(self, admission, route).await {
                 Ok(reply) => {
-                    self.health.succeeded(&route.candidate);
+                    self.health.succeeded(&route.candidate, shape);
                     return Ok(Dispatched {
                         reply,
-                        provider: route.candidate.provider.clone(),
+                        target: route.candidate.target.clone(),
                     });
                 }
                 Err(error) => error,
             };
-            self.health.failed(&route.candidate, &error);
+            self.health.failed(&route.candidate, &error, shape);
             let request = admission.request.request;
+            if let Some(reported) = &error.reported {
+                self.count_uncharged(request, reported);
+            }
             tracing::warn!(request.id = %request, provider = %route.candidate.provider, attempt, %error, "upstream failed");
             attempt += 1;
             let has_other = place + 1 < admission.routes.len();
-            let next = if attempt > self.settings.retries.extra_attempts {
+            // Another attempt at a request that an upstream cannot answer would fail the same way.
+            let is_again = std::mem::replace(&mut was_reported, error.is_reported) && error.is_reported;
+            let next = if attempt > self.settings.retries.extra_attempts || is_again {
                 Next::GiveUp
             } else {
                 self.after_failure(&error, attempt, has_other)
@@ -69,7 +78,19 @@ impl Pipeline {
                     place += 1
                 }
                 Next::Again(wait) if self.health.may_retry(&route.candidate) => sleep(wait).await,
-                _ => return Err(public_failure(&error, admission.request.call.input())),
+                _ => {
+                    if error.is_cap_too_large {
+                        let call = &admission.request.call;
+                        let name = CAP_PARAMS.iter().find(|name| call.has_param(name));
+                        error.param = name.map(|name| (*name).to_owned());
+                    }
+                    // The upstream's name of a parameter is dropped if the caller's request does
+                    // not have it.
+                    error.param = error.param.filter(|param| {
+                        error.kind != UpstreamErrorKind::Rejected || admission.request.call.has_param(param)
+                    });
+                    return Err(public_failure(&error, admission.request.call.input()));
+                }
             }
         }
     }
@@ -84,8 +105,10 @@ impl Pipeline {
             _ if error.cause == UpstreamCause::Timeout => Next::GiveUp,
             _ if has_other => Next::Elsewhere,
             UpstreamErrorKind::Credentials => Next::GiveUp,
+            UpstreamErrorKind::Unsupported => Next::GiveUp,
             _ if error.retry == Retry::Never => Next::GiveUp,
-            // The same upstream may be carrying out what it has received; a second copy could be paid for twice.
+            // The same upstream may still be executing the request; a second copy could be charged
+            // twice.
             _ if may_have_run(error) => Next::GiveUp,
             _ => match error.retry_after {
                 Some(wait) if wait > retries.retry_after_cap => Next::GiveUp,
@@ -95,7 +118,7 @@ impl Pipeline {
         }
     }
 
-    /// Full jitter: anything from nothing to the doubled wait.
+    /// Full jitter: a random wait between zero and `first` doubled per attempt, capped.
     pub(crate) fn jittered(&self, first: Duration, attempt: u32) -> Duration {
         let longest = first
             .saturating_mul(1 << attempt.saturating_sub(1).min(16))
@@ -104,21 +127,32 @@ impl Pipeline {
         Duration::from_micros(self.health.draw(micros.saturating_add(1)))
     }
 
-    /// Waits for `future`, at most as long as a whole call may take.
+    /// Waits for `future`; `None` after the total timeout of a call.
     pub(crate) async fn within_total<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         timeout(self.settings.timeouts.total, future).await.ok()
     }
 }
 
-/// The failure as the caller sees it: it names no company. `input` is the parameter that carries what the model reads.
+/// Names of the output cap in the request formats.
+const CAP_PARAMS: &[&str] = &[
+    "max_completion_tokens",
+    "max_tokens",
+    "max_output_tokens",
+    "generationConfig.maxOutputTokens",
+    "generation_config.max_output_tokens",
+];
+
+/// Converts a failure for the caller; the error names no provider. `input` is the parameter that
+/// carries the model's input.
 pub(crate) fn public_failure(error: &UpstreamError, input: &str) -> Failure {
     Failure {
         error: public_error(error, input),
         ending: ending_of(error),
+        reported: None,
     }
 }
 
-/// How a call ends that fails so.
+/// Ending of a call with this error.
 pub(crate) fn ending_of(error: &UpstreamError) -> Ending {
     match error.cause {
         UpstreamCause::Timeout => Ending::Timeout,
@@ -126,17 +160,35 @@ pub(crate) fn ending_of(error: &UpstreamError) -> Ending {
     }
 }
 
-/// The error for a call that took longer than any may.
+/// Failure of a call that exceeded the total timeout.
 pub(crate) fn total_timeout() -> Failure {
     let message = "The model did not answer in time. Retry with backoff.";
     Failure {
         error: Error::new(ErrorCode::UpstreamTimeout, message),
         ending: Ending::Timeout,
+        reported: None,
     }
 }
 
-/// What a caller is told about a failed upstream.
+/// Failure of a call that was cut off after its caller had left. No caller sees the error.
+pub(crate) fn cut_off() -> Failure {
+    Failure {
+        ending: Ending::CallerGoneCut,
+        ..total_timeout()
+    }
+}
+
+/// Public error of an upstream failure. It includes the upstream's text if the provider's settings
+/// allow it.
 pub(crate) fn public_error(error: &UpstreamError, input: &str) -> Error {
+    let mut public = without_text(error, input);
+    if let Some(text) = error.passed_text() {
+        public.message = format!("{} The provider says: {text}", public.message);
+    }
+    public
+}
+
+fn without_text(error: &UpstreamError, input: &str) -> Error {
     let retry = Retry::After(error.retry_after.unwrap_or(Duration::from_secs(5)));
     let with_param = |public: Error| match &error.param {
         Some(param) => public.with_param(param.clone()),
@@ -150,14 +202,37 @@ pub(crate) fn public_error(error: &UpstreamError, input: &str) -> Error {
                 _ => public,
             }
         }
+        UpstreamErrorKind::Rejected if error.added_cap.is_some() => Error::new(
+            ErrorCode::InvalidParameter,
+            format!(
+                "The model rejected the request, possibly because of the limit of {} output tokens \
+                 that the gateway added. Set a smaller limit in the request.",
+                error.added_cap.unwrap_or_default()
+            ),
+        ),
+        UpstreamErrorKind::Rejected if error.is_cap_too_large => {
+            let name = error.param.as_deref().map(|param| format!("'{param}'"));
+            let name = name.as_deref().unwrap_or("The output cap");
+            with_param(Error::new(
+                ErrorCode::InvalidParameter,
+                format!("{name} is larger than the model's limit. Set a smaller value."),
+            ))
+        }
         UpstreamErrorKind::Rejected => with_param(Error::new(
             ErrorCode::InvalidParameter,
             "The model rejected the request: it does not accept one of its parameters or their combination.",
         )),
+        UpstreamErrorKind::Unsupported => {
+            let name = error.param.as_deref().unwrap_or("a parameter");
+            with_param(Error::new(
+                ErrorCode::UnsupportedParameter,
+                format!("This model's server ignores '{name}'. Remove it or choose another model."),
+            ))
+        }
         UpstreamErrorKind::ContentBlocked => policy::blocked(),
         UpstreamErrorKind::ContextLength => Error::new(
             ErrorCode::ContextLengthExceeded,
-            "The input and the requested output do not fit into the model's context. Shorten the input.",
+            "The input and the requested output exceed the model's context window. Shorten the input.",
         )
         .with_param(input),
         UpstreamErrorKind::RateLimited => Error::new(
@@ -169,6 +244,12 @@ pub(crate) fn public_error(error: &UpstreamError, input: &str) -> Error {
             ErrorCode::UpstreamError,
             "The model provider returned an error. Retry with backoff; if it persists, contact support with the request id.",
         ),
+        // The upstream reports that it is overloaded or restarting.
+        UpstreamErrorKind::Unavailable if matches!(error.status, Some(503 | 529)) => Error::new(
+            ErrorCode::ModelUnavailable,
+            "The model is temporarily offline. Retry shortly; if it persists, contact support with the request id.",
+        )
+        .with_retry(retry),
         UpstreamErrorKind::Unavailable => match error.cause {
             UpstreamCause::Timeout => Error::new(
                 ErrorCode::UpstreamTimeout,

@@ -1,4 +1,4 @@
-//! Embeddings: one answer, no stream, nothing but input to pay.
+//! Embeddings: one answer without streaming, charged by input only.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use tollgate_upstream::{EmbedAnswer, EmbedCall, EmbedPayload, UpstreamError};
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::Dispatched;
-use crate::operation::Operation;
+use crate::operation::{Operation, names_param};
 use crate::route::Route;
 
-/// The vectors, settled.
+/// Vectors of a settled call.
 pub struct Embedded {
-    /// The answer.
+    /// Vectors in the caller's format or in the common form.
     pub payload: EmbedPayload,
-    /// What it cost.
+    /// Settled cost, from the input tokens alone.
     pub charge: Charge,
 }
 
@@ -27,13 +27,17 @@ impl Operation for EmbedCall {
         "input"
     }
 
+    fn has_param(&self, path: &str) -> bool {
+        names_param(&self.body, path)
+    }
+
     async fn attempt(
         pipeline: &Pipeline,
         admission: &Admission<Self>,
         route: &Route,
     ) -> Result<EmbedAnswer, UpstreamError> {
         let Some(embeddings) = route.provider.embeddings() else {
-            return Err(UpstreamError::connect("the provider has no embeddings"));
+            return Err(UpstreamError::connect("the provider does not support embeddings"));
         };
         let mut call = admission.request.call.clone();
         call.upstream_model = route.candidate.upstream_model.clone();
@@ -46,9 +50,9 @@ impl Operation for EmbedCall {
         dispatched: Dispatched<EmbedAnswer>,
         left: bool,
     ) -> Embedded {
-        let Dispatched { reply, provider } = dispatched;
+        let Dispatched { reply, target } = dispatched;
         let charge = pipeline
-            .settle_whole(admission, reply.usage, reply.output_bytes, provider, left)
+            .settle_whole(admission, reply.usage, 0, reply.output_bytes, target, left)
             .await;
         Embedded {
             payload: reply.payload,

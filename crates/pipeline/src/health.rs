@@ -1,7 +1,8 @@
-//! What is known about each candidate: its breaker, its cool-down, and how many retries it may still be given.
+//! Health of each candidate: circuit breaker, cool-down, and retry budget.
 //!
-//! An open breaker does not forbid a candidate; it moves it behind the others (see [`crate::route`]). So the last one
-//! left is always tried, and a pool that fails as a whole recovers as soon as its upstream does.
+//! An open breaker does not exclude a candidate; it moves the candidate behind the others (see
+//! [`crate::route`]). So the last one left is always tried, and a pool that fails as a whole
+//! recovers as soon as its upstream does.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +16,7 @@ use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 
 use crate::settings::Retries;
 
-/// Seconds of the window that breaker and retry budget look at.
+/// Window of the breaker and of the retry budget, in seconds.
 const WINDOW: u64 = 10;
 
 /// Health of every candidate.
@@ -26,35 +27,35 @@ pub struct Health {
     draws: AtomicU64,
 }
 
-/// What is known about a candidate.
+/// Health report of a candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Whether it is tried in its own place.
+    /// State of the circuit breaker.
     pub breaker: Breaker,
-    /// Failures since it answered last.
+    /// Consecutive failures since the last answer.
     pub failures_in_a_row: u32,
-    /// How long until it is tried in its own place again.
+    /// Time until the candidate is tried in its configured order again; zero if it is now.
     pub retry_in: Duration,
-    /// What went wrong last.
+    /// Last error of the candidate.
     pub last_error: Option<LastError>,
 }
 
-/// Whether a candidate is tried in its own place.
+/// State of a candidate's circuit breaker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Breaker {
-    /// It is.
+    /// The candidate is tried in its configured order.
     #[default]
     Closed,
-    /// It failed; others are tried first.
+    /// It failed repeatedly; others are tried first.
     Open,
-    /// It failed; a call is let through now and then.
+    /// It failed repeatedly; single probe calls are let through.
     HalfOpen,
-    /// It asked for a pause.
+    /// It returned a rate limit error; others are tried first until its `retry_after` is over.
     CoolingDown,
 }
 
 impl Breaker {
-    /// The name for operators.
+    /// Name in the admin API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Breaker::Closed => "closed",
@@ -65,17 +66,37 @@ impl Breaker {
     }
 }
 
-/// What went wrong with a call. What the upstream wrote is left out: it may repeat what a caller sent.
+/// The last error of a candidate. The upstream's text is left out, since it may repeat a caller's
+/// input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
-    /// The kind of failure, its cause, and the status.
+    /// Kind and cause of the failure, and the HTTP status if there is one.
     pub what: String,
-    /// When.
+    /// Time of the failure.
     pub at: Timestamp,
 }
 
+/// Class of a request, as far as it decides whether an upstream can answer it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Hash of the endpoint and of the features used.
+    pub coarse: u64,
+    /// Hash of the same and of the size class.
+    pub fine: u64,
+}
+
+/// Number of request shapes that must fail without an answer in between, before errors reported
+/// about single requests count against the upstream.
+const MIN_FAILED_SHAPES: usize = 3;
+/// Maximum shapes remembered per candidate.
+const MAX_SHAPES: usize = 32;
+
 #[derive(Default)]
 struct State {
+    /// Shapes of answered requests, most recent last.
+    answered: Vec<u64>,
+    /// Shapes of requests with reported errors since the last answer.
+    reported: Vec<u64>,
     seconds: [Second; WINDOW as usize],
     failures_in_a_row: u32,
     times_opened: u32,
@@ -94,7 +115,7 @@ struct Second {
 }
 
 impl Health {
-    /// Nothing known yet.
+    /// Creates an empty table: every candidate counts as healthy.
     pub fn new(clock: Arc<dyn Clock>, settings: Retries) -> Self {
         let draws = AtomicU64::new(clock.now().as_micros().cast_unsigned());
         Self {
@@ -105,7 +126,7 @@ impl Health {
         }
     }
 
-    /// A number below `total`, evenly spread.
+    /// A pseudo-random number below `total`, uniformly distributed.
     pub fn draw(&self, total: u64) -> u64 {
         let mut z = self.draws.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -113,8 +134,8 @@ impl Health {
         (z ^ (z >> 31)) % total.max(1)
     }
 
-    /// Whether the candidate should be tried in its own place. A breaker whose time is over lets a probe through now
-    /// and then.
+    /// Whether the candidate should be tried in its configured order. After the open time, the
+    /// breaker lets one probe through per interval.
     pub fn is_usable(&self, candidate: &Candidate) -> bool {
         let now = self.clock.monotonic_micros();
         self.with(candidate, |state| {
@@ -132,25 +153,29 @@ impl Health {
         })
     }
 
-    /// A call was answered.
-    pub fn succeeded(&self, candidate: &Candidate) {
+    /// Records an answered call, which closes the breaker.
+    pub fn succeeded(&self, candidate: &Candidate, shape: Shape) {
         let now = self.clock.monotonic_micros();
         self.with(candidate, |state| {
             state.second(now).calls += 1;
             state.failures_in_a_row = 0;
+            state.record_answer(shape);
             if state.open_until != 0 {
                 state.open_until = 0;
                 state.times_opened = 0;
-                tracing::info!(provider = %candidate.provider, model = %candidate.upstream_model, "upstream is back");
+                tracing::info!(provider = %candidate.provider, model = %candidate.upstream_model, "upstream recovered; its circuit breaker is closed");
             }
         });
     }
 
-    /// A call failed. What says nothing about the upstream's health, such as a rejected request, is not counted.
-    pub fn failed(&self, candidate: &Candidate, error: &UpstreamError) {
+    /// Records a failed call. Errors that do not concern the upstream's health, such as a rejected
+    /// request, are not counted; nor are errors that it reports about one kind of request while it
+    /// answers others.
+    pub fn failed(&self, candidate: &Candidate, error: &UpstreamError, shape: Shape) {
         let now = self.clock.monotonic_micros();
         match error.kind {
             UpstreamErrorKind::Rejected
+            | UpstreamErrorKind::Unsupported
             | UpstreamErrorKind::ContentBlocked
             | UpstreamErrorKind::ContextLength
             | UpstreamErrorKind::Simulated(_) => return,
@@ -165,6 +190,9 @@ impl Health {
                 self.with(candidate, |state| self.open(state, candidate, now, error))
             }
             UpstreamErrorKind::Unavailable => self.with(candidate, |state| {
+                if error.is_reported && !state.is_evidence(shape) {
+                    return;
+                }
                 let second = state.second(now);
                 second.calls += 1;
                 second.failures += 1;
@@ -189,7 +217,7 @@ impl Health {
         }
     }
 
-    /// What is known about a candidate; nothing of one that was never tried.
+    /// Health report of a candidate; `None` if it was never tried.
     pub fn report(&self, candidate: &Candidate) -> Option<Report> {
         let now = self.clock.monotonic_micros();
         let known = self.candidates.read().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +242,7 @@ impl Health {
 
     fn should_open(&self, state: &State, now: u64) -> bool {
         let (calls, failures, _) = state.sums(now);
-        let by_share = calls >= self.settings.breaker_least_calls
+        let by_share = calls >= self.settings.breaker_min_calls
             && failures * 100 >= calls * self.settings.breaker_percent;
         state.failures_in_a_row >= self.settings.breaker_consecutive || by_share || state.open_until != 0
     }
@@ -230,11 +258,11 @@ impl Health {
         let seconds = open_for.as_secs();
         tracing::error!(
             provider = %candidate.provider, model = %candidate.upstream_model, seconds, %error,
-            "upstream is set aside; other candidates go first"
+            "circuit breaker of an upstream opened; other candidates are tried first"
         );
     }
 
-    /// Whether one more retry may be sent to this candidate; counts it when it may.
+    /// Takes one retry from the candidate's budget; false if the budget is used up.
     pub fn may_retry(&self, candidate: &Candidate) -> bool {
         let now = self.clock.monotonic_micros();
         self.with(candidate, |state| {
@@ -272,6 +300,31 @@ impl Health {
 }
 
 impl State {
+    fn record_answer(&mut self, shape: Shape) {
+        self.reported.clear();
+        if self.answered.last() == Some(&shape.fine) {
+            return;
+        }
+        self.answered.retain(|known| *known != shape.fine);
+        if self.answered.len() == MAX_SHAPES {
+            self.answered.remove(0);
+        }
+        self.answered.push(shape.fine);
+    }
+
+    /// Whether an error that the upstream reports about a request counts against the upstream: it
+    /// has answered nothing so far, it answered this shape before, or several shapes failed in a
+    /// row.
+    fn is_evidence(&mut self, shape: Shape) -> bool {
+        if self.answered.is_empty() || self.answered.contains(&shape.fine) {
+            return true;
+        }
+        if !self.reported.contains(&shape.coarse) {
+            self.reported.push(shape.coarse);
+        }
+        self.reported.len() >= MIN_FAILED_SHAPES
+    }
+
     fn second(&mut self, now: u64) -> &mut Second {
         let at = now / 1_000_000;
         let place = &mut self.seconds[usize::try_from(at % WINDOW).unwrap_or(0)];
@@ -300,7 +353,7 @@ fn key(candidate: &Candidate) -> u64 {
     hasher.finish()
 }
 
-/// Whether a failure leaves it open that the upstream did the work.
+/// Whether the upstream may have executed the call in spite of the failure.
 pub(crate) fn may_have_run(error: &UpstreamError) -> bool {
     matches!(error.cause, UpstreamCause::Protocol | UpstreamCause::Timeout)
 }

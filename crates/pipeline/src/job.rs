@@ -1,5 +1,6 @@
-//! A call that is a job. At its acceptance the stages up to the hold are gone through, and the hold is taken with the job; a
-//! worker goes through all of them, with the hold that there is, and what would settle it is kept for the end of the job.
+//! Calls that run as jobs. Acceptance runs the stages up to the hold, and takes the hold with the
+//! job. A worker then runs all stages against that hold; the settlement is stored for the end of
+//! the job.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,14 +23,15 @@ use crate::admit::{Admission, CallRequest};
 use crate::route::Routed;
 
 impl Pipeline {
-    /// A pipeline whose holds are taken with this job.
-    pub fn accepting(&self, jobs: Arc<Jobs>, job: NewJob) -> Arc<Pipeline> {
+    /// A pipeline that creates this job together with the hold.
+    pub fn accepting_job(&self, jobs: Arc<Jobs>, job: NewJob) -> Arc<Pipeline> {
         let inner = self.ledger.clone();
-        self.with_ledger(Arc::new(Accepting { inner, jobs, job }))
+        self.with_ledger(Arc::new(AcceptingLedger { inner, jobs, job }))
     }
 
-    /// Accepts a job on which several models work, with a hold of what they may cost together. 422 when that is more than the
-    /// caller allows, 402 when it is more than the account has; neither hold nor job is there then.
+    /// Accepts a job on which several models work, with a hold of their total maximum cost. Fails
+    /// with 422 if that exceeds the caller's limit, with 402 if it exceeds the balance; then
+    /// neither hold nor job is created.
     pub async fn accept_job(
         &self,
         jobs: Arc<Jobs>,
@@ -39,14 +41,14 @@ impl Pipeline {
         amount: Credits,
     ) -> std::result::Result<(), Error> {
         let inner = self.ledger.clone();
-        let accepting = Accepting { inner, jobs, job };
-        Hold::take_amount(&accepting, hold, terms, amount).await
+        let accepting_job = AcceptingLedger { inner, jobs, job };
+        Hold::take_amount(&accepting_job, hold, terms, amount).await
     }
 
-    /// A pipeline whose one call is this job; what settles it is asked for afterwards.
-    pub fn carrying_out(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
+    /// A pipeline for the call of this job. [`Settled`] receives its settlement.
+    pub fn executing_job(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
         let settled = Arc::new(Settled::default());
-        let ledger = CarryingOut {
+        let ledger = ExecutingLedger {
             inner: self.ledger.clone(),
             held: job.held,
             settled: settled.clone(),
@@ -56,10 +58,10 @@ impl Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline whose one call is a line of this batch, priced as one; what settles it is asked for afterwards. Lines are outside of
-    /// tokens per minute.
-    pub fn carrying_out_line(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
-        let (pipeline, settled) = self.carrying_out(job);
+    /// A pipeline for one line of this batch, at batch prices. [`Settled`] receives its settlement.
+    /// Lines do not count towards tokens per minute.
+    pub fn executing_batch_line(&self, job: &Job) -> (Arc<Pipeline>, Arc<Settled>) {
+        let (pipeline, settled) = self.executing_job(job);
         let limiter = Limiter::new(Arc::new(NoLimits), u32::MAX, u64::MAX);
         let pipeline = Pipeline {
             limiter: Arc::new(limiter),
@@ -68,46 +70,46 @@ impl Pipeline {
         (Arc::new(pipeline), settled)
     }
 
-    /// The most that a call can cost, whoever pays it.
+    /// Maximum cost of a call, independent of the balance.
     pub fn bound<C>(&self, routed: &Routed, request: &CallRequest<C>) -> Quote {
         quote(&routed.model, &routed.demand(request.demand))
     }
 }
 
 impl<C> Admission<C> {
-    /// Leaves the call to a worker, which reserves its tokens when it makes it.
-    pub async fn leave(self, pipeline: &Pipeline) {
+    /// Leaves the call to a worker and releases its token reservation; the worker reserves again.
+    pub async fn defer_to_worker(self, pipeline: &Pipeline) {
         pipeline.limiter.correct(self.reservation, 0).await;
     }
 }
 
 impl Routed {
-    /// The prices that were agreed when the job was accepted.
-    pub fn agree(&mut self, version: PriceVersion, prices: Prices) {
+    /// Sets the prices that were agreed when the job was accepted.
+    pub fn use_agreed_prices(&mut self, version: PriceVersion, prices: Prices) {
         let mut model = (*self.model).clone();
         (model.prices, model.price_version) = (prices, version);
         self.model = Arc::new(model);
     }
 
-    /// The prices of a line of a batch, by the same list.
-    pub fn as_line(&mut self) {
+    /// Applies the batch discount to the model's prices.
+    pub fn apply_batch_discount(&mut self) {
         let mut model = (*self.model).clone();
         model.prices = model.prices.at(Discount::BATCH);
         self.model = Arc::new(model);
     }
 }
 
-/// How a call was settled.
+/// Settlement of a call that runs against a job's hold.
 #[derive(Default)]
 pub struct Settled {
     settlement: Mutex<Option<Settlement>>,
-    /// The most that the call could cost.
+    /// Maximum cost of the call.
     bound: Mutex<Credits>,
-    there: Notify,
+    settled_notify: Notify,
 }
 
 impl Settled {
-    /// The settlement, when there is one.
+    /// The settlement, if the call was settled.
     pub fn get(&self) -> Option<Settlement> {
         self.settlement
             .lock()
@@ -115,43 +117,43 @@ impl Settled {
             .clone()
     }
 
-    /// What was asked for of the hold that there is; zero when the call did not come so far.
+    /// Hold amount that the call requested; zero if it failed before the hold.
     pub fn bound(&self) -> Credits {
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The settlement, when it is there.
+    /// Waits for the settlement.
     pub async fn wait(&self) -> Settlement {
         loop {
-            let there = self.there.notified();
+            let settled_notify = self.settled_notify.notified();
             if let Some(settlement) = self.get() {
                 return settlement;
             }
-            there.await;
+            settled_notify.await;
         }
     }
 
     fn set(&self, settlement: Settlement) {
         *self.settlement.lock().unwrap_or_else(PoisonError::into_inner) = Some(settlement);
-        self.there.notify_one();
+        self.settled_notify.notify_one();
     }
 }
 
-/// Takes the hold with a job.
-struct Accepting {
+/// Ledger that creates a job together with the hold.
+struct AcceptingLedger {
     inner: Arc<dyn LedgerStore>,
     jobs: Arc<Jobs>,
     job: NewJob,
 }
 
-/// Has one hold, which was taken with a job.
-struct CarryingOut {
+/// Ledger of one existing hold, which was taken with a job.
+struct ExecutingLedger {
     inner: Arc<dyn LedgerStore>,
     held: Credits,
     settled: Arc<Settled>,
 }
 
-/// Counts nothing and refuses nothing.
+/// Counters that allow everything.
 struct NoLimits;
 
 #[async_trait]
@@ -183,26 +185,26 @@ fn unlimited(limit: u64) -> Decision {
     }
 }
 
-/// What neither of them is for.
-fn not_here() -> StorageError {
+/// Error for operations that the ledgers of jobs do not support.
+fn unsupported_operation() -> StorageError {
     StorageError::new(
         StorageErrorKind::Conflict,
-        "the call of a job has its own hold alone",
+        "the ledger of a job supports only the hold of the call",
     )
 }
 
 #[async_trait]
-impl LedgerStore for Accepting {
+impl LedgerStore for AcceptingLedger {
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome> {
         self.jobs.accept(self.job.clone(), hold).await
     }
 
     async fn settle(&self, _: Settlement) -> Result<Resolution> {
-        Err(not_here())
+        Err(unsupported_operation())
     }
 
     async fn grant(&self, _: Grant) -> Result<Balance> {
-        Err(not_here())
+        Err(unsupported_operation())
     }
 
     async fn spendable(
@@ -219,17 +221,17 @@ impl LedgerStore for Accepting {
     }
 
     async fn sweep(&self, _: Timestamp, _: u32) -> Result<u64> {
-        Err(not_here())
+        Err(unsupported_operation())
     }
 
     async fn audit(&self, _: Option<AccountId>, _: &mut dyn AuditVisitor) -> Result<()> {
-        Err(not_here())
+        Err(unsupported_operation())
     }
 }
 
 #[async_trait]
-impl LedgerStore for CarryingOut {
-    /// The hold that there is, if it is enough.
+impl LedgerStore for ExecutingLedger {
+    /// Grants the existing hold, if it covers the amount.
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome> {
         *self.settled.bound.lock().unwrap_or_else(PoisonError::into_inner) = hold.amount;
         Ok(match hold.amount <= self.held {
@@ -251,7 +253,7 @@ impl LedgerStore for CarryingOut {
     }
 
     async fn grant(&self, _: Grant) -> Result<Balance> {
-        Err(not_here())
+        Err(unsupported_operation())
     }
 
     async fn spendable(&self, _: AccountId, _: Arc<[Arc<str>]>, _: Timestamp) -> Result<Spendable> {
@@ -266,10 +268,10 @@ impl LedgerStore for CarryingOut {
     }
 
     async fn sweep(&self, _: Timestamp, _: u32) -> Result<u64> {
-        Err(not_here())
+        Err(unsupported_operation())
     }
 
     async fn audit(&self, _: Option<AccountId>, _: &mut dyn AuditVisitor) -> Result<()> {
-        Err(not_here())
+        Err(unsupported_operation())
     }
 }

@@ -1,32 +1,35 @@
-//! One metered call: route → admit → dispatch → meter → settle. No HTTP, no SQL, no company's name.
+//! One metered call: route → admit → dispatch → meter → settle. No HTTP, no SQL, no provider names.
 //!
-//! Each stage consumes the value of the one before it: [`Routed`] → [`Admission`] → (inside [`Pipeline::run`])
-//! `Dispatched` → `Charge`. An operation, such as text generation or embeddings, says only how one candidate is tried
-//! and how its answer is delivered; the stages are the same for all. The only way to an upstream is a live hold, because
-//! only an [`Admission`] makes the context that an upstream asks for. From dispatch to settlement a call goes on by
-//! itself when its caller leaves (`owned`), so that it ends properly.
+//! Each stage consumes the value of the one before it: [`Routed`] → [`Admission`] → (inside
+//! [`Pipeline::run`]) `Dispatched` → `Charge`. An operation, such as text generation or embeddings,
+//! defines only how one candidate is tried and how its answer is delivered; the stages are the same
+//! for all. Paid upstream calls need a hold, because only an [`Admission`] creates their context.
+//! From dispatch to settlement a call continues when its caller leaves (`run_to_completion`), so
+//! that it is settled.
 
 pub mod admit;
 pub mod batch;
-mod ceiling;
+mod cost_limit;
 pub mod counting;
 pub mod decide;
 pub mod dispatch;
 pub mod embed;
 mod generate;
+pub mod generation;
 pub mod health;
+mod hold_guard;
 pub mod job;
-pub mod making;
 pub mod media;
 mod meter;
 mod meters;
 mod moderate;
 mod operation;
-mod owned;
 pub mod policy;
 pub mod route;
 pub mod run;
-pub mod settings;
+mod run_to_completion;
+pub mod separate;
+mod settings;
 pub mod speech;
 pub mod stream;
 pub mod structured;
@@ -42,54 +45,57 @@ use tollgate_storage::{LabelPriorStore, LedgerStore, StorageError};
 use tollgate_types::Clock;
 
 pub use admit::{Admission, CallRequest};
-pub use batch::{BatchAt, BatchedCall, Unsubmitted};
+pub use batch::{BatchedCall, ProviderBatches, SubmitError};
 pub use decide::{DecideCall, Decided, DecisionInput, NamedProfile};
 pub use embed::Embedded;
+pub use generation::{Conclusion, MediaCall};
 pub use health::Health;
-pub use making::{Conclusion, MakerCall};
-pub use media::{MediaSources, NamesMedia};
+pub use media::{MediaSources, ReferencesMedia};
 pub use moderate::Moderated;
 pub use policy::Policy;
 pub use route::{Providers, Route, Routed};
-pub use run::{Delivered, DeliveredStream, Piece, Served};
+pub use run::{AnswerChunk, Delivered, DeliveredStream, Served};
 pub use settings::{Drain, Retries, Settings, Timeouts};
-pub use speech::{Transcribed, Voice};
+pub use speech::{DeliveredSpeech, Transcribed};
 pub use structured::{Structure, Structured};
 
-/// Everything that a call needs. A copy shares all of it.
+/// Shared state of all calls. Clones are cheap and share it.
 #[derive(Clone)]
 pub struct Pipeline {
-    /// Models and where they are reached.
+    /// Models and their candidates.
     pub catalog: Arc<Catalog>,
-    /// The other side of calls.
+    /// Upstream providers by name.
     pub providers: Arc<Providers>,
-    /// Tokens per minute.
+    /// Rate limiter, here used for tokens per minute.
     pub limiter: Arc<Limiter>,
-    /// The books.
+    /// Ledger of holds and settlements.
     pub ledger: Arc<dyn LedgerStore>,
-    /// Where media are that callers name instead of sending them.
+    /// Whether a call that never runs releases its hold; false for jobs, which own their holds.
+    owns_holds: bool,
+    /// Sources of media that callers reference by URL or file id.
     pub media: MediaSources,
-    /// The time.
+    /// Clock of the deployment; accounts with a test clock add an offset.
     pub clock: Arc<dyn Clock>,
-    /// Time-outs, retries, drain.
+    /// Timeouts, retries and draining.
     pub settings: Settings,
-    /// What may be sent and shown, when something is configured.
+    /// Content policy, if one is configured.
     policy: Arc<ArcSwapOption<Policy>>,
-    /// What is known about each candidate.
+    /// Health of each candidate.
     pub health: Arc<Health>,
-    /// The same of those that are asked for counts: their limits are others, and some cannot count.
+    /// Health of token-count endpoints, tracked separately: their limits differ, and some cannot
+    /// count.
     counters: Arc<Health>,
-    /// Calls that run; awaited at shutdown.
+    /// Running calls; awaited at shutdown.
     pub calls: TaskTracker,
     drains: Arc<Semaphore>,
     counting: Arc<Semaphore>,
     meters: Arc<meters::Meters>,
-    /// What models prefer whatever they are asked.
+    /// Learned label preferences of models, for typed decisions.
     priors: Arc<decide::Priors>,
 }
 
 impl Pipeline {
-    /// A pipeline over these parts.
+    /// Creates a pipeline from its parts, without a content policy.
     pub fn new(
         catalog: Arc<Catalog>,
         providers: Arc<Providers>,
@@ -101,12 +107,13 @@ impl Pipeline {
     ) -> Self {
         let health = Health::new(clock.clone(), settings.retries);
         let counters = Health::new(clock.clone(), settings.retries);
-        let drains = Arc::new(Semaphore::new(settings.drain.most));
+        let drains = Arc::new(Semaphore::new(settings.drain.max_concurrent));
         Self {
             catalog,
             providers,
             limiter,
             ledger,
+            owns_holds: true,
             media,
             clock,
             settings,
@@ -115,32 +122,34 @@ impl Pipeline {
             counters: Arc::new(counters),
             calls: TaskTracker::new(),
             drains,
-            counting: Arc::new(counting::room()),
+            counting: Arc::new(counting::count_slots()),
             meters: Arc::new(meters::Meters::new()),
             priors: Arc::new(decide::Priors::default()),
         }
     }
 
-    /// The same, with books of its own.
+    /// A copy for a job, with the given ledger.
     pub(crate) fn with_ledger(&self, ledger: Arc<dyn LedgerStore>) -> Arc<Self> {
         Arc::new(Self {
             ledger,
+            owns_holds: false,
             ..self.clone()
         })
     }
 
-    /// Reads what was learned earlier of what models prefer whatever typed decisions ask of them.
-    pub async fn recall_preferences(&self, store: &dyn LabelPriorStore) -> Result<(), StorageError> {
-        self.priors.recall(store).await
+    /// Loads the stored label priors of typed decisions.
+    pub async fn load_label_priors(&self, store: &dyn LabelPriorStore) -> Result<(), StorageError> {
+        self.priors.load(store).await
     }
 
-    /// Keeps what was learned of it since the last time.
-    pub async fn keep_preferences(&self, store: &dyn LabelPriorStore) -> Result<(), StorageError> {
-        self.priors.keep(store).await
+    /// Stores the label priors that changed since the last save.
+    pub async fn save_label_priors(&self, store: &dyn LabelPriorStore) -> Result<(), StorageError> {
+        self.priors.save(store).await
     }
 
-    /// The same for answers that are there already: nothing is tried again, and what they say tells nothing of anybody's health now.
-    pub(crate) fn with_answers(&self) -> Self {
+    /// A copy for stored answers: without retries, and with separate health data, since these
+    /// answers say nothing about current health.
+    pub(crate) fn with_replay(&self) -> Self {
         let mut settings = self.settings;
         settings.retries.extra_attempts = 0;
         Self {
@@ -150,12 +159,12 @@ impl Pipeline {
         }
     }
 
-    /// The content policy, when there is one.
+    /// The current content policy, if one is configured.
     pub fn policy(&self) -> Option<Arc<Policy>> {
         self.policy.load_full()
     }
 
-    /// Replaces the content policy. Calls that run keep theirs.
+    /// Replaces the content policy. Running calls continue with the previous one.
     pub fn set_policy(&self, policy: Option<Arc<Policy>>) {
         self.policy.store(policy);
     }

@@ -1,6 +1,7 @@
-//! Before stage 2: media that a caller names are put in the place of their names. What is at an address is fetched where
-//! an upstream takes bytes only; what the caller has uploaded is read from its file, since no upstream knows our ids.
-//! Nothing is held yet, since what a document costs depends on its bytes; everything that can be refused for nothing was.
+//! Before stage 2: inlines media that a caller references. URLs are fetched if an upstream accepts
+//! bytes only; uploaded files are always read, since no upstream knows their ids. It happens before
+//! the hold, since the cost of a document depends on its bytes, but after all checks that need no
+//! bytes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,49 +16,49 @@ use tollgate_storage::{FileError, FileSource, StoredFile};
 use tollgate_types::generate::{File, GenerateRequest, Part, Stored};
 use tollgate_types::{AccountId, Error, ErrorCode, Retry};
 use tollgate_upstream::{
-    EmbedCall, FetchError, FetchRequest, Fetcher, Gauge, MediaKind, ModerationCall, TextCall,
+    EmbedCall, FetchError, FetchRequest, Fetcher, MediaInspector, MediaKind, ModerationCall, TextCall,
 };
 
 use crate::Pipeline;
 use crate::admit::CallRequest;
 use crate::route::Routed;
 
-/// The most media that are fetched or read for one request.
-const MOST_MEDIA: usize = 16;
-/// The most bytes of them together: as many as may stand in a request.
-const MOST_BYTES: u64 = 32 << 20;
-/// How many are fetched or read at once.
-const AT_ONCE: usize = 4;
+/// Maximum media to fetch or read for one request.
+const MAX_MEDIA: usize = 16;
+/// Maximum total bytes of these media: the limit of a request body.
+const MAX_TOTAL_BYTES: u64 = 32 << 20;
+/// Maximum concurrent fetches or reads per request.
+const MAX_CONCURRENT: usize = 4;
 
-/// Where media are that callers name instead of sending them.
+/// Sources of media that callers reference instead of sending them.
 #[derive(Clone)]
 pub struct MediaSources {
-    /// Fetches what they name by its address.
+    /// Fetches media by URL.
     pub fetcher: Arc<dyn Fetcher>,
-    /// Reads what they have uploaded and name by its id.
+    /// Reads uploaded files by id.
     pub files: Arc<dyn FileSource>,
-    /// Looks into what they send.
-    pub gauge: Arc<dyn Gauge>,
+    /// Measures media, such as the duration of a recording.
+    pub inspector: Arc<dyn MediaInspector>,
 }
 
 impl MediaSources {
-    /// A file of an account, of at most so many bytes. `param` is where the caller has named it.
+    /// Reads a file of an account, up to `max_bytes`. `param` names the parameter for errors.
     pub async fn file(
         &self,
         account: AccountId,
         id: &str,
-        most_bytes: u64,
+        max_bytes: u64,
         param: &str,
     ) -> Result<StoredFile, Error> {
-        let read = self.files.read(account, id, most_bytes).await;
-        read.map_err(|error| not_read(error, param))
+        let read = self.files.read(account, id, max_bytes).await;
+        read.map_err(|error| file_error(error, param))
     }
 }
 
-/// A call whose caller may name media instead of sending them.
-pub trait NamesMedia: Sized + Send + Sync {
-    /// Puts those into the call that its candidates need as bytes, and counts them in its demand. Candidates that cannot
-    /// be sent what was found are left out.
+/// A call that may reference media by URL or file id.
+pub trait ReferencesMedia: Sized + Send + Sync {
+    /// Inlines the media that the candidates need as bytes, and adds them to the demand. Removes
+    /// candidates that do not accept their types.
     fn fetch_media(
         pipeline: &Pipeline,
         routed: &mut Routed,
@@ -68,11 +69,11 @@ pub trait NamesMedia: Sized + Send + Sync {
     }
 }
 
-impl NamesMedia for EmbedCall {}
+impl ReferencesMedia for EmbedCall {}
 
-impl NamesMedia for ModerationCall {}
+impl ReferencesMedia for ModerationCall {}
 
-impl NamesMedia for TextCall {
+impl ReferencesMedia for TextCall {
     async fn fetch_media(
         pipeline: &Pipeline,
         routed: &mut Routed,
@@ -81,23 +82,23 @@ impl NamesMedia for TextCall {
         let Some(common) = &request.call.common else {
             return Ok(());
         };
-        let wanted = wanted(routed, common);
-        if wanted.is_empty() {
+        let referenced = referenced(routed, common);
+        if referenced.is_empty() {
             return Ok(());
         }
-        let has_files = wanted.iter().any(Wanted::is_stored);
+        let has_files = referenced.iter().any(MediaReference::is_stored);
         let account = request.caller.account_id();
         let mut with_bytes = GenerateRequest::clone(common);
-        check_number(&wanted)?;
+        check_count(&referenced)?;
         let at = request.caller.account.time(request.accepted_at);
-        let (model, most) = (&routed.model, request.max_cost);
-        Hold::check(&*pipeline.ledger, account, model, &request.demand, most, at).await?;
+        let (model, limit) = (&routed.model, request.max_cost);
+        Hold::check(&*pipeline.ledger, account, model, &request.demand, limit, at).await?;
         pipeline
-            .put_wanted(account, wanted, &mut with_bytes, &mut request.demand)
+            .inline_media(account, referenced, &mut with_bytes, &mut request.demand)
             .await?;
         if has_files {
-            // What a file is was not known when the candidates were asked.
-            routed.retain_carriers(request.call.format, &with_bytes, true)?;
+            // The type of a file was unknown when the candidates were checked.
+            routed.retain_compatible(request.call.format, &with_bytes, true)?;
         }
         let call = &mut request.call;
         call.common = Some(Arc::new(with_bytes));
@@ -107,60 +108,75 @@ impl NamesMedia for TextCall {
 }
 
 impl Pipeline {
-    async fn put_wanted(
+    async fn inline_media(
         &self,
         account: AccountId,
-        wanted: Vec<Wanted>,
+        referenced: Vec<MediaReference>,
         request: &mut GenerateRequest,
         demand: &mut Demand,
     ) -> Result<(), Error> {
-        let found: Vec<(Wanted, Found)> = stream::iter(wanted)
-            .map(|wanted| self.find(account, wanted))
-            .buffered(AT_ONCE)
+        let found: Vec<(MediaReference, FetchedMedia)> = stream::iter(referenced)
+            .map(|referenced| self.find(account, referenced))
+            .buffered(MAX_CONCURRENT)
             .try_collect()
             .await?;
         let mut total = 0;
-        for (wanted, found) in found {
+        for (referenced, found) in found {
             total += found.bytes.len() as u64;
-            if total > MOST_BYTES {
-                return Err(refusal(&wanted.param, FetchError::TooLarge));
+            if total > MAX_TOTAL_BYTES {
+                return Err(media_error(&referenced.param, FetchError::TooLarge));
             }
-            put(request, &wanted, found, demand);
+            inline_part(request, &referenced, found, demand);
         }
         Ok(())
     }
 
-    async fn find(&self, account: AccountId, wanted: Wanted) -> Result<(Wanted, Found), Error> {
-        let found = match &wanted.source {
-            Source::Address(url) => self.fetch_one(url, &wanted).await,
-            Source::File(id) => self.read_one(account, id, &wanted).await,
+    async fn find(
+        &self,
+        account: AccountId,
+        referenced: MediaReference,
+    ) -> Result<(MediaReference, FetchedMedia), Error> {
+        let found = match &referenced.source {
+            Source::Address(url) => self.fetch_one(account, url, &referenced).await,
+            Source::File(id) => self.read_one(account, id, &referenced).await,
         };
-        found.map(|found| (wanted, found))
+        found.map(|found| (referenced, found))
     }
 
-    async fn fetch_one(&self, url: &str, wanted: &Wanted) -> Result<Found, Error> {
+    async fn fetch_one(
+        &self,
+        account: AccountId,
+        url: &str,
+        referenced: &MediaReference,
+    ) -> Result<FetchedMedia, Error> {
         let request = FetchRequest {
             url,
-            kind: wanted.kind,
-            most_bytes: MOST_BYTES,
-            media_types: wanted.media_types.as_deref().unwrap_or_default(),
+            account: Some(account),
+            kind: referenced.kind,
+            max_bytes: MAX_TOTAL_BYTES,
+            media_types: referenced.media_types.as_deref().unwrap_or_default(),
         };
         let fetched = self.media.fetcher.fetch(&request).await;
-        let fetched = fetched.map_err(|error| refusal(&wanted.param, error))?;
-        Ok(Found {
+        let fetched = fetched.map_err(|error| fetch_error(&referenced.param, error))?;
+        Ok(FetchedMedia {
             bytes: fetched.bytes,
             media_type: fetched.media_type.into(),
             filename: None,
         })
     }
 
-    async fn read_one(&self, account: AccountId, id: &str, wanted: &Wanted) -> Result<Found, Error> {
-        let most = wanted.kind.most_bytes();
-        let file = self.media.file(account, id, most, &wanted.param).await?;
-        if !wanted.takes(&file.media_type) {
-            return Err(refusal(&wanted.param, FetchError::WrongType));
+    async fn read_one(
+        &self,
+        account: AccountId,
+        id: &str,
+        referenced: &MediaReference,
+    ) -> Result<FetchedMedia, Error> {
+        let limit = referenced.kind.max_bytes();
+        let file = self.media.file(account, id, limit, &referenced.param).await?;
+        if !referenced.accepts(&file.media_type) {
+            return Err(media_error(&referenced.param, FetchError::WrongType));
         }
-        Ok(Found {
+        Ok(FetchedMedia {
             bytes: file.bytes.into(),
             media_type: file.media_type.into(),
             filename: Some(file.filename),
@@ -169,19 +185,20 @@ impl Pipeline {
 }
 
 impl Routed {
-    /// Whether some candidate takes media of some kind as bytes only.
+    /// Whether a candidate accepts any kind of media as bytes only.
     pub fn needs_bytes(&self) -> bool {
         MediaKind::ALL
             .iter()
             .any(|kind| self.media_types(*kind).is_some())
     }
 
-    /// Whether something of the request is to be fetched or read.
+    /// Whether the request references media that must be fetched or read.
     pub fn must_fetch(&self, request: &GenerateRequest) -> bool {
-        !wanted(self, request).is_empty()
+        !referenced(self, request).is_empty()
     }
 
-    /// What media of a kind must be when they are fetched; `None` when every candidate takes their addresses.
+    /// Media types that all candidates accept for fetched media of this kind; `None` if every
+    /// candidate accepts URLs.
     fn media_types(&self, kind: MediaKind) -> Option<Vec<&'static str>> {
         let texts = self.routes.iter().filter_map(|route| route.provider.text());
         texts
@@ -191,63 +208,63 @@ impl Routed {
     }
 }
 
-/// A part to be put in the place of its name, and where it stands.
-struct Wanted {
+/// A part of the request that references media, with its position.
+struct MediaReference {
     message: usize,
     part: usize,
-    /// As the caller knows it.
+    /// Parameter path in the caller's format.
     param: String,
     source: Source,
     kind: MediaKind,
-    /// What it may be, where that is known before it is sent.
+    /// Accepted media types, if the candidates restrict them.
     media_types: Option<Vec<&'static str>>,
 }
 
-/// How the caller named it.
+/// Reference as the caller wrote it.
 enum Source {
     Address(String),
     File(String),
 }
 
-/// What was there.
-struct Found {
+/// Content of a reference.
+struct FetchedMedia {
     bytes: Bytes,
     media_type: Cow<'static, str>,
     filename: Option<String>,
 }
 
-impl Wanted {
+impl MediaReference {
     fn is_stored(&self) -> bool {
         matches!(self.source, Source::File(_))
     }
 
-    /// Whether a file of this type is of the kind that the caller said, and may be taken by a candidate. Texts need no
-    /// type: whether they can be sent is seen when they are there.
-    fn takes(&self, media_type: &str) -> bool {
-        let is_of_kind = match media_type.split('/').next() {
+    /// Whether a file's type matches the referenced kind and is accepted by a candidate. Text types
+    /// pass here; whether they can be sent is checked once they are read.
+    fn accepts(&self, media_type: &str) -> bool {
+        let matches_kind = match media_type.split('/').next() {
             Some("image") => self.kind == MediaKind::Image,
             Some("audio" | "video") => false,
             _ => self.kind == MediaKind::Document,
         };
-        let taken = self.media_types.as_ref();
+        let accepted = self.media_types.as_ref();
         let is_text = media_type.starts_with("text/");
-        is_of_kind && (is_text || taken.is_none_or(|types| types.contains(&media_type)))
+        matches_kind && (is_text || accepted.is_none_or(|types| types.contains(&media_type)))
     }
 }
 
-fn wanted(routed: &Routed, request: &GenerateRequest) -> Vec<Wanted> {
+fn referenced(routed: &Routed, request: &GenerateRequest) -> Vec<MediaReference> {
     let mut found = Vec::new();
     for (message, turn) in request.messages.iter().enumerate() {
         let mut place = 0;
         for (part, content) in turn.parts.iter().enumerate() {
             if let Some((kind, source)) = source_of(content) {
                 let media_types = routed.media_types(kind);
-                let (is_wanted, param) = match content {
+                let (must_inline, param) = match content {
                     Part::Stored(stored) => (true, format!("{}.{}", turn.place.part(place), stored.field)),
                     _ => (media_types.is_some(), turn.place.part(place)),
                 };
-                if is_wanted {
-                    found.push(Wanted {
+                if must_inline {
+                    found.push(MediaReference {
                         message,
                         part,
                         param,
@@ -257,22 +274,22 @@ fn wanted(routed: &Routed, request: &GenerateRequest) -> Vec<Wanted> {
                     });
                 }
             }
-            // A mark is none of the caller's parts.
+            // A cache breakpoint is not a part of the caller's request.
             place += usize::from(!matches!(content, Part::CacheBreakpoint(_)));
         }
     }
     found
 }
 
-fn check_number(wanted: &[Wanted]) -> Result<(), Error> {
-    let Some(one_too_many) = wanted.get(MOST_MEDIA) else {
+fn check_count(referenced: &[MediaReference]) -> Result<(), Error> {
+    let Some(excess) = referenced.get(MAX_MEDIA) else {
         return Ok(());
     };
-    let what = format!("is one more than the {MOST_MEDIA} that are fetched for a request");
-    Err(refusal(&one_too_many.param, what))
+    let what = format!("exceeds the maximum of {MAX_MEDIA} fetched media per request; remove some");
+    Err(media_error(&excess.param, what))
 }
 
-/// What a part is and how it is named, if it is not inline.
+/// Kind and source of a part; `None` if it is inline.
 fn source_of(part: &Part) -> Option<(MediaKind, Source)> {
     let is_inline = |url: &str| {
         url.get(..5)
@@ -281,8 +298,8 @@ fn source_of(part: &Part) -> Option<(MediaKind, Source)> {
     match part {
         Part::Image { url, .. } if !is_inline(url) => Some((MediaKind::Image, Source::Address(url.clone()))),
         Part::File(File { url: Some(url), .. }) => Some((MediaKind::Document, Source::Address(url.clone()))),
-        Part::Stored(Stored { id, is_picture, .. }) => {
-            let kind = if *is_picture {
+        Part::Stored(Stored { id, is_image, .. }) => {
+            let kind = if *is_image {
                 MediaKind::Image
             } else {
                 MediaKind::Document
@@ -293,10 +310,15 @@ fn source_of(part: &Part) -> Option<(MediaKind, Source)> {
     }
 }
 
-/// Puts what was found in the place of its name. A picture is charged by its size on the model's grid, whatever its
-/// bytes; other media at most by their bytes.
-fn put(request: &mut GenerateRequest, wanted: &Wanted, found: Found, demand: &mut Demand) {
-    let place = &mut request.messages[wanted.message].parts[wanted.part];
+/// Replaces a reference by its content. Images are charged by their size on the model's grid; other
+/// media at most by their bytes.
+fn inline_part(
+    request: &mut GenerateRequest,
+    referenced: &MediaReference,
+    found: FetchedMedia,
+    demand: &mut Demand,
+) {
+    let place = &mut request.messages[referenced.message].parts[referenced.part];
     let data_url = || {
         let data = STANDARD.encode(&found.bytes);
         format!("data:{};base64,{data}", found.media_type)
@@ -307,7 +329,7 @@ fn put(request: &mut GenerateRequest, wanted: &Wanted, found: Found, demand: &mu
         Part::Stored(stored) => (stored.detail.take(), stored.filename.take()),
         _ => (None, None),
     };
-    if wanted.kind == MediaKind::Image {
+    if referenced.kind == MediaKind::Image {
         let url = data_url();
         *place = Part::Image { url, detail };
         return;
@@ -325,17 +347,28 @@ fn put(request: &mut GenerateRequest, wanted: &Wanted, found: Found, demand: &mu
     });
 }
 
-pub(crate) fn refusal(param: &str, what: impl std::fmt::Display) -> Error {
+pub(crate) fn media_error(param: &str, what: impl std::fmt::Display) -> Error {
     Error::new(ErrorCode::InvalidParameter, format!("'{param}' {what}.")).with_param(param)
 }
 
-fn not_read(error: FileError, param: &str) -> Error {
+/// Public error of a failed fetch: the caller's fault, unless the gateway is at its fetch limit.
+pub fn fetch_error(param: &str, error: FetchError) -> Error {
+    match error {
+        FetchError::Busy => {
+            let message = format!("'{param}' {error}. Retry with backoff.");
+            Error::new(ErrorCode::Overloaded, message).with_retry(Retry::After(Duration::from_secs(5)))
+        }
+        error => media_error(param, error),
+    }
+}
+
+fn file_error(error: FileError, param: &str) -> Error {
     match error {
         FileError::NotFound => {
-            let message = format!("'{param}' names no file of this account.");
+            let message = format!("'{param}' is not the id of a file of this account. Check the id.");
             Error::new(ErrorCode::NotFound, message).with_param(param)
         }
-        FileError::TooLarge => refusal(param, FetchError::TooLarge),
+        FileError::TooLarge => media_error(param, FetchError::TooLarge),
         FileError::Storage(error) => {
             let message = "The gateway cannot reach its storage at the moment. Retry with backoff.";
             Error::new(ErrorCode::Overloaded, message)

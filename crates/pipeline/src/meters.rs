@@ -1,10 +1,14 @@
-//! Metrics of the pipeline. Handles are made once: a look-up by name at every request would cost more than the count.
+//! Metrics of the pipeline. Handles are created once: a lookup by name per request would cost more
+//! than the count.
 
 use metrics::Counter;
 use tollgate_billing::Charge;
+use tollgate_types::Usage;
 use tollgate_types::usage::Outcome;
 
-/// Handles.
+const DECISION_TOKENS: &str = "tollgate_decision_tokens_total";
+
+/// Handles of the counters, created at start.
 pub(crate) struct Meters {
     calls: Vec<Counter>,
     charged: Counter,
@@ -12,6 +16,8 @@ pub(crate) struct Meters {
     estimated: Counter,
     input: Counter,
     output: Counter,
+    uncharged_input: Counter,
+    uncharged_output: Counter,
 }
 
 impl Meters {
@@ -20,17 +26,27 @@ impl Meters {
             .into_iter()
             .map(|outcome| metrics::counter!("tollgate_calls_total", "outcome" => outcome.as_str()))
             .collect();
-        metrics::describe_counter!("tollgate_calls_total", "Calls that ended, by outcome");
-        metrics::describe_counter!("tollgate_charged_nano_credits_total", "What callers paid");
+        metrics::describe_counter!("tollgate_calls_total", "Ended calls, by outcome");
+        metrics::describe_counter!("tollgate_charged_nano_credits_total", "Nano-credits charged");
         metrics::describe_counter!(
             "tollgate_overrun_nano_credits_total",
-            "What calls cost beyond their hold"
+            "Nano-credits that calls cost beyond their hold"
         );
         metrics::describe_counter!(
             "tollgate_estimated_calls_total",
-            "Calls charged without a report of the upstream"
+            "Calls charged by estimate, without reported usage"
         );
         metrics::describe_counter!("tollgate_tokens_total", "Tokens of settled calls");
+        metrics::describe_counter!(
+            DECISION_TOKENS,
+            "Tokens of typed decisions: charged to accounts, and reported by upstreams"
+        );
+        metrics::describe_counter!(
+            "tollgate_uncharged_tokens_total",
+            "Tokens that providers reported for failed calls"
+        );
+        let uncharged =
+            |direction| metrics::counter!("tollgate_uncharged_tokens_total", "direction" => direction);
         Self {
             calls,
             charged: metrics::counter!("tollgate_charged_nano_credits_total"),
@@ -38,6 +54,8 @@ impl Meters {
             estimated: metrics::counter!("tollgate_estimated_calls_total"),
             input: metrics::counter!("tollgate_tokens_total", "direction" => "input"),
             output: metrics::counter!("tollgate_tokens_total", "direction" => "output"),
+            uncharged_input: uncharged("input"),
+            uncharged_output: uncharged("output"),
         }
     }
 
@@ -51,4 +69,25 @@ impl Meters {
         self.input.increment(charge.usage.total_input());
         self.output.increment(charge.usage.total_output());
     }
+
+    pub(crate) fn record_uncharged(&self, reported: &Usage) {
+        self.uncharged_input.increment(reported.total_input());
+        self.uncharged_output.increment(reported.total_output());
+    }
+
+    /// Counts tokens that an upstream consumed for typed decisions. They do not determine the
+    /// charge.
+    pub(crate) fn decision_upstream(&self, provider: &str, usage: &Usage) {
+        decision_tokens(provider, "upstream_input", usage.total_input());
+        decision_tokens(provider, "upstream_output", usage.total_output());
+    }
+
+    /// Counts charged input tokens of typed decisions.
+    pub(crate) fn decision_charged(&self, provider: &str, tokens: u64) {
+        decision_tokens(provider, "charged_input", tokens);
+    }
+}
+
+fn decision_tokens(provider: &str, kind: &'static str, tokens: u64) {
+    metrics::counter!(DECISION_TOKENS, "provider" => provider.to_owned(), "kind" => kind).increment(tokens);
 }

@@ -1,4 +1,4 @@
-//! Moderation by a provider: one answer, no stream, nothing to pay.
+//! Moderation by a provider: one answer without streaming, free of charge.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::dispatch::Dispatched;
 use crate::operation::Operation;
 use crate::route::Route;
 
-/// What was found, settled.
+/// Results of a settled moderation call.
 pub struct Moderated {
-    /// The answer.
+    /// Results for each input.
     pub answer: ModerationAnswer,
-    /// What it cost: nothing, since no model reports what it consumed.
+    /// Settled cost: always zero.
     pub charge: Charge,
 }
 
@@ -35,7 +35,7 @@ impl Operation for ModerationCall {
         route: &Route,
     ) -> Result<ModerationAnswer, UpstreamError> {
         let Some(moderations) = route.provider.moderations() else {
-            return Err(UpstreamError::connect("the provider has no moderations"));
+            return Err(UpstreamError::connect("the provider does not support moderation"));
         };
         let mut call = admission.request.call.clone();
         call.upstream_model = route.candidate.upstream_model.clone();
@@ -48,9 +48,9 @@ impl Operation for ModerationCall {
         dispatched: Dispatched<ModerationAnswer>,
         left: bool,
     ) -> Moderated {
-        let Dispatched { reply, provider } = dispatched;
+        let Dispatched { reply, target } = dispatched;
         let charge = pipeline
-            .settle_whole(admission, Some(Usage::ZERO), 0, provider, left)
+            .settle_whole(admission, Some(Usage::ZERO), 0, 0, target, left)
             .await;
         Moderated {
             answer: reply,

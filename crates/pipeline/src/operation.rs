@@ -1,5 +1,5 @@
-//! What the stages must know of an operation. Everything else about a call is the same for all of them: routes, limits,
-//! holds, retries, who owns the call, and how it is settled.
+//! The operation-specific part of a call. Routes, limits, holds, retries, call ownership and
+//! settlement are common to all operations.
 
 use std::sync::Arc;
 
@@ -8,23 +8,29 @@ use tollgate_upstream::UpstreamError;
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::{Dispatched, Failure};
-use crate::owned::Caller;
 use crate::route::Route;
+use crate::run_to_completion::Caller;
 use crate::structured::Structure;
 
-/// An answer that can be delivered, and how it got its shape if the gateway had to see to it.
+/// An answer ready for delivery, and its structure if the gateway enforced a schema.
 pub(crate) type Completed<R> = Result<(Dispatched<R>, Option<Structure>), Failure>;
 
-/// An operation, named by the call that an upstream gets. The stages are compiled for each; nothing is looked up while a
-/// call runs.
+/// An operation, identified by the type of its upstream call. The stages are monomorphized per
+/// operation; there is no dynamic lookup.
 pub(crate) trait Operation: Sized + Send + Sync + 'static {
-    /// What an upstream answers with.
+    /// Reply of an upstream.
     type Reply: Send;
-    /// What the caller gets.
+    /// Answer for the caller.
     type Answer: Send + 'static;
 
-    /// The parameter that carries what the model reads.
+    /// The parameter that carries the model's input.
     fn input(&self) -> &'static str;
+
+    /// Whether the caller's request has the top-level parameter of this path.
+    fn has_param(&self, path: &str) -> bool {
+        let _ = path;
+        true
+    }
 
     /// Stage 3 at one candidate: called once for each attempt.
     fn attempt(
@@ -33,7 +39,7 @@ pub(crate) trait Operation: Sized + Send + Sync + 'static {
         route: &Route,
     ) -> impl Future<Output = Result<Self::Reply, UpstreamError>> + Send;
 
-    /// What an answer has to go through before it is delivered; most go through nothing.
+    /// Post-processing before delivery, such as schema enforcement; none by default.
     fn complete(
         pipeline: &Pipeline,
         admission: &mut Admission<Self>,
@@ -44,11 +50,18 @@ pub(crate) trait Operation: Sized + Send + Sync + 'static {
         async { Ok((dispatched, None)) }
     }
 
-    /// Stages 4 and 5 of a call that an upstream answers; `left` says whether its caller has left.
+    /// Stages 4 and 5 of an answered call. `left` is true if its caller has left.
     fn deliver(
         pipeline: Arc<Pipeline>,
         admission: Admission<Self>,
         dispatched: Dispatched<Self::Reply>,
         left: bool,
     ) -> impl Future<Output = Self::Answer> + Send;
+}
+
+/// Whether a JSON object has the top-level parameter of a path such as `messages[0].content`.
+pub(crate) fn names_param(body: &[u8], path: &str) -> bool {
+    let first = path.split(['.', '[']).next().unwrap_or_default();
+    let request: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    request.get(first).is_some()
 }

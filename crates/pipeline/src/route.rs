@@ -1,6 +1,6 @@
-//! Stage 1: from a model's name to the candidates that may serve it, in the order in which they are tried.
+//! Stage 1: resolves a model name to its candidates, in the order in which they are tried.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -13,80 +13,98 @@ use tollgate_upstream::Provider;
 use crate::Pipeline;
 use crate::structured::Structured;
 
-/// Providers by the name of their configuration block. A reload replaces them as a whole.
+/// Providers by the name of their configuration block. A reload replaces all of them.
 #[derive(Default)]
 pub struct Providers {
     current: ArcSwap<HashMap<Arc<str>, Arc<dyn Provider>>>,
+    stop_on_disconnect: ArcSwap<HashSet<Arc<str>>>,
 }
 
 impl Providers {
-    /// These providers.
+    /// Creates a registry; no provider stops on disconnect.
     pub fn new(providers: HashMap<Arc<str>, Arc<dyn Provider>>) -> Self {
         Self {
             current: ArcSwap::from_pointee(providers),
+            stop_on_disconnect: ArcSwap::default(),
         }
     }
 
-    /// Replaces them.
+    /// Replaces all providers, after a reload.
     pub fn replace(&self, providers: HashMap<Arc<str>, Arc<dyn Provider>>) {
         self.current.store(Arc::new(providers));
     }
 
-    /// The provider with this name.
+    /// Sets the names of the providers whose streams are aborted when the caller leaves. Other
+    /// streams are drained.
+    pub fn set_stop_on_disconnect(&self, names: HashSet<Arc<str>>) {
+        self.stop_on_disconnect.store(Arc::new(names));
+    }
+
+    /// Whether a stream of this provider is aborted when its caller leaves.
+    pub(crate) fn stops_on_disconnect(&self, name: &str) -> bool {
+        self.stop_on_disconnect.load().contains(name)
+    }
+
+    /// The provider with this name, if it is configured.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Provider>> {
         self.current.load().get(name).cloned()
     }
 
-    /// Every provider.
+    /// All providers, in no particular order.
     pub fn all(&self) -> Vec<Arc<dyn Provider>> {
         self.current.load().values().cloned().collect()
     }
 }
 
-/// A candidate with the provider behind it.
+/// A candidate with its provider.
 #[derive(Clone)]
 pub struct Route {
-    /// The provider.
+    /// Client of the candidate's provider.
     pub provider: Arc<dyn Provider>,
-    /// The candidate.
+    /// Provider name, upstream model and settings.
     pub candidate: Candidate,
 }
 
-/// A model that was found, and how it can be reached.
+/// A resolved model with its candidates.
 pub struct Routed {
-    /// The model.
+    /// Catalog entry of the model.
     pub model: Arc<Model>,
-    /// The model as the caller named it; answers carry it.
+    /// Model name as the caller wrote it; answers carry it.
     pub public_model: Arc<str>,
-    /// The shape that answers must have, when no candidate can be made to keep it.
+    /// Required shape of answers, if the gateway enforces it because no candidate does.
     pub structured: Option<Arc<Structured>>,
-    /// Whether its answer is there already. What decides if a call may be made was asked before.
-    pub is_answered: bool,
-    /// In the order in which they are tried; never empty.
+    /// Whether the answer is stored already, so that admission checks were made before.
+    pub is_replay: bool,
+    /// Candidates in the order of attempts; never empty.
     pub(crate) routes: Vec<Route>,
 }
 
 impl Routed {
-    /// The provider that is tried first.
+    /// The provider of the first candidate.
     pub fn first_provider(&self) -> Option<&dyn Provider> {
         self.routes.first().map(|route| &*route.provider)
     }
 
-    /// Whether every candidate takes bodies of this format as they are.
-    pub fn all_take(&self, format: Format) -> bool {
+    /// Whether every candidate accepts bodies of this format unchanged.
+    pub fn all_accept_format(&self, format: Format) -> bool {
         self.routes.iter().all(|route| takes(route, format))
     }
 
-    /// Whether every candidate keeps this shape of answers by itself.
-    pub fn all_force(&self, format: &ResponseFormat) -> bool {
-        let forces = |route: &Route| route.provider.text().is_some_and(|text| text.forces(format));
-        self.routes.iter().all(forces)
+    /// Whether every candidate enforces this response format itself.
+    pub fn all_enforce_schema(&self, format: &ResponseFormat) -> bool {
+        let enforces_schema = |route: &Route| {
+            route
+                .provider
+                .text()
+                .is_some_and(|text| text.enforces_schema(format))
+        };
+        self.routes.iter().all(enforces_schema)
     }
 
-    /// Keeps the candidates that nothing of the request is lost on the way to, and answers which hints the first of
-    /// them leaves out. When there is none, the first refusal is told. `is_replaced` says that none gets the caller's own
-    /// bytes.
-    pub fn retain_carriers(
+    /// Keeps the candidates that support everything in the request, and returns the hints that the
+    /// first of them ignores. If there are none, returns the first error. `is_replaced` means that
+    /// no candidate receives the caller's original bytes.
+    pub fn retain_compatible(
         &mut self,
         format: Format,
         request: &GenerateRequest,
@@ -94,16 +112,18 @@ impl Routed {
     ) -> Result<Vec<String>, Error> {
         let mut refusal = None;
         let mut ignored = None;
-        let mut kept = Vec::with_capacity(self.routes.len());
+        let mut retained = Vec::with_capacity(self.routes.len());
         for route in &self.routes {
-            let carried = match route.provider.text() {
-                Some(text) if is_replaced || !text.takes(format) => text.carry(request),
+            let compatibility = match route.provider.text() {
+                Some(text) if is_replaced || !text.takes(format) => {
+                    text.check_compatible(request, &route.candidate.abilities)
+                }
                 _ => Ok(Vec::new()),
             };
-            match carried {
+            match compatibility {
                 Ok(hints) => {
                     ignored.get_or_insert(hints);
-                    kept.push(route.clone());
+                    retained.push(route.clone());
                 }
                 Err(error) => {
                     refusal.get_or_insert(error);
@@ -113,18 +133,34 @@ impl Routed {
         match (refusal, ignored) {
             (Some(error), None) => Err(error),
             (_, ignored) => {
-                self.routes = kept;
+                self.routes = retained;
                 Ok(ignored.unwrap_or_default())
             }
         }
     }
 
-    /// Keeps the candidates that can carry what the caller sent. When none can, they all stay and `false` is answered.
-    pub fn retain(&mut self, can_carry: impl Fn(&dyn Provider) -> bool) -> bool {
+    /// Keeps the candidates that accept system turns within a conversation, natively or by
+    /// conversion. If there are none, keeps all and returns `false`.
+    pub fn retain_system_turns(&mut self, format: Format) -> bool {
+        let fits = |route: &&Route| {
+            let text = route.provider.text();
+            text.is_none_or(|text| !text.takes(format) || text.takes_system_turns(&route.candidate.abilities))
+        };
+        let fit: Vec<Route> = self.routes.iter().filter(fits).cloned().collect();
+        if fit.is_empty() {
+            return false;
+        }
+        self.routes = fit;
+        true
+    }
+
+    /// Keeps the candidates whose provider is compatible with the request. If there are none, keeps
+    /// all and returns `false`.
+    pub fn retain(&mut self, is_compatible: impl Fn(&dyn Provider) -> bool) -> bool {
         let fit: Vec<Route> = self
             .routes
             .iter()
-            .filter(|route| can_carry(&*route.provider))
+            .filter(|route| is_compatible(&*route.provider))
             .cloned()
             .collect();
         if fit.is_empty() {
@@ -140,7 +176,7 @@ fn takes(route: &Route, format: Format) -> bool {
 }
 
 impl Pipeline {
-    /// Finds the model that the caller named.
+    /// Resolves a model name or alias for this caller; test keys reach simulated models only.
     pub fn route(&self, caller: &Caller, name: &str) -> Result<Routed, Error> {
         let snapshot = self.catalog.current();
         let found = match caller.is_test() {
@@ -171,7 +207,7 @@ impl Pipeline {
         let routes = if routes.len() == 1 {
             routes
         } else {
-            self.in_order(routes)
+            self.order_routes(routes)
         };
         let public_model = if *model.id == *name {
             model.id.clone()
@@ -182,14 +218,14 @@ impl Pipeline {
             model: model.clone(),
             public_model,
             structured: None,
-            is_answered: false,
+            is_replay: false,
             routes,
         })
     }
 
-    /// Weighted candidates share the traffic and stand first; the others follow in order; those whose breaker is open
-    /// come last, so that the last one left is never given up.
-    fn in_order(&self, routes: Vec<Route>) -> Vec<Route> {
+    /// Orders candidates: weighted ones first, in weighted random order, then fallbacks in
+    /// configured order. Candidates with an open breaker come last but are not removed.
+    fn order_routes(&self, routes: Vec<Route>) -> Vec<Route> {
         let (mut weighted, fallbacks): (Vec<Route>, Vec<Route>) = routes
             .into_iter()
             .partition(|route| route.candidate.weight.is_some());
@@ -219,12 +255,12 @@ impl Pipeline {
 fn not_for_tests(name: &str) -> Error {
     let shown: String = name.chars().take(120).collect();
     let message = format!(
-        "Test keys reach simulated models only, such as 'sim/chat', and '{shown}' is none. Use a live key to call it."
+        "'{shown}' is not a simulated model. Test keys call only simulated models, such as 'sim/chat'. Use a live key."
     );
     Error::new(ErrorCode::ModelNotFound, message).with_param("model")
 }
 
-/// The error for a model that nobody knows.
+/// The error for an unknown model.
 pub fn model_not_found(name: &str) -> Error {
     let shown: String = name.chars().take(120).collect();
     let message =

@@ -1,4 +1,4 @@
-//! Stages 3 to 5: dispatch, meter, settle. They are carried out to their end, also when the caller leaves.
+//! Stages 3 to 5: dispatch, meter, settle. They complete even if the caller leaves.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use tollgate_storage::Settlement;
 use tollgate_types::generate::GenerateResponse;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, Error, HoldId, Usage};
+use tollgate_types::{AccountId, Credits, Error, HoldId, RequestId, Usage};
 use tollgate_upstream::{
     CallContext, EmbedCall, ModerationCall, Outline, Payload, SpeechCall, TextChunk, TextStream,
     TranscriptionCall,
@@ -21,70 +21,70 @@ use tollgate_upstream::{
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::decide::{DecideCall, Decided};
-use crate::dispatch::{Dispatched, Failure, total_timeout};
+use crate::dispatch::{Dispatched, Failure, cut_off, total_timeout};
 use crate::embed::Embedded;
 use crate::meter::Meter;
 use crate::moderate::Moderated;
 use crate::operation::Operation;
-use crate::owned::{Caller, Owned};
-use crate::speech::{Transcribed, Voice};
+use crate::run_to_completion::{Caller, DetachOnDrop};
+use crate::speech::{DeliveredSpeech, Transcribed};
 use crate::structured::Structure;
 
-/// What the caller gets.
+/// Result of a call for the caller.
 pub struct Served<A = Delivered> {
-    /// The answer.
+    /// Answer of the operation.
     pub answer: A,
-    /// How long the upstream took until the answer, or the first content of it, was there.
+    /// Time until the answer, or the first content of a stream, arrived.
     pub upstream_wait: Duration,
-    /// How the answer got its shape, when the gateway had to see to it.
+    /// Structured-output result, if the gateway enforced the schema.
     pub structure: Option<Structure>,
 }
 
-/// An answer.
+/// Answer of text generation.
 pub enum Delivered {
-    /// All of it, settled.
+    /// A complete, settled answer.
     Whole {
-        /// The answer; raw bytes are still the upstream's own.
+        /// Answer body; raw bytes are the upstream's, unmodified.
         payload: Payload<GenerateResponse>,
-        /// What the format knows of raw bytes already.
+        /// Result of the format's scan of raw bytes.
         outline: Option<Outline>,
-        /// What it cost.
+        /// Cost at which the hold was settled.
         charge: Charge,
     },
-    /// Piece by piece.
+    /// A streamed answer.
     Stream(DeliveredStream),
 }
 
-/// The pieces of a streamed answer. The stream is complete when `End` was received.
-pub type DeliveredStream = mpsc::Receiver<Piece>;
+/// Chunks of a streamed answer. The stream is complete once `End` is received.
+pub type DeliveredStream = mpsc::Receiver<AnswerChunk>;
 
-/// A piece of a streamed answer. Every open stream has room for many, so what comes once is boxed.
+/// A chunk of a streamed answer. Open streams buffer many chunks, so rare variants are boxed.
 #[derive(Debug)]
-pub enum Piece {
-    /// An event.
+pub enum AnswerChunk {
+    /// An event of the answer.
     Event(Payload<StreamEvent>),
-    /// The usage report, with what the call costs.
+    /// The usage report, with the cost of the call.
     Usage(Payload<StreamEvent>, Credits),
-    /// The proper end. The call is settled, and this is what it cost.
+    /// The regular end. The call is settled at this charge.
     End(Option<Payload<StreamEvent>>, Box<Charge>),
-    /// Nothing new; the connection should show a sign of life.
+    /// No event for a while; send a keep-alive.
     Ping,
-    /// The upstream failed after its answer had begun. The call is settled; nothing follows.
+    /// The upstream failed after its answer had started. The call is settled; nothing follows.
     Failed(Box<Error>),
 }
 
 impl Pipeline {
-    /// Generates text. The call goes on when this future is dropped.
+    /// Generates text. The call continues if this future is dropped.
     pub async fn run(self: &Arc<Self>, admission: Admission) -> Result<Served, Error> {
         self.operate(admission).await
     }
 
-    /// Turns texts into vectors, in the same way.
+    /// Computes embeddings. The call continues if this future is dropped.
     pub async fn embed(self: &Arc<Self>, admission: Admission<EmbedCall>) -> Result<Served<Embedded>, Error> {
         self.operate(admission).await
     }
 
-    /// Answers questions about a state, in the same way.
+    /// Answers questions about a state. The call continues if this future is dropped.
     pub async fn decide(
         self: &Arc<Self>,
         admission: Admission<DecideCall>,
@@ -92,7 +92,7 @@ impl Pipeline {
         self.operate(admission).await
     }
 
-    /// Looks at content, in the same way.
+    /// Moderates content. The call continues if this future is dropped.
     pub async fn moderate(
         self: &Arc<Self>,
         admission: Admission<ModerationCall>,
@@ -100,12 +100,15 @@ impl Pipeline {
         self.operate(admission).await
     }
 
-    /// Speaks a text, in the same way.
-    pub async fn speak(self: &Arc<Self>, admission: Admission<SpeechCall>) -> Result<Served<Voice>, Error> {
+    /// Synthesizes speech. The call continues if this future is dropped.
+    pub async fn speak(
+        self: &Arc<Self>,
+        admission: Admission<SpeechCall>,
+    ) -> Result<Served<DeliveredSpeech>, Error> {
         self.operate(admission).await
     }
 
-    /// Writes a recording down, in the same way.
+    /// Transcribes a recording. The call continues if this future is dropped.
     pub async fn transcribe(
         self: &Arc<Self>,
         admission: Admission<TranscriptionCall>,
@@ -115,13 +118,14 @@ impl Pipeline {
 
     fn operate<C: Operation>(
         self: &Arc<Self>,
-        admission: Admission<C>,
-    ) -> Owned<Result<Served<C::Answer>, Error>> {
+        mut admission: Admission<C>,
+    ) -> DetachOnDrop<Result<Served<C::Answer>, Error>> {
         let pipeline = self.clone();
         let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
-        Owned::new(&self.calls, |caller| async move {
-            let owned = AssertUnwindSafe(pipeline.clone().own(admission, caller)).catch_unwind();
-            match owned.await {
+        admission.hold_guard.run();
+        DetachOnDrop::new(&self.calls, |caller| async move {
+            let stages = AssertUnwindSafe(pipeline.clone().run_stages(admission, caller)).catch_unwind();
+            match stages.await {
                 Ok(served) => served,
                 Err(_) => {
                     pipeline.release_after_panic(hold, account).await;
@@ -131,11 +135,12 @@ impl Pipeline {
         })
     }
 
-    async fn own<C: Operation>(
+    async fn run_stages<C: Operation>(
         self: Arc<Self>,
         mut admission: Admission<C>,
         caller: Caller,
     ) -> Result<Served<C::Answer>, Error> {
+        admission.caller = caller.clone();
         let started = self.clock.monotonic_micros();
         let completed = match self.dispatch_for(&admission, &caller).await {
             Ok(dispatched) => C::complete(&self, &mut admission, &caller, dispatched).await,
@@ -145,12 +150,8 @@ impl Pipeline {
         let left = caller.has_left();
         match completed {
             Err(failure) => {
-                let ending = if left {
-                    Ending::CallerGoneCut
-                } else {
-                    failure.ending
-                };
-                self.settle(admission, ending, &Meter::default(), "".into()).await;
+                let meter = Meter::failed(failure.reported.map(|reported| *reported));
+                self.settle(admission, failure.ending, &meter, "".into()).await;
                 Err(failure.error)
             }
             Ok((dispatched, structure)) => Ok(Served {
@@ -161,35 +162,39 @@ impl Pipeline {
         }
     }
 
-    /// The frame in which an upstream may be called for this admission.
+    /// Upstream call context of this admission, with the configured timeouts.
     pub(crate) fn context<C>(&self, admission: &Admission<C>) -> CallContext {
         let timeouts = &self.settings.timeouts;
         admission.context(timeouts.headers, timeouts.idle)
     }
 
-    /// A stream is pumped by a task of its own: its caller reads when it likes.
+    /// Spawns the task that pumps a stream to its caller, independently of how fast the caller
+    /// reads.
     pub(crate) fn start_pump(
         self: Arc<Self>,
         mut admission: Admission,
-        provider: Arc<str>,
-        begun: Vec<TextChunk>,
+        target: Arc<str>,
+        received: Vec<TextChunk>,
         rest: TextStream,
-        pieces: Option<mpsc::Sender<Piece>>,
+        uncapped: bool,
+        sender: Option<mpsc::Sender<AnswerChunk>>,
     ) {
-        // It was sent, and is not sent again: a stream may be open for long, and a prompt may be large.
+        // The request was sent and is not needed again. A stream may stay open for long, and a
+        // prompt may be large.
         admission.request.call.release();
         let tracker = self.calls.clone();
         let (hold, account) = (admission.hold.id(), admission.request.caller.account_id());
-        // Boxed, because a task is moved several times before it runs, and this one is large.
+        // Boxed since a task is moved several times before it runs, and this one is large.
         tracker.spawn(Box::pin(async move {
-            let pumped = AssertUnwindSafe(self.pump(admission, provider, begun, rest, pieces)).catch_unwind();
+            let pumped = AssertUnwindSafe(self.pump(admission, target, received, rest, uncapped, sender));
+            let pumped = pumped.catch_unwind();
             if pumped.await.is_err() {
                 self.release_after_panic(hold, account).await;
             }
         }));
     }
 
-    /// Dispatches; when the caller leaves meanwhile, waits on within the bounds of a drain.
+    /// Dispatches the call. If the caller leaves meanwhile, waits on within the drain limits.
     pub(crate) async fn dispatch_for<C: Operation>(
         &self,
         admission: &Admission<C>,
@@ -205,38 +210,41 @@ impl Pipeline {
             return finished.unwrap_or_else(|| Err(total_timeout()));
         }
         let Ok(_permit) = self.drains.try_acquire() else {
-            return Err(total_timeout());
+            return Err(cut_off());
         };
-        let drained = tokio::time::timeout(self.settings.drain.time, dispatch).await;
-        drained.ok().flatten().unwrap_or_else(|| Err(total_timeout()))
+        match tokio::time::timeout(self.settings.drain.time, dispatch).await {
+            Ok(finished) => finished.unwrap_or_else(|| Err(total_timeout())),
+            Err(_) => Err(cut_off()),
+        }
     }
 
-    /// Stages 4 and 5 of an answer that came all at once.
+    /// Stages 4 and 5 of a complete answer.
     pub(crate) async fn settle_whole<C>(
         &self,
         admission: Admission<C>,
         reported: Option<Usage>,
+        min_output: u64,
         output_bytes: u64,
-        provider: Arc<str>,
+        target: Arc<str>,
         caller_left: bool,
     ) -> Charge {
         let mut meter = Meter::default();
-        meter.whole(reported, output_bytes, self.clock.now());
+        meter.whole(reported, min_output, output_bytes, self.clock.now());
         let ending = if caller_left {
             Ending::CallerGoneDrained
         } else {
             Ending::Complete
         };
-        self.settle(admission, ending, &meter, provider).await
+        self.settle(admission, ending, &meter, target).await
     }
 
-    /// Stage 5. Never fails the caller's answer: a hold that cannot be settled is released by the sweep.
+    /// Stage 5. Never fails the caller's answer: the sweep releases a hold that cannot be settled.
     pub(crate) async fn settle<C>(
         &self,
         admission: Admission<C>,
         ending: Ending,
         meter: &Meter,
-        provider: Arc<str>,
+        target: Arc<str>,
     ) -> Charge {
         let Admission {
             hold,
@@ -244,29 +252,42 @@ impl Pipeline {
             request,
             ..
         } = admission;
-        let charge = hold.price(&verdict(ending, &meter.evidence(), &request.demand));
+        let evidence = meter.evidence();
+        let mut found = verdict(ending, &evidence, &request.demand);
+        found.estimated |= meter.is_underreported() && !found.usage.is_zero();
+        let charge = hold.price(&found);
+        if ending.is_upstream_failure()
+            && let Some(reported) = evidence.reported
+        {
+            self.count_uncharged(request.request, &reported);
+        }
         self.limiter.correct(reservation, charge.usage.total()).await;
         let settled = hold
-            .settle(
-                &*self.ledger,
-                &charge,
-                provider,
-                meter.first_at(),
-                self.clock.now(),
-            )
+            .settle(&*self.ledger, &charge, target, meter.first_at(), self.clock.now())
             .await;
         if let Err(error) = settled {
-            tracing::error!(request.id = %request.request, %error, "cannot settle a call now; storage tries again, or its hold is released");
+            tracing::error!(request.id = %request.request, %error, "cannot settle a call; storage retries it, or the sweep releases its hold");
         }
         self.meters.record(&charge);
         charge
+    }
+
+    /// Counts tokens that an upstream reported for failed work. The caller is not charged for them;
+    /// the provider may bill the operator.
+    pub(crate) fn count_uncharged(&self, request: RequestId, reported: &Usage) {
+        if reported.total() == 0 {
+            return;
+        }
+        let (input, output) = (reported.total_input(), reported.total_output());
+        tracing::warn!(request.id = %request, input, output, "tokens of a failed call are not charged");
+        self.meters.record_uncharged(reported);
     }
 
     pub(crate) async fn release_after_panic(&self, hold: HoldId, account: AccountId) {
         tracing::error!(hold.id = %hold, "the task that owned a call panicked; its hold is released");
         let settlement = Settlement::free(account, hold, Outcome::Crashed, self.clock.now());
         if let Err(error) = self.ledger.settle(settlement).await {
-            tracing::error!(hold.id = %hold, %error, "cannot release a hold; the sweep will");
+            tracing::error!(hold.id = %hold, %error, "cannot release a hold; the sweep will release it");
         }
     }
 }

@@ -1,44 +1,45 @@
-//! Figures that operators may change and tests make small.
+//! Timeouts and limits that operators can configure.
 
 use std::time::Duration;
 
-/// All of them.
+/// Settings of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// How long to wait for what.
+    /// Timeouts of upstream calls and of callers.
     pub timeouts: Timeouts,
-    /// When to try again.
+    /// Retries and circuit breaker.
     pub retries: Retries,
-    /// What happens to the answer of a caller that left.
+    /// Draining of answers whose callers have left.
     pub drain: Drain,
 }
 
 impl Settings {
-    /// After which a call that nobody resolved is taken for dead. Twice the longest one: the sweep must never release
-    /// the hold of a call that still runs.
+    /// Time after which an unresolved hold counts as abandoned. Twice the longest call: the sweep
+    /// must never release the hold of a running call.
     pub fn hold_lifetime(&self) -> Duration {
         (self.timeouts.total + self.drain.time) * 2
     }
 }
 
-/// How long to wait for what.
+/// Timeouts of upstream calls and of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until the upstream's response headers.
     pub headers: Duration,
-    /// Until the first content of a stream, when the model reasons before it answers.
+    /// Until the first content of a stream, for reasoning models.
     pub first_content_reasoning: Duration,
-    /// Until the first content of a stream otherwise.
+    /// Until the first content of a stream, for other models.
     pub first_content: Duration,
-    /// How long the response headers are kept back for the first content: until then the call can be tried elsewhere.
+    /// Maximum time to hold back the response headers for the first content. Until then another
+    /// candidate can be tried.
     pub commit: Duration,
     /// Between two events of a stream.
     pub idle: Duration,
     /// For the whole call.
     pub total: Duration,
-    /// How long a caller may not read before it counts as gone.
+    /// Time without a read after which a caller counts as gone.
     pub write_stall: Duration,
-    /// Between two signs of life to a caller that waits for the next event.
+    /// Interval of keep-alives to a caller that waits for the next event.
     pub ping: Duration,
 }
 
@@ -57,32 +58,32 @@ impl Default for Timeouts {
     }
 }
 
-/// When to try again, and when to leave a candidate alone.
+/// Retries and circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// Attempts beyond the first.
+    /// Maximum attempts after the first.
     pub extra_attempts: u32,
     /// Share of the requests of the last ten seconds that may be retries, in percent.
     pub budget_percent: u32,
-    /// Retries a second that are allowed whatever the share.
+    /// Retries per second that are allowed in any case.
     pub budget_per_second: u32,
-    /// Wait before the second attempt at the same candidate; it doubles, with full jitter.
+    /// Wait before the second attempt at the same candidate; doubles, with full jitter.
     pub backoff: Duration,
-    /// The longest such wait.
+    /// Upper limit of the doubled wait.
     pub backoff_cap: Duration,
-    /// The longest wait that an upstream may ask for; beyond it the call goes elsewhere.
+    /// Maximum `retry_after` to wait for at the same candidate; beyond it the call fails.
     pub retry_after_cap: Duration,
-    /// Failures in a row that open the breaker.
+    /// Consecutive failures that open the breaker.
     pub breaker_consecutive: u32,
-    /// Failures in ten seconds, in percent, that open the breaker.
+    /// Failure rate over ten seconds, in percent, that opens the breaker.
     pub breaker_percent: u32,
-    /// Calls in ten seconds below which the share says nothing.
-    pub breaker_least_calls: u32,
-    /// How long the breaker stays open at first; it doubles.
+    /// Minimum calls in ten seconds for the failure rate to count.
+    pub breaker_min_calls: u32,
+    /// Initial open time of the breaker; doubles each time.
     pub breaker_open: Duration,
-    /// The longest it stays open.
+    /// Maximum open time of the breaker.
     pub breaker_open_cap: Duration,
-    /// Between two probes of an open breaker whose time is over.
+    /// Interval between probes after the open time.
     pub probe_interval: Duration,
 }
 
@@ -97,7 +98,7 @@ impl Default for Retries {
             retry_after_cap: Duration::from_secs(5),
             breaker_consecutive: 5,
             breaker_percent: 50,
-            breaker_least_calls: 20,
+            breaker_min_calls: 20,
             breaker_open: Duration::from_secs(30),
             breaker_open_cap: Duration::from_secs(300),
             probe_interval: Duration::from_secs(5),
@@ -105,22 +106,22 @@ impl Default for Retries {
     }
 }
 
-/// What happens to the answer of a caller that left: it is read to its end, within bounds, so that the charge is what
-/// the upstream reports.
+/// Draining of answers whose callers have left: they are read to the end, within limits, so that
+/// the charge follows the upstream's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drain {
-    /// Answers read at once.
-    pub most: usize,
-    /// How long one is read.
+    /// Maximum answers drained concurrently.
+    pub max_concurrent: usize,
+    /// Maximum time to drain one answer.
     pub time: Duration,
-    /// How much of one is read.
+    /// Maximum bytes to drain of one answer.
     pub bytes: u64,
 }
 
 impl Default for Drain {
     fn default() -> Self {
         Self {
-            most: 64,
+            max_concurrent: 64,
             time: Duration::from_secs(120),
             bytes: 4 * 1024 * 1024,
         }

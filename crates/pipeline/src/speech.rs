@@ -1,5 +1,5 @@
-//! Speech: texts that are spoken, and recordings that are written down. Characters and seconds are counted by the gateway;
-//! only models that are priced by tokens are charged by what their provider reports.
+//! Speech: synthesis and transcription. The gateway counts characters and seconds itself; only
+//! models priced by tokens are charged by their provider's report.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,58 +13,59 @@ use tollgate_billing::{Charge, Ending};
 use tollgate_catalog::Model;
 use tollgate_types::{Error, ErrorCode, Unit, Usage};
 use tollgate_upstream::{
-    ContentStream, Sound, SpeechCall, Spoken, Transcript, TranscriptionCall, UpstreamCause, UpstreamError,
-    UpstreamErrorKind,
+    AudioContent, ContentStream, SpeechAnswer, SpeechCall, Transcript, TranscriptionCall, UpstreamCause,
+    UpstreamError, UpstreamErrorKind,
 };
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::{Dispatched, ending_of};
-use crate::media::NamesMedia;
+use crate::media::ReferencesMedia;
 use crate::meter::Meter;
 use crate::operation::Operation;
 use crate::route::{Route, Routed};
 
-/// Pieces that wait for a caller that reads slowly; beyond them the upstream is not read.
-const BUFFERED_PIECES: usize = 16;
-/// Bytes that stand for a character where the tokens of speech are estimated: four are a token, and a character is spoken in
-/// one and a half.
+/// Chunks buffered for a slow caller; once they are full, the upstream is not read.
+const BUFFERED_CHUNKS: usize = 16;
+/// Bytes assumed per character for the token estimate of speech: four bytes make a token, and a
+/// character takes 1.5 tokens.
 const BYTES_PER_CHARACTER: u64 = 6;
-/// Bytes in a second of a recording of which nobody knows how long it is: 64 kbit/s.
+/// Bytes per second assumed for recordings of unknown duration: 64 kbit/s.
 const BYTES_PER_SECOND: u64 = 8_000;
 
-/// Speech, as its caller gets it.
-pub enum Voice {
-    /// All of it, settled.
+/// Synthesized speech for the caller.
+pub enum DeliveredSpeech {
+    /// Complete, settled speech.
     Whole(Bytes, Charge),
-    /// As it comes. It is complete when the channel ends, and then it is settled; after a failure nothing follows.
+    /// Streamed speech. It is complete and settled when the channel closes; nothing follows an
+    /// error.
     Stream(Receiver<Result<Bytes, Error>>),
 }
 
-/// What was written down, settled.
+/// Result of a settled transcription.
 pub struct Transcribed {
-    /// The transcript; nothing when the content policy forbids to show it.
+    /// The transcript; `None` if the content policy blocks it.
     pub transcript: Option<Transcript>,
-    /// What it cost.
+    /// Cost at which the hold was settled.
     pub charge: Charge,
 }
 
-impl NamesMedia for SpeechCall {}
+impl ReferencesMedia for SpeechCall {}
 
-impl NamesMedia for TranscriptionCall {}
+impl ReferencesMedia for TranscriptionCall {}
 
-/// Whether a model has a price for tokens.
-pub fn is_by_token(model: &Model) -> bool {
+/// Whether a model has a price per input or output token.
+pub fn is_priced_by_token(model: &Model) -> bool {
     let prices = &model.prices;
     !(prices.highest_input(0, false).is_zero() && prices.highest_output(0).is_zero())
 }
 
 impl Routed {
-    /// Keeps the candidates that can write a recording down as it is asked for. When there is none, the first refusal is
-    /// told.
+    /// Keeps the candidates that support this transcription. If there are none, returns the first
+    /// refusal.
     pub fn retain_transcribers(&mut self, call: &TranscriptionCall) -> Result<(), Error> {
         let mut refusal = None;
-        let mut kept = Vec::with_capacity(self.routes.len());
+        let mut retained = Vec::with_capacity(self.routes.len());
         for route in &self.routes {
             let Some(provider) = route.provider.transcriptions() else {
                 continue;
@@ -74,20 +75,20 @@ impl Routed {
                 ..call.clone()
             };
             match provider.check(&call) {
-                Ok(()) => kept.push(route.clone()),
+                Ok(()) => retained.push(route.clone()),
                 Err(error) => {
                     refusal.get_or_insert(error);
                 }
             }
         }
-        if kept.is_empty() {
+        if retained.is_empty() {
             return Err(refusal.unwrap_or_else(unsupported));
         }
-        self.routes = kept;
+        self.routes = retained;
         Ok(())
     }
 
-    /// Keeps the candidates that speak.
+    /// Keeps the candidates that synthesize speech, or returns `unsupported_endpoint`.
     pub fn retain_speakers(&mut self) -> Result<(), Error> {
         match self.retain(|provider| provider.speech().is_some()) {
             true => Ok(()),
@@ -98,20 +99,20 @@ impl Routed {
 
 fn unsupported() -> Error {
     let message =
-        "This model cannot be asked for that. Its record in GET /v1/models names the endpoints it serves.";
+        "This model does not support this endpoint. GET /v1/models lists the endpoints of each model.";
     Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model")
 }
 
-/// Speech that has begun to come.
-pub(crate) struct Begun {
+/// Speech whose first bytes have arrived.
+pub(crate) struct StartedSpeech {
     first: Bytes,
     rest: Option<ContentStream>,
     usage: Option<Usage>,
 }
 
 impl Operation for SpeechCall {
-    type Reply = Begun;
-    type Answer = Voice;
+    type Reply = StartedSpeech;
+    type Answer = DeliveredSpeech;
 
     fn input(&self) -> &'static str {
         "input"
@@ -121,55 +122,61 @@ impl Operation for SpeechCall {
         pipeline: &Pipeline,
         admission: &Admission<Self>,
         route: &Route,
-    ) -> Result<Begun, UpstreamError> {
+    ) -> Result<StartedSpeech, UpstreamError> {
         let Some(speech) = route.provider.speech() else {
-            return Err(UpstreamError::connect("the provider does not speak"));
+            return Err(UpstreamError::connect("the provider does not support speech"));
         };
         let call = SpeechCall {
             upstream_model: route.candidate.upstream_model.clone(),
             ..admission.request.call.clone()
         };
         let spoken = speech.speak(&pipeline.context(admission), &call).await?;
-        let patience = pipeline.settings.timeouts.first_content;
-        let begun = timeout(patience, begin(spoken)).await;
-        begun.unwrap_or_else(|_| Err(UpstreamError::timeout("no sound in time")))
+        let max_wait = pipeline.settings.timeouts.first_content;
+        let received = timeout(max_wait, receive_first(spoken)).await;
+        received.unwrap_or_else(|_| Err(UpstreamError::timeout("no audio before the timeout")))
     }
 
     async fn deliver(
         pipeline: Arc<Pipeline>,
         admission: Admission<Self>,
-        dispatched: Dispatched<Begun>,
+        dispatched: Dispatched<StartedSpeech>,
         left: bool,
-    ) -> Voice {
-        let Dispatched { reply, provider } = dispatched;
+    ) -> DeliveredSpeech {
+        let Dispatched { reply, target } = dispatched;
         let mut meter = Meter::default();
         let characters = admission.request.demand.made.get(Unit::Character);
         let estimate = characters.saturating_mul(BYTES_PER_CHARACTER);
-        meter.whole(admission.spent(reply.usage), estimate, pipeline.clock.now());
+        meter.whole(
+            admission.consumed_usage(reply.usage),
+            0,
+            estimate,
+            pipeline.clock.now(),
+        );
         let Some(rest) = reply.rest else {
             let ending = match left {
                 true => Ending::CallerGoneDrained,
                 false => Ending::Complete,
             };
-            let charge = pipeline.settle(admission, ending, &meter, provider).await;
-            return Voice::Whole(reply.first, charge);
+            let charge = pipeline.settle(admission, ending, &meter, target).await;
+            return DeliveredSpeech::Whole(reply.first, charge);
         };
-        let (pieces, receiver) = mpsc::channel(BUFFERED_PIECES);
+        let (sender, receiver) = mpsc::channel(BUFFERED_CHUNKS);
         let pump = Pump {
             admission,
-            provider,
+            target,
             meter,
-            caller: pieces,
+            caller: sender,
         };
         pump.start(pipeline, reply.first, rest);
-        Voice::Stream(receiver)
+        DeliveredSpeech::Stream(receiver)
     }
 }
 
 impl<C> Admission<C> {
-    /// What is known to be consumed: what the gateway counts, with the tokens of a report where a model is priced by them.
-    fn spent(&self, reported: Option<Usage>) -> Option<Usage> {
-        let tokens = match (is_by_token(&self.model), reported) {
+    /// Usage of the call: the units that the gateway counts, with the reported tokens if the model
+    /// is priced by tokens.
+    fn consumed_usage(&self, reported: Option<Usage>) -> Option<Usage> {
+        let tokens = match (is_priced_by_token(&self.model), reported) {
             (true, reported) => reported?,
             (false, reported) => reported.unwrap_or_default(),
         };
@@ -178,43 +185,43 @@ impl<C> Admission<C> {
     }
 }
 
-/// Waits for the first sound: until then the call can go elsewhere.
-async fn begin(spoken: Spoken) -> Result<Begun, UpstreamError> {
+/// Waits for the first audio bytes; until then another candidate can be tried.
+async fn receive_first(spoken: SpeechAnswer) -> Result<StartedSpeech, UpstreamError> {
     let usage = spoken.usage;
-    let (first, rest) = match spoken.sound {
-        Sound::Whole(bytes) => (bytes, None),
-        Sound::Stream(mut rest) => {
+    let (first, rest) = match spoken.audio {
+        AudioContent::Whole(bytes) => (bytes, None),
+        AudioContent::Stream(mut rest) => {
             let mut first = Bytes::new();
             while first.is_empty() {
-                let Some(piece) = rest.next().await else { break };
-                first = piece?;
+                let Some(chunk) = rest.next().await else { break };
+                first = chunk?;
             }
             (first, Some(rest))
         }
     };
     match first.is_empty() {
-        true => Err(UpstreamError::protocol("the answer has no sound")),
-        false => Ok(Begun { first, rest, usage }),
+        true => Err(UpstreamError::protocol("the response has no audio")),
+        false => Ok(StartedSpeech { first, rest, usage }),
     }
 }
 
-/// How a stream of sound ended.
+/// Ending of an audio stream.
 enum End {
-    Proper,
-    Broken(UpstreamError),
+    Completed,
+    UpstreamFailed(UpstreamError),
     CallerGone,
 }
 
-/// Hands sound on as it comes, and settles before its end is told.
+/// Forwards audio to the caller, and settles before the channel closes.
 struct Pump {
     admission: Admission<SpeechCall>,
-    provider: Arc<str>,
+    target: Arc<str>,
     meter: Meter,
     caller: Sender<Result<Bytes, Error>>,
 }
 
 impl Pump {
-    /// In a task of its own: its caller reads when it likes.
+    /// Spawns the pump, independently of how fast the caller reads.
     fn start(self, pipeline: Arc<Pipeline>, first: Bytes, rest: ContentStream) {
         let tracker = pipeline.calls.clone();
         let (hold, account) = (
@@ -232,37 +239,34 @@ impl Pump {
     async fn run(self, pipeline: &Pipeline, first: Bytes, rest: ContentStream) {
         let stall = pipeline.settings.timeouts.write_stall;
         let pumped = pipeline
-            .within_total(hand_on(&self.caller, first, rest, stall))
+            .within_total(forward(&self.caller, first, rest, stall))
             .await;
-        let end = pumped.unwrap_or_else(|| End::Broken(UpstreamError::timeout("the call took too long")));
+        let end =
+            pumped.unwrap_or_else(|| End::UpstreamFailed(UpstreamError::timeout("the call took too long")));
         let Pump {
             admission,
-            provider,
+            target,
             meter,
             caller,
         } = self;
         let request = admission.request.request;
         match end {
-            End::Proper => {
-                pipeline
-                    .settle(admission, Ending::Complete, &meter, provider)
-                    .await;
+            End::Completed => {
+                pipeline.settle(admission, Ending::Complete, &meter, target).await;
             }
-            // What it asked for is known, so that nothing has to be read to its end.
+            // The usage is known from the request, so the rest need not be read.
             End::CallerGone => {
                 pipeline
-                    .settle(admission, Ending::CallerGoneCut, &meter, provider)
+                    .settle(admission, Ending::CallerGoneCut, &meter, target)
                     .await;
             }
-            End::Broken(error) => {
+            End::UpstreamFailed(error) => {
                 tracing::warn!(request.id = %request, %error, "upstream failed in the middle of speech");
-                // Nobody pays for a part, whatever was reported.
-                let nothing = Meter::default();
                 pipeline
-                    .settle(admission, ending_of(&error), &nothing, provider)
+                    .settle(admission, ending_of(&error), &meter, target)
                     .await;
                 let message =
-                    "The model failed in the middle of the answer. What was delivered is incomplete.";
+                    "The model failed in the middle of the response. The delivered audio is incomplete.";
                 let failure = Error::new(ErrorCode::UpstreamError, message);
                 let _ = timeout(stall, caller.send(Err(failure))).await;
             }
@@ -270,15 +274,15 @@ impl Pump {
     }
 }
 
-async fn hand_on(
+async fn forward(
     caller: &Sender<Result<Bytes, Error>>,
     first: Bytes,
     mut rest: ContentStream,
     stall: Duration,
 ) -> End {
-    let mut piece = first;
+    let mut chunk = first;
     loop {
-        match timeout(stall, caller.send(Ok(piece))).await {
+        match timeout(stall, caller.send(Ok(chunk))).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) | Err(_) => return End::CallerGone,
         }
@@ -286,10 +290,10 @@ async fn hand_on(
             next = rest.next() => next,
             () = caller.closed() => return End::CallerGone,
         };
-        piece = match next {
+        chunk = match next {
             Some(Ok(next)) => next,
-            Some(Err(error)) => return End::Broken(error),
-            None => return End::Proper,
+            Some(Err(error)) => return End::UpstreamFailed(error),
+            None => return End::Completed,
         };
     }
 }
@@ -308,7 +312,9 @@ impl Operation for TranscriptionCall {
         route: &Route,
     ) -> Result<Transcript, UpstreamError> {
         let Some(transcriptions) = route.provider.transcriptions() else {
-            return Err(UpstreamError::connect("the provider transcribes nothing"));
+            return Err(UpstreamError::connect(
+                "the provider does not support transcription",
+            ));
         };
         let call = TranscriptionCall {
             upstream_model: route.candidate.upstream_model.clone(),
@@ -317,9 +323,9 @@ impl Operation for TranscriptionCall {
         let transcript = transcriptions
             .transcribe(&pipeline.context(admission), &call)
             .await?;
-        let says_something = !transcript.text.trim().is_empty();
-        if call.format.is_timed() && says_something && transcript.segments.is_empty() {
-            return Err(untimed());
+        let has_text = !transcript.text.trim().is_empty();
+        if call.format.is_timed() && has_text && transcript.segments.is_empty() {
+            return Err(missing_timestamps());
         }
         Ok(transcript)
     }
@@ -330,7 +336,7 @@ impl Operation for TranscriptionCall {
         dispatched: Dispatched<Transcript>,
         left: bool,
     ) -> Transcribed {
-        let Dispatched { reply, provider } = dispatched;
+        let Dispatched { reply, target } = dispatched;
         let is_forbidden = match &admission.policy {
             Some(policy) => {
                 let texts = [reply.text.clone()];
@@ -338,10 +344,10 @@ impl Operation for TranscriptionCall {
             }
             None => false,
         };
-        let usage = admission.heard(&reply);
+        let usage = admission.transcription_usage(&reply);
         let bytes = reply.text.len() as u64;
         let charge = pipeline
-            .settle_whole(admission, usage, bytes, provider, left)
+            .settle_whole(admission, usage, 0, bytes, target, left)
             .await;
         Transcribed {
             transcript: (!is_forbidden).then_some(reply),
@@ -351,29 +357,29 @@ impl Operation for TranscriptionCall {
 }
 
 impl Admission<TranscriptionCall> {
-    /// What was consumed. How long the recording is says the gateway where it knows, else the upstream; where neither does it
-    /// is estimated, and nothing is reported.
-    fn heard(&mut self, transcript: &Transcript) -> Option<Usage> {
+    /// Usage of a transcription. The duration is the gateway's measurement, else the upstream's. If
+    /// both are missing it is estimated, and the usage counts as not reported.
+    fn transcription_usage(&mut self, transcript: &Transcript) -> Option<Usage> {
         let call = &self.request.call;
         let known = call.duration.or(transcript.duration);
-        let asked = self.request.demand.made.get(Unit::Audio);
-        let micros = known.map_or_else(|| likely_micros(call.audio.bytes.len()).min(asked), micros);
+        let requested = self.request.demand.made.get(Unit::Audio);
+        let micros = known.map_or_else(|| estimated_micros(call.audio.bytes.len()).min(requested), micros);
         self.request.demand.made = Usage::ZERO.with(Unit::Audio, micros);
-        known.and(self.spent(transcript.usage))
+        known.and(self.consumed_usage(transcript.usage))
     }
 }
 
-/// A length in microseconds.
+/// Duration in microseconds, saturating.
 pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn likely_micros(bytes: usize) -> u64 {
+fn estimated_micros(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(1_000_000) / BYTES_PER_SECOND
 }
 
-fn untimed() -> UpstreamError {
-    let detail = "it does not say when what was said";
+fn missing_timestamps() -> UpstreamError {
+    let detail = "the transcript has no timestamps";
     UpstreamError {
         param: Some("response_format".to_owned()),
         ..UpstreamError::new(UpstreamErrorKind::Rejected, UpstreamCause::Protocol, detail)

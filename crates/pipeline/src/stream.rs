@@ -1,5 +1,6 @@
-//! The pump of a streamed answer: reads the upstream event by event, meters, hands on, and settles before the end is
-//! told. When the caller leaves or stops reading, it reads on alone, within bounds.
+//! The pump of a streamed answer: reads upstream events, meters and forwards them, and settles
+//! before it sends the end. When the caller leaves or stops reading, it drains the upstream within
+//! limits, or disconnects if the provider stops on disconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, sleep_until, timeout};
 use tollgate_billing::{Charge, Ending, verdict};
+use tollgate_storage::usage::split_target;
 use tollgate_types::generate::{Choice, GenerateResponse, Part};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Error, Usage};
@@ -16,19 +18,24 @@ use tollgate_upstream::{ChunkKind, Payload, TextChunk, TextStream, UpstreamError
 
 use crate::Pipeline;
 use crate::admit::Admission;
-use crate::ceiling::Ceiling;
+use crate::cost_limit::CostLimit;
 use crate::dispatch::{ending_of, public_error};
 use crate::meter::Meter;
-use crate::run::{DeliveredStream, Piece};
+use crate::run::{AnswerChunk, DeliveredStream};
 
-/// Events that wait for a caller that reads slowly; beyond them the upstream is not read.
-pub(crate) const BUFFERED_PIECES: usize = 16;
+/// Events buffered for a slow caller; once they are full, the upstream is not read.
+pub(crate) const BUFFERED_CHUNKS: usize = 16;
 
-/// How a pump ended.
+/// A runaway answer is aborted at this multiple of its cap …
+const RUNAWAY_FACTOR: u64 = 4;
+/// … plus this number of tokens.
+const RUNAWAY_TOKENS: u64 = 4_096;
+
+/// Ending of a pumped stream.
 enum End {
-    Proper(Option<Payload<StreamEvent>>),
-    Broken(UpstreamError),
-    /// By the gateway, at what is paid for.
+    Completed(Option<Payload<StreamEvent>>),
+    UpstreamFailed(UpstreamError),
+    /// Ended by the gateway at the paid output.
     Stopped,
     Cut,
 }
@@ -37,11 +44,16 @@ struct Pump<'a> {
     pipeline: &'a Pipeline,
     admission: Admission,
     meter: Meter,
-    ceiling: Option<Ceiling>,
-    caller: Option<Sender<Piece>>,
+    cost_limit: Option<CostLimit>,
+    /// Aborts an answer far beyond its cap.
+    runaway_limit: Option<CostLimit>,
+    is_runaway: bool,
+    caller: Option<Sender<AnswerChunk>>,
     deadline: Instant,
-    heard_at: Instant,
+    last_event_at: Instant,
     drained_bytes: u64,
+    /// Whether the provider's streams are aborted when the caller leaves.
+    stops_on_disconnect: bool,
     drain: Option<tokio::sync::SemaphorePermit<'a>>,
 }
 
@@ -50,50 +62,68 @@ impl Pipeline {
     pub(crate) async fn pump(
         &self,
         admission: Admission,
-        provider: Arc<str>,
-        begun: Vec<TextChunk>,
+        target: Arc<str>,
+        received: Vec<TextChunk>,
         rest: TextStream,
-        caller: Option<Sender<Piece>>,
+        uncapped: bool,
+        caller: Option<Sender<AnswerChunk>>,
     ) {
         let now = Instant::now();
         let mut pump = Pump {
             pipeline: self,
-            ceiling: ceiling(&admission),
+            cost_limit: cost_limit(&admission, uncapped),
+            runaway_limit: runaway_limit(&admission),
+            is_runaway: false,
+            meter: Meter::for_answers(admission.request.demand.n),
             admission,
-            meter: Meter::default(),
             deadline: now + self.settings.timeouts.total,
-            heard_at: now,
+            last_event_at: now,
             drained_bytes: 0,
+            stops_on_disconnect: self.providers.stops_on_disconnect(split_target(&target).0),
             drain: None,
             caller,
         };
         if pump.caller.is_none() {
-            // It left before the answer began: what is left to do is the same as when it leaves later.
-            pump.give_up_caller();
+            // The caller left before the answer started: handled as if it left later.
+            pump.detach_caller();
         }
-        let end = pump.run(begun, rest).await;
+        let end = pump.run(received, rest).await;
         let Pump {
             admission,
             meter,
             caller,
+            is_runaway,
             ..
         } = pump;
+        let end = match end {
+            End::UpstreamFailed(error) if meter.has_completed() => {
+                tracing::info!(request.id = %admission.request.request, %error, "upstream failed after its complete response");
+                End::Completed(None)
+            }
+            end => end,
+        };
         let ending = match (&end, &caller) {
             (End::Cut, _) | (End::Stopped, None) => Ending::CallerGoneCut,
             (End::Stopped, Some(_)) => Ending::Stopped,
-            (End::Proper(_), Some(_)) => Ending::Complete,
-            (End::Proper(_), None) => Ending::CallerGoneDrained,
-            (End::Broken(error), _) => ending_of(error),
+            (End::Completed(_), Some(_)) => Ending::Complete,
+            (End::Completed(_), None) => Ending::CallerGoneDrained,
+            (End::UpstreamFailed(error), _) => ending_of(error),
         };
         let request = admission.request.request;
-        let charge = self.settle(admission, ending, &meter, provider).await;
+        if let (true, End::UpstreamFailed(error)) = (is_runaway, &end) {
+            let mut routes = admission.routes.iter();
+            if let Some(route) = routes.find(|route| *route.candidate.target == *target) {
+                self.health.failed(&route.candidate, error, admission.shape());
+            }
+        }
+        let charge = self.settle(admission, ending, &meter, target).await;
         let Some(caller) = caller else { return };
         let last = match end {
-            End::Proper(payload) => Piece::End(payload, Box::new(charge)),
-            End::Stopped => Piece::End(None, Box::new(charge)),
-            End::Broken(error) => {
+            End::Completed(payload) => AnswerChunk::End(payload, Box::new(charge)),
+            End::Stopped => AnswerChunk::End(None, Box::new(charge)),
+            End::UpstreamFailed(error) => {
                 tracing::warn!(request.id = %request, %error, "upstream failed in the middle of a stream");
-                Piece::Failed(Box::new(mid_stream_error(&error)))
+                AnswerChunk::Failed(Box::new(mid_stream_error(&error)))
             }
             End::Cut => return,
         };
@@ -102,15 +132,15 @@ impl Pipeline {
 }
 
 impl Pump<'_> {
-    async fn run(&mut self, begun: Vec<TextChunk>, mut rest: TextStream) -> End {
-        for chunk in begun {
+    async fn run(&mut self, received: Vec<TextChunk>, mut rest: TextStream) -> End {
+        for chunk in received {
             if let Some(end) = self.take(chunk).await {
                 return end;
             }
         }
         let mut tick = std::pin::pin!(sleep_until(self.next_tick()));
         let mut had_caller = self.caller.is_some();
-        // Whoever leaves while the upstream is silent is not waited for.
+        // Detects a caller that leaves while the upstream is silent.
         let caller = self.caller.clone();
         let mut left = std::pin::pin!(async move {
             match caller {
@@ -123,7 +153,7 @@ impl Pump<'_> {
                 return End::Cut;
             }
             if had_caller && self.caller.is_none() {
-                // Without a caller there is less time.
+                // The deadline is earlier without a caller.
                 had_caller = false;
                 let next = self.next_tick();
                 tick.as_mut().reset(next);
@@ -131,17 +161,17 @@ impl Pump<'_> {
             tokio::select! {
                 biased;
                 chunk = rest.next() => {
-                    self.heard_at = Instant::now();
+                    self.last_event_at = Instant::now();
                     let end = match chunk {
                         Some(Ok(chunk)) => self.take(chunk).await,
-                        Some(Err(error)) => Some(End::Broken(error)),
-                        None => Some(End::Broken(UpstreamError::protocol("the stream was cut"))),
+                        Some(Err(error)) => Some(End::UpstreamFailed(error)),
+                        None => Some(End::UpstreamFailed(UpstreamError::protocol("the stream ended early"))),
                     };
                     if let Some(end) = end {
                         return end;
                     }
                 }
-                () = &mut left, if self.caller.is_some() => self.give_up_caller(),
+                () = &mut left, if self.caller.is_some() => self.detach_caller(),
                 () = &mut tick => {
                     if let Some(end) = self.on_tick().await {
                         return end;
@@ -153,11 +183,19 @@ impl Pump<'_> {
         }
     }
 
-    /// Meters an event and hands it on. Answers the end when this is it.
+    /// Meters and forwards a chunk. Returns the ending if the stream ends with it.
     async fn take(&mut self, chunk: TextChunk) -> Option<End> {
         self.meter.chunk(&chunk, || self.pipeline.clock.now());
-        if self.passes_ceiling(&chunk) {
+        if self.exceeds_cost_limit(&chunk) {
             return Some(self.stop().await);
+        }
+        let is_exceeded =
+            |runaway_limit: &mut CostLimit| runaway_limit.is_exceeded_by(&chunk, |_| Credits::ZERO);
+        if self.runaway_limit.as_mut().is_some_and(is_exceeded) {
+            self.is_runaway = true;
+            return Some(End::UpstreamFailed(UpstreamError::protocol(
+                "the response is far longer than its output limit",
+            )));
         }
         let TextChunk {
             kind,
@@ -166,37 +204,38 @@ impl Pump<'_> {
             output_bytes,
         } = chunk;
         if kind == ChunkKind::End {
-            return Some(End::Proper(payload));
+            return Some(End::Completed(payload));
         }
         if self.caller.is_none() {
             self.drained_bytes = self.drained_bytes.saturating_add(output_bytes);
             return None;
         }
         if let Some(payload) = payload {
-            let piece = if usage.is_some() {
-                Piece::Usage(payload, self.cost_now())
+            let outgoing = if usage.is_some() {
+                AnswerChunk::Usage(payload, self.cost_now())
             } else {
-                Piece::Event(payload)
+                AnswerChunk::Event(payload)
             };
-            self.hand_on(piece).await;
+            self.forward(outgoing).await;
         }
         None
     }
 
-    fn passes_ceiling(&mut self, chunk: &TextChunk) -> bool {
+    fn exceeds_cost_limit(&mut self, chunk: &TextChunk) -> bool {
         let prices = &self.admission.hold.terms().prices;
         let cost = |usage: &Usage| prices.cost(usage);
-        let ceiling = self.ceiling.as_mut().filter(|_| chunk.kind != ChunkKind::End);
-        ceiling.is_some_and(|ceiling| ceiling.is_passed_by(chunk, cost))
+        let cost_limit = self.cost_limit.as_mut().filter(|_| chunk.kind != ChunkKind::End);
+        cost_limit.is_some_and(|cost_limit| cost_limit.is_exceeded_by(chunk, cost))
     }
 
-    /// Ends every choice that is still open. The upstream is hung up on.
+    /// Ends every open choice. The upstream connection is closed.
     async fn stop(&mut self) -> End {
         let request = self.admission.request.request;
-        tracing::warn!(request.id = %request, "upstream went beyond its cap; its answer is ended");
-        if let Some(ceiling) = self.ceiling.take() {
-            for event in ceiling.ends() {
-                self.hand_on(Piece::Event(Payload::Common(Box::new(event)))).await;
+        tracing::warn!(request.id = %request, "upstream exceeded the cost limit; the response is ended");
+        if let Some(cost_limit) = self.cost_limit.take() {
+            for event in cost_limit.missing_finishes() {
+                self.forward(AnswerChunk::Event(Payload::Common(Box::new(event))))
+                    .await;
             }
         }
         End::Stopped
@@ -211,26 +250,30 @@ impl Pump<'_> {
         self.admission.hold.price(&verdict).amount
     }
 
-    /// Gives a piece to the caller. One that has left, or reads nothing for too long, is given up.
-    async fn hand_on(&mut self, piece: Piece) {
+    /// Sends a chunk to the caller. A caller that has left or does not read in time is detached.
+    async fn forward(&mut self, outgoing: AnswerChunk) {
         let Some(caller) = &self.caller else { return };
-        let gone = match caller.try_send(piece) {
+        let is_gone = match caller.try_send(outgoing) {
             Ok(()) => false,
             Err(TrySendError::Closed(_)) => true,
-            Err(TrySendError::Full(piece)) => {
+            Err(TrySendError::Full(outgoing)) => {
                 let stall = self.pipeline.settings.timeouts.write_stall;
-                !matches!(timeout(stall, caller.send(piece)).await, Ok(Ok(())))
+                !matches!(timeout(stall, caller.send(outgoing)).await, Ok(Ok(())))
             }
         };
-        if gone {
-            self.give_up_caller();
+        if is_gone {
+            self.detach_caller();
         }
-        self.heard_at = Instant::now();
+        self.last_event_at = Instant::now();
     }
 
-    fn give_up_caller(&mut self) {
+    fn detach_caller(&mut self) {
         self.caller = None;
-        self.drain = self.pipeline.drains.try_acquire().ok();
+        // Without a permit the upstream is not read further: closing the connection stops its work.
+        self.drain = match self.stops_on_disconnect {
+            true => None,
+            false => self.pipeline.drains.try_acquire().ok(),
+        };
         self.deadline = self
             .deadline
             .min(Instant::now() + self.pipeline.settings.drain.time);
@@ -240,11 +283,11 @@ impl Pump<'_> {
         self.drain.is_some() && self.drained_bytes <= self.pipeline.settings.drain.bytes
     }
 
-    /// Timers are looked at when they are due, and not moved at every event.
+    /// Timers are checked when they fire, not moved at every event.
     fn next_tick(&self) -> Instant {
         let timeouts = &self.pipeline.settings.timeouts;
         self.deadline
-            .min(self.heard_at + timeouts.idle)
+            .min(self.last_event_at + timeouts.idle)
             .min(Instant::now() + timeouts.ping)
     }
 
@@ -256,35 +299,50 @@ impl Pump<'_> {
             return Some(if drained_enough {
                 End::Cut
             } else {
-                End::Broken(UpstreamError::timeout("the call took too long"))
+                End::UpstreamFailed(UpstreamError::timeout("the call took too long"))
             });
         }
-        let quiet: Duration = now.saturating_duration_since(self.heard_at);
-        if quiet >= timeouts.idle {
-            return Some(End::Broken(UpstreamError::timeout(
-                "silent in the middle of a stream",
+        let idle_for: Duration = now.saturating_duration_since(self.last_event_at);
+        if idle_for >= timeouts.idle {
+            return Some(End::UpstreamFailed(UpstreamError::timeout(
+                "no event within the idle timeout",
             )));
         }
-        if quiet >= timeouts.ping.min(timeouts.idle) {
-            let heard_at = self.heard_at;
-            self.hand_on(Piece::Ping).await;
-            self.heard_at = heard_at;
+        if idle_for >= timeouts.ping.min(timeouts.idle) {
+            let last_event_at = self.last_event_at;
+            self.forward(AnswerChunk::Ping).await;
+            self.last_event_at = last_event_at;
         }
         None
     }
 }
 
-/// What ends the answer of a caller who allows it to cost so much and no more.
-fn ceiling(admission: &Admission) -> Option<Ceiling> {
+/// Limit on the answer of a request with a cost limit, or of an upstream that received no cap.
+fn cost_limit(admission: &Admission, uncapped: bool) -> Option<CostLimit> {
     let terms = admission.hold.terms();
-    let quote = admission.request.max_cost.map(|_| terms.quote)?;
-    Some(Ceiling::new(&quote, terms.demand.n))
+    let is_bounded = uncapped || admission.request.max_cost.is_some();
+    is_bounded.then(|| CostLimit::new(&terms.quote, terms.demand.n))
 }
 
-/// A failure after the answer has begun: a second attempt is the caller's to decide, and would be another charge.
+/// Limit on the answer of an upstream that ignores its cap: a multiple of the cap plus an
+/// allowance, beyond any counting error.
+fn runaway_limit(admission: &Admission) -> Option<CostLimit> {
+    let terms = admission.hold.terms();
+    let is_capped = terms.demand.max_tokens.is_some()
+        || terms.quote.must_clamp
+        || admission.model.output_ceiling().is_some();
+    let tokens = RUNAWAY_FACTOR
+        .saturating_mul(terms.quote.output_cap)
+        .saturating_add(RUNAWAY_TOKENS)
+        .saturating_mul(terms.demand.n.max(1));
+    is_capped.then(|| CostLimit::from_tokens(tokens))
+}
+
+/// Error after the answer has started. It is not retried: a second attempt is the caller's decision
+/// and would be charged again.
 fn mid_stream_error(error: &UpstreamError) -> Error {
     let public = public_error(error, "");
-    let message = "The model failed in the middle of the answer. What was delivered may be incomplete.";
+    let message = "The model failed in the middle of the response. The delivered text may be incomplete.";
     let code = match public.code {
         tollgate_types::ErrorCode::UpstreamTimeout => tollgate_types::ErrorCode::UpstreamTimeout,
         _ => tollgate_types::ErrorCode::UpstreamError,
@@ -292,7 +350,7 @@ fn mid_stream_error(error: &UpstreamError) -> Error {
     Error::new(code, message)
 }
 
-/// A whole answer as the pieces of a stream, for a caller who asked for one.
+/// A complete answer as a stream, for a caller who requested one.
 pub(crate) fn replayed(answer: GenerateResponse, charge: Charge) -> DeliveredStream {
     let mut events = vec![StreamEvent::Start {
         id: answer.id,
@@ -303,21 +361,21 @@ pub(crate) fn replayed(answer: GenerateResponse, charge: Charge) -> DeliveredStr
         .choices
         .into_iter()
         .for_each(|choice| replay(choice, &mut events));
-    let (pieces, receiver) = mpsc::channel(events.len() + 2);
+    let (sender, receiver) = mpsc::channel(events.len() + 2);
     let common = |event| Payload::Common(Box::new(event));
-    let usage = Piece::Usage(common(StreamEvent::Usage(charge.usage)), charge.amount);
-    let told = events.into_iter().map(|event| Piece::Event(common(event)));
-    for piece in told.chain([usage, Piece::End(None, Box::new(charge))]) {
-        // There is room for each.
-        let _ = pieces.try_send(piece);
+    let usage = AnswerChunk::Usage(common(StreamEvent::Usage(charge.usage)), charge.amount);
+    let outgoing_events = events.into_iter().map(|event| AnswerChunk::Event(common(event)));
+    for outgoing in outgoing_events.chain([usage, AnswerChunk::End(None, Box::new(charge))]) {
+        // The channel has capacity for all of them.
+        let _ = sender.try_send(outgoing);
     }
     receiver
 }
 
-fn replay(said: Choice, events: &mut Vec<StreamEvent>) {
-    let choice = said.index;
-    let mut logprobs = said.logprobs;
-    for part in said.parts {
+fn replay(answer_choice: Choice, events: &mut Vec<StreamEvent>) {
+    let choice = answer_choice.index;
+    let mut logprobs = answer_choice.logprobs;
+    for part in answer_choice.parts {
         match part {
             Part::Text(text) => events.push(StreamEvent::Text {
                 choice,
@@ -336,22 +394,22 @@ fn replay(said: Choice, events: &mut Vec<StreamEvent>) {
             _ => {}
         }
     }
-    for (call, asked) in (0..).zip(said.tool_calls) {
+    for (call, tool_call) in (0..).zip(answer_choice.tool_calls) {
         events.push(StreamEvent::ToolCallStart {
             choice,
             call,
-            id: asked.id,
-            name: asked.name,
+            id: tool_call.id,
+            name: tool_call.name,
         });
         events.push(StreamEvent::ToolCallArguments {
             choice,
             call,
-            arguments: asked.arguments,
+            arguments: tool_call.arguments,
         });
     }
     events.push(StreamEvent::Finish {
         choice,
-        reason: said.finish,
-        stop_sequence: said.stop_sequence,
+        reason: answer_choice.finish,
+        stop_sequence: answer_choice.stop_sequence,
     });
 }

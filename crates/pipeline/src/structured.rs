@@ -1,5 +1,5 @@
-//! Answers whose shape an upstream cannot be made to keep: the model is told, the answer is looked at, and one that does
-//! not fit is repaired once. Both attempts are under one hold.
+//! Structured output for upstreams that do not enforce schemas: the schema is added to the prompt,
+//! the answer is validated, and an invalid one is repaired once. One hold covers both attempts.
 
 use std::sync::Arc;
 
@@ -11,35 +11,37 @@ use tollgate_types::generate::{
     Choice, FinishReason, GenerateRequest, GenerateResponse, Message, Part, ResponseFormat, Role,
 };
 use tollgate_types::{Error, ErrorCode, Format, Usage};
-use tollgate_upstream::{Payload, Provider, TextAnswer, TextProvider};
+use tollgate_upstream::{Payload, TextAnswer, TextProvider};
 
 use crate::Pipeline;
 use crate::admit::Admission;
 use crate::dispatch::{Dispatched, Failure};
 use crate::generate::Started;
 use crate::operation::Completed;
-use crate::owned::Caller;
-use crate::route::Routed;
+use crate::route::{Route, Routed};
+use crate::run_to_completion::Caller;
 
-/// Bytes of an answer that is shown to the model again.
-const SHOWN_ANSWER: usize = 16 * 1024;
-/// Faults that are told to the model, and bytes of each.
-const TOLD_FAULTS: usize = 8;
-const TOLD_FAULT: usize = 200;
-/// What all that adds to the second request, wrapped in JSON and told in words, in bytes at the most.
-const REPAIR_BYTES: u64 = 2 * (SHOWN_ANSWER + TOLD_FAULTS * TOLD_FAULT) as u64 + 1_024;
+/// Maximum bytes of the first answer quoted in the repair request.
+const MAX_QUOTED_ANSWER_BYTES: usize = 16 * 1024;
+/// Maximum number of reported faults, and bytes of each.
+const MAX_REPORTED_FAULTS: usize = 8;
+const MAX_FAULT_BYTES: usize = 200;
+/// Maximum bytes that the quoted answer and the faults add to the repair request, including JSON
+/// escapes.
+const REPAIR_BYTES: u64 =
+    2 * (MAX_QUOTED_ANSWER_BYTES + MAX_REPORTED_FAULTS * MAX_FAULT_BYTES) as u64 + 1_024;
 
-/// How an answer got the shape that was asked for.
+/// How an answer came to match its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
-    /// It had it at once.
+    /// The first answer was valid.
     Validated,
-    /// The model was shown its answer and what was wrong with it.
+    /// The second answer, after the model received its first answer and the faults.
     Repaired,
 }
 
 impl Structure {
-    /// As callers are told.
+    /// Value reported to callers.
     pub fn as_str(self) -> &'static str {
         match self {
             Structure::Validated => "validated",
@@ -48,7 +50,7 @@ impl Structure {
     }
 }
 
-/// The shape that an answer must have.
+/// Compiled schema of an answer.
 #[derive(Debug)]
 pub struct Structured {
     /// `None` for any JSON object.
@@ -57,109 +59,120 @@ pub struct Structured {
 }
 
 impl Routed {
-    /// Keeps the candidates that force the shape that a request's answer must have. When there is none, the request is changed
-    /// so that its model is told in words, and the pipeline looks at the answer. Answers whether it was changed.
+    /// Keeps the candidates that enforce the request's response format. If there are none, adds the
+    /// schema to the prompt, and the pipeline validates the answer. Returns whether the request was
+    /// changed.
     pub fn shape(&mut self, request: &mut GenerateRequest) -> Result<bool, Error> {
-        let forces = |text: &dyn TextProvider| text.forces(&request.response_format);
-        if self.retain(|provider| provider.text().is_some_and(forces)) {
+        let enforces_schema = |text: &dyn TextProvider| text.enforces_schema(&request.response_format);
+        if self.retain(|provider| provider.text().is_some_and(enforces_schema)) {
             return Ok(false);
         }
         let refusal = |code, message: String, param| Error::new(code, message).with_param(param);
         if request.n > 1 {
-            let message = "'n' must be 1 for this model when the answer must have a shape.".to_owned();
+            let message = "'n' must be 1 for this model when 'response_format' is set.".to_owned();
             return Err(refusal(ErrorCode::UnsupportedParameter, message, "n"));
         }
         let structured = Structured::new(&request.response_format).map_err(|why| {
-            let message = format!("'response_format' has a schema that cannot be used: {why}.");
+            let message = format!("'response_format' has a schema that is not supported: {why}.");
             refusal(ErrorCode::InvalidParameter, message, "response_format")
         })?;
         let Some(structured) = structured else {
             return Ok(false);
         };
-        structured.tell(request);
-        request.response_format = nearest(&request.response_format, self);
-        carry(self, request)?;
+        structured.add_instruction(request);
+        request.response_format = enforceable_format(&request.response_format, self);
+        check_compatible(self, request)?;
         self.structured = Some(Arc::new(structured));
         Ok(true)
     }
 }
 
-/// What can be forced of a shape: that an object is JSON at all.
-fn nearest(format: &ResponseFormat, routed: &Routed) -> ResponseFormat {
+/// The part of a format that the upstream can enforce: JSON mode, if the schema requires an object.
+fn enforceable_format(format: &ResponseFormat, routed: &Routed) -> ResponseFormat {
     let is_object = match format {
         ResponseFormat::JsonSchema { schema, .. } => schema.get("type").is_some_and(|kind| kind == "object"),
         ResponseFormat::JsonObject | ResponseFormat::Text => true,
     };
-    match is_object && routed.all_force(&ResponseFormat::JsonObject) {
+    match is_object && routed.all_enforce_schema(&ResponseFormat::JsonObject) {
         true => ResponseFormat::JsonObject,
         false => ResponseFormat::Text,
     }
 }
 
-/// Keeps the candidates that the changed request can be told, whichever format they take.
-fn carry(routed: &mut Routed, request: &GenerateRequest) -> Result<(), Error> {
-    let carries = |provider: &dyn Provider| provider.text().map(|text| text.carry(request));
-    if routed.retain(|provider| matches!(carries(provider), Some(Ok(_)))) {
+/// Keeps the candidates that are compatible with the changed request, in any format.
+fn check_compatible(routed: &mut Routed, request: &GenerateRequest) -> Result<(), Error> {
+    let compatibility = |route: &Route| {
+        let text = route.provider.text()?;
+        Some(text.check_compatible(request, &route.candidate.abilities))
+    };
+    let is_compatible = |route: &&Route| matches!(compatibility(route), Some(Ok(_)));
+    let fit: Vec<Route> = routed.routes.iter().filter(is_compatible).cloned().collect();
+    if !fit.is_empty() {
+        routed.routes = fit;
         return Ok(());
     }
-    match routed.first_provider().and_then(carries) {
+    match routed.routes.first().and_then(compatibility) {
         Some(Err(error)) => Err(error),
         _ => Ok(()),
     }
 }
 
 impl Structured {
-    /// The shape that a request asks for; the error says what is wrong with its schema. Nothing for free text. A schema
-    /// refers to nothing outside of itself.
+    /// Compiles the response format of a request; `None` for free text. The error describes the
+    /// fault in the schema. External references are not resolved.
     pub fn new(format: &ResponseFormat) -> Result<Option<Self>, String> {
-        let (schema, said) = match format {
+        let (schema, schema_text) = match format {
             ResponseFormat::Text => return Ok(None),
             ResponseFormat::JsonObject => (None, String::new()),
             ResponseFormat::JsonSchema {
                 schema, description, ..
             } => {
-                // Patterns come from callers: the engine must not be slower than the text is long.
+                // Patterns come from callers: use the engine with linear run time.
                 let validator = jsonschema::options()
                     .with_pattern_options(PatternOptions::regex())
                     .build(schema)
                     .map_err(|error| shortened(&error.to_string()))?;
                 let description = description.as_deref().unwrap_or_default();
-                let said = format!(" It must match this JSON Schema: {schema}\n{description}");
-                (Some(validator), said)
+                let schema_text = format!(" It must match this JSON Schema: {schema}\n{description}");
+                (Some(validator), schema_text)
             }
         };
-        let instruction =
-            format!("Answer with one JSON object and nothing else: no other text, no code fence.{said}");
+        let instruction = format!(
+            "Answer with one JSON object and nothing else: no other text, no code fence.{schema_text}"
+        );
         Ok(Some(Self {
             schema,
             instruction: instruction.trim_end().to_owned(),
         }))
     }
 
-    /// The request with the shape in words, ahead of everything else.
-    pub fn tell(&self, request: &mut GenerateRequest) {
-        request.messages.insert(0, said(Role::System, &self.instruction));
+    /// Prepends the schema to the request as a system message.
+    pub fn add_instruction(&self, request: &mut GenerateRequest) {
+        request
+            .messages
+            .insert(0, text_message(Role::System, &self.instruction));
     }
 
-    /// What the first attempt may consume.
-    pub(crate) fn told(&self, asked: Demand) -> Demand {
-        let told = (self.instruction.len() as u64)
+    /// Demand of the first attempt.
+    pub(crate) fn single_attempt_demand(&self, base: Demand) -> Demand {
+        let instruction_bytes = (self.instruction.len() as u64)
             .saturating_mul(2)
             .saturating_add(256);
         Demand {
-            text_bytes: asked.text_bytes.saturating_add(told),
-            messages: asked.messages.saturating_add(1),
-            ..asked
+            text_bytes: base.text_bytes.saturating_add(instruction_bytes),
+            messages: base.messages.saturating_add(1),
+            ..base
         }
     }
 
-    /// What both attempts may consume.
-    pub(crate) fn demand(&self, asked: Demand) -> Demand {
-        let once = self.told(asked);
+    /// Demand of both attempts.
+    pub(crate) fn demand(&self, base: Demand) -> Demand {
+        let once = self.single_attempt_demand(base);
         Demand {
             text_bytes: once.text_bytes.saturating_mul(2).saturating_add(REPAIR_BYTES),
             tokens: once.tokens.saturating_mul(2),
             messages: once.messages.saturating_mul(2).saturating_add(2),
+            inputs: once.inputs.saturating_mul(2),
             media_bytes: once.media_bytes.saturating_mul(2),
             images: once.images.saturating_mul(2),
             max_tokens: once.max_tokens,
@@ -170,12 +183,13 @@ impl Structured {
         }
     }
 
-    /// What is wrong with an answer. What is right is left without what stood around it.
+    /// Returns the faults of an answer. A valid answer is reduced to its JSON document.
     fn check(&self, answer: &mut GenerateResponse) -> Result<(), Vec<String>> {
         let Some(choice) = answer.choices.first_mut() else {
             return Ok(());
         };
-        // An answer that was cut, blocked, or calls a tool instead is what it is, as with a shape that is forced.
+        // An answer that was cut, blocked, or that calls a tool is not validated, as with native
+        // enforcement.
         let ended = matches!(choice.finish, FinishReason::Stop | FinishReason::StopSequence);
         let refused = choice.parts.iter().any(|part| matches!(part, Part::Refusal(_)));
         if !ended || refused || !choice.tool_calls.is_empty() {
@@ -189,7 +203,7 @@ impl Structured {
             return Err(vec!["It is not a JSON object.".to_owned()]);
         }
         if let Some(schema) = &self.schema {
-            let faults = schema.iter_errors(&value).take(TOLD_FAULTS);
+            let faults = schema.iter_errors(&value).take(MAX_REPORTED_FAULTS);
             let faults: Vec<String> = faults
                 .map(|fault| shortened(&format!("At '{}': {fault}", fault.instance_path())))
                 .collect();
@@ -215,27 +229,27 @@ impl Structured {
     ) -> GenerateRequest {
         let mut request = request.clone();
         let text = answer.choices.first().map(text_of).unwrap_or_default();
-        let shown = &text[..text.floor_char_boundary(SHOWN_ANSWER)];
-        // Some upstreams refuse a turn that says nothing.
+        let shown = &text[..text.floor_char_boundary(MAX_QUOTED_ANSWER_BYTES)];
+        // Some upstreams reject empty turns.
         let shown = if shown.trim().is_empty() {
             "(nothing)"
         } else {
             shown
         };
-        request.messages.push(said(Role::Assistant, shown));
-        let told = format!(
+        request.messages.push(text_message(Role::Assistant, shown));
+        let correction = format!(
             "Your answer does not have the shape that was asked for:\n{}\n\n{}",
             faults.join("\n"),
             "Answer again, with the corrected JSON object and nothing else."
         );
-        request.messages.push(said(Role::User, &told));
+        request.messages.push(text_message(Role::User, &correction));
         request
     }
 }
 
 impl Pipeline {
-    /// Looks at an answer, and has it repaired when it does not have the shape that was asked for. A second answer that
-    /// does not have it either is a failure of the upstream, for which nobody pays.
+    /// Validates an answer, and has it repaired if it does not match the schema. If the second
+    /// answer does not match either, the call fails as an upstream error and is not charged.
     pub(crate) async fn structure(
         &self,
         admission: &mut Admission,
@@ -245,78 +259,97 @@ impl Pipeline {
         let Some(structured) = admission.structured.clone() else {
             return Ok((dispatched, None));
         };
-        let (mut first, provider) = whole(dispatched)?;
+        let (mut first, target) = whole(dispatched)?;
+        if is_withheld(&first.1) {
+            return Ok((started(first, target), None));
+        }
         let faults = match structured.check(&mut first.1) {
-            Ok(()) => return Ok((started(first, provider), Some(Structure::Validated))),
+            Ok(()) => return Ok((started(first, target), Some(Structure::Validated))),
             Err(faults) => faults,
         };
         let id = admission.request.request;
-        tracing::info!(request.id = %id, faults = faults.len(), "answer has another shape than was asked for");
+        tracing::info!(request.id = %id, faults = faults.len(), "response does not match the requested format");
         let Some(request) = &admission.request.call.common else {
-            return Err(broken());
+            return Err(not_common_form());
         };
         admission.request.call.common = Some(Arc::new(structured.repair(request, &first.1, &faults)));
-        let dispatched = self.dispatch_for(admission, caller).await?;
-        let (mut second, provider) = whole(dispatched)?;
-        if let Err(faults) = structured.check(&mut second.1) {
-            tracing::warn!(request.id = %id, faults = faults.len(), "repaired answer has another shape than was asked for");
-            return Err(unfit());
-        }
-        second.0.usage = first
-            .0
-            .usage
+        let first_usage = first.0.usage;
+        let dispatched = self.dispatch_for(admission, caller).await;
+        let dispatched = dispatched.map_err(|failure| Failure {
+            reported: first_usage.map(Box::new),
+            ..failure
+        })?;
+        let (mut second, target) = whole(dispatched)?;
+        let both = first_usage
             .zip(second.0.usage)
             .map(|(first, second)| sum(first, second));
+        let is_withheld = is_withheld(&second.1);
+        if !is_withheld && let Err(faults) = structured.check(&mut second.1) {
+            tracing::warn!(request.id = %id, faults = faults.len(), "corrected response does not match the requested format");
+            return Err(schema_mismatch(both.or(first_usage).or(second.0.usage)));
+        }
+        second.0.usage = both;
         second.0.output_bytes = second.0.output_bytes.saturating_add(first.0.output_bytes);
         if second.0.usage.is_none() {
-            // What is estimated is estimated for both.
+            // An estimate has to cover both attempts.
             admission.request.demand = structured.demand(admission.request.demand);
         }
         second.1.usage = second.0.usage;
-        Ok((started(second, provider), Some(Structure::Repaired)))
+        let structure = (!is_withheld).then_some(Structure::Repaired);
+        Ok((started(second, target), structure))
     }
 }
 
-/// An answer without its payload, and what it says.
+/// Whether a content filter withheld the answer. Such an answer is not validated; a retry would not
+/// help.
+fn is_withheld(answer: &GenerateResponse) -> bool {
+    let mut choices = answer.choices.iter();
+    choices.any(|choice| choice.finish == FinishReason::ContentFilter)
+}
+
+/// An answer without its payload, and the decoded response.
 type Answered = (TextAnswer, Box<GenerateResponse>);
 
 fn whole(dispatched: Dispatched<Started>) -> Result<(Answered, Arc<str>), Failure> {
-    let Dispatched { reply, provider } = dispatched;
+    let Dispatched { reply, target } = dispatched;
     match reply {
         Started::Whole(mut answer) => match answer.payload {
-            Payload::Common(said) => {
+            Payload::Common(response) => {
                 answer.payload = Payload::Raw(Format::ChatCompletions, Bytes::new());
-                Ok(((answer, said), provider))
+                Ok(((answer, response), target))
             }
-            Payload::Raw(..) => Err(broken()),
+            Payload::Raw(..) => Err(not_common_form()),
         },
-        Started::Stream { .. } => Err(broken()),
+        Started::Stream { .. } => Err(not_common_form()),
     }
 }
 
-fn started(answered: Answered, provider: Arc<str>) -> Dispatched<Started> {
-    let (mut answer, said) = answered;
-    answer.payload = Payload::Common(said);
+fn started(answered: Answered, target: Arc<str>) -> Dispatched<Started> {
+    let (mut answer, response) = answered;
+    answer.payload = Payload::Common(response);
     Dispatched {
         reply: Started::Whole(answer),
-        provider,
+        target,
     }
 }
 
-/// Nothing was said that could be looked at.
-fn broken() -> Failure {
+/// Error for an answer that cannot be validated because it is not in the common form.
+fn not_common_form() -> Failure {
     Failure {
-        error: Error::internal("an answer whose shape is looked at is not in the common form"),
+        error: Error::internal("a structured response is not in the common form"),
         ending: Ending::UpstreamError,
+        reported: None,
     }
 }
 
-fn unfit() -> Failure {
-    let message = "The model did not give an answer of the shape that was asked for, also not when it was told what was \
-                   wrong. Simplify the schema, or choose another model. Nothing was charged.";
+fn schema_mismatch(reported: Option<Usage>) -> Failure {
+    let message = "The model's response does not match the requested format, even after one \
+                   correction. Simplify the schema or choose another model. The request was not \
+                   charged.";
     Failure {
         error: Error::new(ErrorCode::UpstreamError, message),
         ending: Ending::UpstreamError,
+        reported: reported.map(Box::new),
     }
 }
 
@@ -326,7 +359,7 @@ fn sum(first: Usage, second: Usage) -> Usage {
     })
 }
 
-fn said(role: Role, text: &str) -> Message {
+fn text_message(role: Role, text: &str) -> Message {
     Message {
         role,
         parts: vec![Part::Text(text.to_owned())],
@@ -342,7 +375,7 @@ fn text_of(choice: &Choice) -> String {
     texts.collect()
 }
 
-/// The document without white space and the code fence that models like to put around it.
+/// The document without surrounding white space and code fence.
 fn without_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(fenced) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
@@ -352,7 +385,7 @@ fn without_fence(text: &str) -> &str {
 }
 
 fn shortened(text: &str) -> String {
-    text[..text.floor_char_boundary(TOLD_FAULT)].to_owned()
+    text[..text.floor_char_boundary(MAX_FAULT_BYTES)].to_owned()
 }
 
 #[cfg(test)]
@@ -391,10 +424,10 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_fits_or_it_is_told_why_not() {
+    fn answers_fit_or_report_faults() {
         let object = Structured::new(&ResponseFormat::JsonObject).unwrap().unwrap();
         let strict = Structured::new(&schema()).unwrap().unwrap();
-        // text, whether any object fits, whether the schema does
+        // text, valid as any object, valid by the schema
         for (text, as_object, as_schema) in [
             ("{\"n\":1}", true, true),
             (" \n```json\n{\"n\": 1}\n``` ", true, true),
@@ -410,8 +443,8 @@ mod tests {
                 let checked = structured.check(&mut answer);
                 assert_eq!(checked.is_ok(), fits, "{text}: {checked:?}");
                 if fits {
-                    let said = text_of(&answer.choices[0]);
-                    assert_eq!(said, without_fence(text), "{text}");
+                    let final_text = text_of(&answer.choices[0]);
+                    assert_eq!(final_text, without_fence(text), "{text}");
                 }
             }
             assert!(
@@ -422,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_is_checked_and_reaches_nowhere() {
+    fn schemas_are_validated_and_never_fetched() {
         assert!(Structured::new(&ResponseFormat::Text).unwrap().is_none());
         for schema in [
             json!({"type": "nonsense"}),

@@ -1,19 +1,32 @@
-//! Providers that nobody wrote down: those whose usual environment variable is set, and model servers on this machine.
+//! Providers without a configuration block: presets whose environment variable is set, and model
+//! servers on this machine.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use secrecy::SecretString;
-use tollgate_upstream::ListedModel;
+use serde_json::Value;
+use tollgate_upstream::{ListedModel, UpstreamError};
 
-use crate::http::HttpClient;
-use crate::openai_compatible::{PRESETS, Preset};
+use crate::http::{BaseUrl, Endpoint, EndpointError, HttpClient, Timeouts};
+use crate::openai_compatible::{PRESETS, Preset, listing, preset};
 use crate::registry::{self, ProviderConfig};
 
-/// Blocks for the presets whose key is in the environment, which `variable` reads. A preset without an address of its
-/// own needs that variable, too, and so does one with regions. A variable that several presets have is that of the first of
-/// them.
+/// Timeout of the health request that detects another gateway.
+const HEALTH_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Address variables of official clients whose names do not follow from that of the key.
+const ADDRESS_VARIABLES: &[(&str, &str)] = &[
+    ("openai", "OPENAI_API_BASE"),
+    ("gemini", "GOOGLE_GEMINI_BASE_URL"),
+];
+
+/// Returns blocks for the presets whose key is in the environment, which `variable` reads. A preset
+/// without a default address needs its address variable, too, and a preset with regions needs the
+/// region's. If several presets share a variable, the first preset gets it. A key for another
+/// server ([`other_address`]) counts as unset.
 pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<ProviderConfig> {
     let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
     let mut seen = Vec::new();
@@ -23,6 +36,9 @@ pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Provid
             .collect();
         seen.extend(&variables);
         let key = variables.into_iter().find_map(filled)?;
+        if other_address(preset, filled).is_some() {
+            return None;
+        }
         let base_url = match registry::address_variable(preset) {
             Some(variable) => Some(filled(variable)?),
             None => None,
@@ -42,51 +58,203 @@ pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Provid
     found.collect()
 }
 
+/// Returns the variable and its address if the environment assigns the preset's key to another
+/// host, such as `OPENAI_BASE_URL` beside `OPENAI_API_KEY`.
+pub fn other_address(preset: &str, variable: impl Fn(&str) -> Option<String>) -> Option<(String, String)> {
+    let usual = host(registry::default_address(preset)?);
+    let derived = registry::key_variables(preset)
+        .filter_map(|key| Some(format!("{}_BASE_URL", key.strip_suffix("_API_KEY")?)));
+    let others = ADDRESS_VARIABLES.iter().filter(|(name, _)| *name == preset);
+    let mut names = derived.chain(others.map(|(_, name)| (*name).to_owned()));
+    names.find_map(|name| {
+        let address = variable(&name).filter(|address| !address.trim().is_empty())?;
+        (host(&address) != usual).then_some((name, address))
+    })
+}
+
+/// Host of a URL; `None` if the URL is invalid.
+fn host(address: &str) -> Option<String> {
+    url::Url::parse(address.trim())
+        .ok()?
+        .host_str()
+        .map(str::to_owned)
+}
+
 /// A model server that answered.
 #[derive(Clone, Debug)]
 pub struct LocalServer {
-    /// A block for it.
+    /// Configuration block for the server.
     pub config: ProviderConfig,
-    /// The models it has now.
+    /// Preset of the server's kind, or the generic one.
+    pub preset: &'static Preset,
+    /// Models that the server lists now.
     pub models: Vec<ListedModel>,
 }
 
-/// Model servers on the ports of this machine where they usually listen, but for `own_port`, where the gateway itself
-/// is. Each is waited for no longer than `timeout`, all at once. Whatever answers there with a list of models is one.
+/// Finds model servers on their usual ports of this machine, except `own_port`, the gateway's.
+/// Queries all simultaneously, each with `timeout`. Every server with a model list counts; its
+/// answers determine its kind, not its port.
 pub async fn local_servers(http: &Arc<HttpClient>, own_port: u16, timeout: Duration) -> Vec<LocalServer> {
-    servers_at(http, usual_addresses(own_port), timeout).await
+    servers_at(http, default_addresses(own_port), timeout).await
 }
 
-fn usual_addresses(own_port: u16) -> Vec<(&'static Preset, String)> {
+/// Whether another gateway listens at the address. A gateway refuses to list its models without a
+/// key and logs the attempt, so the list is not requested.
+async fn is_gateway(http: &Arc<HttpClient>, address: &str, timeout: Duration) -> bool {
+    let health = url::Url::parse(address)
+        .ok()
+        .and_then(|url| BaseUrl::parse(&url.origin().ascii_serialization()).ok())
+        .and_then(|base| Endpoint::new(&base, "/healthz", &[]).ok());
+    let Some(health) = health else { return false };
+    let asked = tokio::time::timeout(timeout, http.get(&health, Timeouts::brief(timeout)));
+    match asked.await {
+        Ok(Ok(answer)) => {
+            let id = answer.header("x-request-id");
+            answer.status == 200 && id.is_some_and(|id| id.starts_with("req_"))
+        }
+        _ => false,
+    }
+}
+
+fn default_addresses(own_port: u16) -> Vec<String> {
     let usual = PRESETS.iter().filter_map(|preset| {
         preset.local_port.filter(|port| *port != own_port)?;
-        Some((preset, preset.base_url?.to_owned()))
+        preset.base_url.map(str::to_owned)
     });
     usual.collect()
 }
 
-/// The same for other addresses.
+/// Finds model servers at these addresses, like [`local_servers`].
 pub async fn servers_at(
     http: &Arc<HttpClient>,
-    addresses: Vec<(&'static Preset, String)>,
+    addresses: Vec<String>,
     timeout: Duration,
 ) -> Vec<LocalServer> {
-    let asked = addresses.into_iter().map(|(preset, address)| async move {
-        let config = ProviderConfig {
-            preset: Some(preset.name.to_owned()),
-            base_url: Some(address),
-            ..ProviderConfig::named(preset.name)
-        };
-        let provider = registry::build(&config, http).ok()?;
-        match provider.list_models(timeout).await {
-            Ok(models) => Some(LocalServer { config, models }),
-            Err(error) => {
-                tracing::debug!(provider = preset.name, %error, "no model server there");
+    let asked = addresses.into_iter().map(|address| async move {
+        if is_gateway(http, &address, timeout.min(HEALTH_TIMEOUT)).await {
+            tracing::debug!(%address, "skipped a port with another gateway");
+            return None;
+        }
+        match tokio::time::timeout(timeout, server_at(http, &address, timeout)).await {
+            Ok(Ok(server)) => Some(server),
+            Ok(Err(error)) => {
+                tracing::debug!(address, %error, "found no model server");
                 None
             }
+            Err(_) => None,
         }
     });
-    join_all(asked).await.into_iter().flatten().collect()
+    let mut found: Vec<LocalServer> = join_all(asked).await.into_iter().flatten().collect();
+    make_names_unique(&mut found);
+    found
+}
+
+async fn server_at(
+    http: &Arc<HttpClient>,
+    address: &str,
+    timeout: Duration,
+) -> Result<LocalServer, UpstreamError> {
+    let wrong = |error: EndpointError| UpstreamError::connect(error.to_string());
+    let base = BaseUrl::parse(address).map_err(wrong)?;
+    let body = get(http, &base, "/models", timeout).await?;
+    let models = listing::read(&body)?;
+    let preset = match preset_of_owner(&body) {
+        Some(preset) => preset,
+        None => preset_of_endpoints(http, &base.root(), timeout).await,
+    };
+    let config = ProviderConfig {
+        preset: Some(preset.name.to_owned()),
+        base_url: Some(address.to_owned()),
+        ..ProviderConfig::named(preset.name)
+    };
+    Ok(LocalServer {
+        config,
+        preset,
+        models,
+    })
+}
+
+async fn get(
+    http: &Arc<HttpClient>,
+    base: &BaseUrl,
+    path: &str,
+    timeout: Duration,
+) -> Result<Bytes, UpstreamError> {
+    let endpoint =
+        Endpoint::new(base, path, &[]).map_err(|error| UpstreamError::connect(error.to_string()))?;
+    let response = http.get(&endpoint, Timeouts::brief(timeout)).await?;
+    if response.status != 200 {
+        return Err(UpstreamError::protocol(format!("status {}", response.status)));
+    }
+    response.whole(listing::LIMIT).await
+}
+
+/// Values of `owned_by` in the model lists of servers: vLLM's `protocol.py`, SGLang's
+/// `protocol.py`, llama.cpp's `server.cpp`.
+const OWNERS: &[(&str, &str)] = &[("vllm", "vllm"), ("sglang", "sglang"), ("llamacpp", "llama.cpp")];
+
+/// Preset of a server, by the owner of its first model.
+fn preset_of_owner(list: &[u8]) -> Option<&'static Preset> {
+    let list: Value = serde_json::from_slice(list).ok()?;
+    let owner = list.pointer("/data/0/owned_by")?.as_str()?;
+    let (_, name) = OWNERS.iter().find(|(known, _)| *known == owner)?;
+    preset(name)
+}
+
+/// Preset of a server, by the endpoints that only this kind has.
+async fn preset_of_endpoints(http: &Arc<HttpClient>, root: &BaseUrl, timeout: Duration) -> &'static Preset {
+    let json = async |path: &str| -> Value {
+        let body = get(http, root, path, timeout).await.ok();
+        body.and_then(|body| serde_json::from_slice(&body).ok())
+            .unwrap_or_default()
+    };
+    // https://docs.ollama.com/api-reference/get-version, https://lmstudio.ai/docs/developer/rest
+    let (ollama, newer, older) = tokio::join!(
+        json("/api/version"),
+        json("/api/v1/models"),
+        json("/api/v0/models")
+    );
+    let is_lm_studio =
+        newer.pointer("/models/0/publisher").is_some() || older.pointer("/data/0/publisher").is_some();
+    let name = if is_lm_studio {
+        "lm-studio"
+    } else if ollama.get("version").is_some_and(Value::is_string) {
+        "ollama"
+    } else {
+        registry::ANY_SERVER
+    };
+    preset(name).unwrap_or(&PRESETS[PRESETS.len() - 1])
+}
+
+/// Keeps the preset's name for a server on the preset's usual port, or the only one of its preset.
+/// Adds the port to other names, so that each name means one server.
+fn make_names_unique(found: &mut [LocalServer]) {
+    let kinds: Vec<&str> = found.iter().map(|server| server.preset.name).collect();
+    for server in found {
+        let port = port_of(&server.config);
+        let alone = kinds.iter().filter(|kind| **kind == server.preset.name).count() == 1;
+        if !alone && port != server.preset.local_port {
+            let port = port.unwrap_or_default();
+            server.config.name = format!("{}-{port}", server.preset.name).into();
+        }
+    }
+}
+
+fn port_of(config: &ProviderConfig) -> Option<u16> {
+    BaseUrl::parse(config.base_url.as_deref()?).ok()?.port()
+}
+
+impl LocalServer {
+    /// Whether a block with this preset and optional address means this server.
+    pub fn is_at(&self, preset_name: &str, address: Option<&str>) -> bool {
+        let usual = || preset(preset_name).and_then(|preset| preset.base_url);
+        let parsed = |address: &str| BaseUrl::parse(address).ok();
+        let stated = address.or_else(usual).and_then(parsed);
+        let own = self.config.base_url.as_deref().and_then(parsed);
+        stated
+            .zip(own)
+            .is_some_and(|(one, other)| one.is_local() && other.is_local() && one.port() == other.port())
+    }
 }
 
 #[cfg(test)]

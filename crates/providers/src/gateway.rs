@@ -1,4 +1,4 @@
-//! A gateway as its callers see it, for those who judge what it answers.
+//! A client of a running gateway, for evaluation tools.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tollgate_upstream::UpstreamError;
 
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Timeouts};
 
-/// The most bytes of an answer.
-const LONGEST_ANSWER: usize = 16 << 20;
+/// Max bytes of an answer.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// One endpoint of a gateway, with the key of a caller.
+/// One endpoint of a gateway, with an API key.
 pub struct GatewayClient {
     http: Arc<HttpClient>,
     endpoint: Endpoint,
@@ -25,19 +25,19 @@ impl fmt::Debug for GatewayClient {
     }
 }
 
-/// What a gateway answered, whether it is what was asked for or an error.
+/// A gateway's answer, successful or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayAnswer {
-    /// The status.
+    /// HTTP status of the answer, possibly an error status.
     pub status: u16,
-    /// How long it asks to wait before the same is asked again.
+    /// The `Retry-After` header.
     pub retry_after: Option<Duration>,
-    /// The body.
+    /// The complete body, verbatim.
     pub body: Bytes,
 }
 
 impl GatewayClient {
-    /// The endpoint at this path. The address is that of the gateway, with `/v1` or without.
+    /// Builds a client of the endpoint at `path`. The gateway's address may end with `/v1`.
     pub fn new(
         http: &Arc<HttpClient>,
         address: &str,
@@ -52,11 +52,13 @@ impl GatewayClient {
         })
     }
 
-    /// Posts a body of JSON; answers when all of the answer is there, or nothing has come for this long.
-    pub async fn post(&self, body: Bytes, patience: Duration) -> Result<GatewayAnswer, UpstreamError> {
+    /// Posts JSON and returns the complete answer. `timeout` limits the wait for the headers and
+    /// for each chunk.
+    pub async fn post(&self, body: Bytes, timeout: Duration) -> Result<GatewayAnswer, UpstreamError> {
         let timeouts = Timeouts {
-            headers: patience,
-            idle: patience,
+            headers: timeout,
+            idle: timeout,
+            resend: false,
         };
         let response = self
             .http
@@ -66,7 +68,7 @@ impl GatewayClient {
         Ok(GatewayAnswer {
             status: response.status,
             retry_after: seconds.map(Duration::from_secs),
-            body: response.whole(LONGEST_ANSWER).await?,
+            body: response.whole(MAX_ANSWER_BYTES).await?,
         })
     }
 }

@@ -1,14 +1,15 @@
-//! The only HTTP client: pool, TLS, time-outs, bounds and redaction.
+//! The only HTTP client: pool, TLS, timeouts, bounds and redaction.
 //!
-//! It stands on hyper-util's client and not on reqwest because of the CPU per request: what reqwest adds (a URL
-//! parser, redirects, cookies, decompression, boxed bodies) is never wanted here, and everything about a call that does
-//! not change is worked out once, in its [`Endpoint`]. Redirects are not followed: a request carries a key, and the
-//! prompt of somebody who trusts the address that the operator wrote down. Compression is neither asked for nor
-//! accepted: the bytes of an answer are relayed.
+//! It uses hyper-util's client instead of reqwest to save CPU per request. reqwest adds a URL
+//! parser, redirects, cookies, decompression and boxed bodies; the gateway needs none of them. The
+//! constant parts of a call are computed once, in its [`Endpoint`]. Redirects are not followed: a
+//! request carries a key and a prompt, and both are meant only for the address that the operator
+//! configured. Compression is neither requested nor accepted: the bytes of an answer are relayed.
 
 mod body;
 mod connect;
 mod endpoint;
+mod error_text;
 mod failure;
 mod plain;
 mod request;
@@ -20,41 +21,44 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, Version};
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thread_local::ThreadLocal;
 use tollgate_upstream::{CallContext, UpstreamError};
 
 use body::AnyBody;
-pub(crate) use body::Pieces;
+pub(crate) use body::BodyChunks;
 use connect::{TlsConnector, TlsRoots};
 pub use endpoint::{BaseUrl, Credential, Endpoint, EndpointError};
 pub(crate) use endpoint::{Variant, escape};
+pub(crate) use error_text::ErrorTexts;
 pub(crate) use request::RequestBody;
 pub(crate) use socket::Socket;
 
-/// The most that is kept of a connection's unread head or body, and so the largest response head.
+/// Max buffered bytes of a connection's unread head or body, and so the max size of a response
+/// head.
 const READ_BUFFER: usize = 64 * 1024;
-/// How much of a stream HTTP/2 lets an upstream send ahead of its reader.
+/// Max bytes that an HTTP/2 upstream may send ahead of the stream's reader.
 const STREAM_WINDOW: u32 = 256 * 1024;
 
-/// Bounds of the client.
+/// Timeouts and limits of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Longest wait for a TCP connection.
+    /// Max time to establish a TCP connection.
     pub connect_timeout: Duration,
-    /// Longest wait for a TCP connection and the TLS handshake on it.
+    /// Max time to establish a TCP connection and complete its TLS handshake.
     pub tls_timeout: Duration,
-    /// How long an unused connection is kept.
+    /// Time after which an unused connection is closed.
     pub pool_idle: Duration,
-    /// Most unused connections to one address, for each thread.
-    pub pool_most_idle: usize,
-    /// Most bytes of a whole answer.
+    /// Max number of unused connections to one address, for each thread.
+    pub pool_max_idle: usize,
+    /// Max bytes of a whole answer.
     pub body_limit: usize,
-    /// Most bytes that are read of the answer to a refused call, and of a list of models.
+    /// Max bytes that are read of an error body and of a model list.
     pub error_body_limit: usize,
-    /// Longest wait for the answer to a refused call, after its headers.
+    /// Max time to read an error body after its headers.
     pub error_body_timeout: Duration,
 }
 
@@ -64,7 +68,7 @@ impl Default for HttpSettings {
             connect_timeout: Duration::from_secs(2),
             tls_timeout: Duration::from_secs(3),
             pool_idle: Duration::from_secs(30),
-            pool_most_idle: 256,
+            pool_max_idle: 256,
             body_limit: 64 << 20,
             error_body_limit: 64 << 10,
             error_body_timeout: Duration::from_secs(5),
@@ -74,8 +78,9 @@ impl Default for HttpSettings {
 
 type TlsClient = Client<TlsConnector, RequestBody>;
 
-/// The client of one process, shared by all providers. Connections with TLS are in pools of its own, one for each
-/// thread; those without are in the [`Endpoint`]'s; the module `plain` says why.
+/// The HTTP client of the process, shared by all providers. TLS connections are in pools of the
+/// client, one for each thread. Plain connections are in the pool of each [`Endpoint`]; the module
+/// `plain` explains why.
 pub struct HttpClient {
     settings: HttpSettings,
     tls: ThreadLocal<TlsClient>,
@@ -91,7 +96,8 @@ impl fmt::Debug for HttpClient {
 }
 
 impl HttpClient {
-    /// A client with these bounds. It connects nowhere and reads no certificates before it is used.
+    /// Builds a client with these settings. It neither connects nor reads certificates before its
+    /// first use.
     pub fn new(settings: HttpSettings) -> Arc<Self> {
         Arc::new(Self {
             settings,
@@ -100,22 +106,22 @@ impl HttpClient {
         })
     }
 
-    /// The bounds.
+    /// Timeouts and limits of the client.
     pub fn settings(&self) -> &HttpSettings {
         &self.settings
     }
 
-    /// Whether `https` can be spoken here: the certificates that this machine trusts can be read.
+    /// Checks that the machine's trusted certificates can be read, which `https` needs.
     pub fn check_tls(&self) -> Result<(), EndpointError> {
         self.roots.config().map(|_| ())
     }
 
-    /// How TLS is spoken with servers whose certificates this machine trusts.
+    /// TLS configuration with the machine's trusted certificates.
     pub(crate) fn tls_config(&self) -> Result<Arc<rustls::ClientConfig>, EndpointError> {
         self.roots.config()
     }
 
-    /// Sends a POST and answers when the response headers are there.
+    /// Sends a POST. Returns as soon as the response headers arrive.
     pub(crate) async fn post(
         &self,
         endpoint: &Endpoint,
@@ -125,7 +131,7 @@ impl HttpClient {
         self.send(Method::POST, endpoint, None, body, timeouts).await
     }
 
-    /// Sends a GET and answers when the response headers are there.
+    /// Sends a GET. Returns as soon as the response headers arrive.
     pub(crate) async fn get(
         &self,
         endpoint: &Endpoint,
@@ -135,7 +141,7 @@ impl HttpClient {
             .await
     }
 
-    /// The same as [`post`](Self::post), for a request with a path and headers of its own.
+    /// Like [`post`](Self::post), with a separate path and more headers.
     pub(crate) async fn post_variant(
         &self,
         endpoint: &Endpoint,
@@ -147,7 +153,7 @@ impl HttpClient {
             .await
     }
 
-    /// The same as [`get`](Self::get), for a request with a path and headers of its own.
+    /// Like [`get`](Self::get), with a separate path and more headers.
     pub(crate) async fn get_variant(
         &self,
         endpoint: &Endpoint,
@@ -176,7 +182,7 @@ impl HttpClient {
             .await
     }
 
-    /// Sends a request and answers when the response headers are there.
+    /// Sends a request. Returns as soon as the response headers arrive.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -198,21 +204,34 @@ impl HttpClient {
         let sent = async {
             if endpoint.secure {
                 *request.uri_mut() = uri;
+                let connection = capture_connection(&mut request);
                 let answered = self.tls_client()?.request(request).await;
-                let (head, body) = answered.map_err(failure::of_sending)?.into_parts();
+                let (head, body) = answered.map_err(failure::send_error)?.into_parts();
+                let is_shared = head.version == Version::HTTP_2;
+                if head.status.is_server_error() && !is_shared {
+                    // The server may close it without notice.
+                    if let Some(connected) = connection.connection_metadata().as_ref() {
+                        connected.poison();
+                    }
+                }
                 return Ok((head, AnyBody::Tls(body)));
             }
             *request.uri_mut() = path;
-            let answered = endpoint.pool.send(&endpoint.uri, request, &self.settings).await?;
+            let pool = &endpoint.pool;
+            let answered = pool
+                .send(&endpoint.uri, request, timeouts.resend, &self.settings)
+                .await?;
             let (head, body) = answered.into_parts();
             Ok((head, AnyBody::Plain(body)))
         };
         let answered = tokio::time::timeout(timeouts.headers, sent).await;
-        let (head, body) = answered.map_err(|_| UpstreamError::timeout("no response headers in time"))??;
+        let (head, body) =
+            answered.map_err(|_| UpstreamError::timeout("timed out waiting for the response headers"))??;
         Ok(Response {
             status: head.status.as_u16(),
             headers: head.headers,
-            pieces: Pieces::new(body, timeouts.idle),
+            error_texts: endpoint.error_texts.clone(),
+            chunks: BodyChunks::new(body, timeouts.idle),
         })
     }
 
@@ -232,7 +251,7 @@ impl HttpClient {
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(self.settings.pool_idle)
-            .pool_max_idle_per_host(self.settings.pool_most_idle)
+            .pool_max_idle_per_host(self.settings.pool_max_idle)
             .http1_max_buf_size(READ_BUFFER)
             .http2_initial_stream_window_size(STREAM_WINDOW)
             .http2_max_header_list_size(u32::try_from(READ_BUFFER).unwrap_or(u32::MAX));
@@ -240,43 +259,54 @@ impl HttpClient {
     }
 }
 
-/// Time-outs of one call.
+/// Timeouts of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// Until the response headers.
+    /// Max time until the response headers.
     pub(crate) headers: Duration,
-    /// Between two pieces of the body.
+    /// Max time between two chunks of the body.
     pub(crate) idle: Duration,
+    /// Whether to send the request again if its connection closes before any byte of the answer.
+    pub(crate) resend: bool,
 }
 
 impl Timeouts {
-    /// Those of a call.
+    /// Timeouts of a call, without a resend.
     pub(crate) fn of(ctx: &CallContext) -> Self {
         Self {
             headers: ctx.header_timeout,
             idle: ctx.idle_timeout,
+            resend: false,
         }
     }
 
-    /// For a call that is small and quick as a whole.
+    /// Allows a second send on a new connection if a reused one closes before any byte of the
+    /// answer. For text and embeddings, but not for jobs that are billed per submission.
+    pub(crate) fn resending(self) -> Self {
+        Self { resend: true, ..self }
+    }
+
+    /// Timeouts of a small, quick call: `timeout` for each phase.
     pub(crate) fn brief(timeout: Duration) -> Self {
         Self {
             headers: timeout,
             idle: timeout,
+            resend: false,
         }
     }
 }
 
-/// Response headers, and the body as it comes.
+/// Response headers and the stream of the body.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
     headers: HeaderMap,
-    pieces: Pieces,
+    error_texts: Arc<ErrorTexts>,
+    chunks: BodyChunks,
 }
 
 impl Response {
-    /// A header, if it is there once and is text.
+    /// Value of a header; `None` if it is absent or not text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -287,7 +317,7 @@ impl Response {
         whole.split(';').next().unwrap_or_default().trim()
     }
 
-    /// Whether the body is JSON or an event stream as it is, and not packed.
+    /// Returns an error if the body is compressed.
     fn check_encoding(&self) -> Result<(), UpstreamError> {
         let packed = |value: &&http::HeaderValue| {
             !value.is_empty() && !value.as_bytes().eq_ignore_ascii_case(b"identity")
@@ -295,30 +325,35 @@ impl Response {
         match self.headers.get_all(CONTENT_ENCODING).iter().find(packed) {
             None => Ok(()),
             Some(_) => Err(UpstreamError::protocol(
-                "the answer is compressed, although that was not asked for",
+                "the response is compressed, but the request did not allow it",
             )),
         }
     }
 
-    /// The whole body.
+    /// Reads the whole body, up to `limit` bytes.
     pub(crate) async fn whole(self, limit: usize) -> Result<Bytes, UpstreamError> {
         self.check_encoding()?;
-        self.pieces.whole(limit).await
+        self.chunks.whole(limit).await
     }
 
-    /// The body piece by piece.
-    pub(crate) fn pieces(self) -> Result<Pieces, UpstreamError> {
+    /// The body as a stream of chunks.
+    pub(crate) fn chunks(self) -> Result<BodyChunks, UpstreamError> {
         self.check_encoding()?;
-        Ok(self.pieces)
+        Ok(self.chunks)
     }
 
-    /// The first bytes of the body, as far as they come in time. For answers that are errors anyway.
-    pub(crate) async fn beginning(self, settings: &HttpSettings) -> Bytes {
+    /// Treatment of the error messages of this endpoint.
+    pub(crate) fn error_texts(&self) -> Arc<ErrorTexts> {
+        self.error_texts.clone()
+    }
+
+    /// Reads the first bytes of an error body, within the client's limits.
+    pub(crate) async fn read_prefix(self, settings: &HttpSettings) -> Bytes {
         if self.check_encoding().is_err() {
             return Bytes::new();
         }
-        self.pieces
-            .beginning(settings.error_body_limit, settings.error_body_timeout)
+        self.chunks
+            .read_prefix(settings.error_body_limit, settings.error_body_timeout)
             .await
     }
 }

@@ -1,17 +1,17 @@
-//! Adapters: one folder or one row for each company whose models are called.
+//! Provider adapters: one folder or one preset for each provider.
 //!
-//! Suggested reading order: [`registry`], [`openai_compatible`] with its table of [`presets`](openai_compatible::presets),
-//! [`anthropic`], [`openai_responses`], [`gemini`], [`bedrock`], [`tokens`], [`moderations`], [`http`], [`egress`], [`sim`],
-//! [`stripe`], [`mail`],
+//! Suggested reading order: [`registry`], [`openai_compatible`] with its table of
+//! [`presets`](openai_compatible::presets), [`anthropic`], [`openai_responses`], [`gemini`],
+//! [`bedrock`], [`tokens`], [`moderations`], [`http`], [`egress`], [`sim`], [`stripe`], [`mail`],
 //! [`gateway`], [`discover`]. How to add a provider: docs/adding-a-provider.md.
 
 pub mod anthropic;
 mod batches;
 pub mod bedrock;
 mod comfyui;
+mod conversion;
 mod counted;
-mod crossing;
-mod deciding;
+mod decisions;
 pub mod discover;
 pub mod egress;
 mod fal;

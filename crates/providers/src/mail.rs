@@ -1,46 +1,46 @@
-//! Mail, by a server that speaks SMTP (RFC 5321).
+//! Sends mail over SMTP (RFC 5321).
 
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lettre::message::Mailbox;
-use lettre::message::header::ContentType;
+use lettre::message::header::{ContentType, MIME_VERSION_1_0};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use secrecy::{ExposeSecret, SecretString};
 use tollgate_upstream::{Mail, Mailer, NotifyError};
 
-/// How a server is spoken to.
+/// TLS mode of the SMTP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailTls {
-    /// Over TLS from the beginning; the usual port is 465.
+    /// TLS from the start; the usual port is 465.
     Always,
-    /// Over TLS after the greeting, or not at all; the usual port is 587.
+    /// STARTTLS after the greeting, required; the usual port is 587.
     StartTls,
-    /// In the open.
+    /// Unencrypted, for a server on this machine.
     Never,
 }
 
-/// The server, and as whom it is spoken to.
+/// Server, login and sender.
 #[derive(Debug)]
 pub struct MailSettings {
-    /// Its name or address.
+    /// Host name or IP address.
     pub host: String,
-    /// Its port.
+    /// TCP port of the SMTP server.
     pub port: u16,
-    /// How it is spoken to.
+    /// TLS mode, which must match the port.
     pub tls: MailTls,
     /// User and password.
     pub login: Option<(String, SecretString)>,
-    /// Who mails are from, such as `Tollgate <billing@example.com>`.
+    /// Sender, such as `Tollgate <billing@example.com>`.
     pub from: String,
-    /// How long an exchange may take.
+    /// Max time of an SMTP exchange.
     pub timeout: Duration,
 }
 
-/// What is wrong with the settings; for the operator.
+/// Invalid mail settings, in words for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailSettingsError(String);
 
@@ -59,18 +59,18 @@ pub struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// A mailer that has connected nowhere yet.
+    /// Builds a mailer. It does not connect yet.
     pub fn new(settings: MailSettings) -> Result<Self, MailSettingsError> {
         let from: Mailbox = settings.from.parse().map_err(|_| {
             MailSettingsError(format!(
-                "'{}' is not who mail can be from: write Name <name@example.com>",
+                "'{}' is not a sender address: write Name <name@example.com>",
                 settings.from
             ))
         })?;
         let host = settings.host.as_str();
         let tls = || {
-            let made = TlsParameters::new(host.to_owned());
-            made.map_err(|error| MailSettingsError(format!("TLS cannot be set up: {error}")))
+            let parameters = TlsParameters::new(host.to_owned());
+            parameters.map_err(|error| MailSettingsError(format!("TLS cannot be set up: {error}")))
         };
         let tls = match settings.tls {
             MailTls::Always => Tls::Wrapper(tls()?),
@@ -99,39 +99,87 @@ impl Mailer for SmtpMailer {
     }
 
     async fn send(&self, mail: &Mail) -> Result<(), NotifyError> {
-        let message = Message::builder()
-            .from(self.from.clone())
-            .to(Mailbox::new(None, address(&mail.to)?))
-            .subject(mail.subject.clone())
-            .header(ContentType::TEXT_PLAIN)
-            .body(mail.text.clone())
-            .map_err(|error| NotifyError::for_good(format!("the mail cannot be written: {error}")))?;
+        let message = message(&self.from, mail)?;
         match self.transport.send(message).await {
             Ok(_) => Ok(()),
-            // The server's words stay there: some repeat who has signed in.
+            // The server's message is not logged: it may contain the user name.
             Err(error) if error.is_permanent() => {
                 let status = error
                     .status()
                     .map_or(String::new(), |code| format!(" with {code}"));
-                Err(NotifyError::for_good(format!(
-                    "the mail server refuses the mail{status}"
+                Err(NotifyError::permanent(format!(
+                    "the mail server rejected the message{status}"
                 )))
             }
             Err(error) if error.is_transient() => {
                 let status = error
                     .status()
                     .map_or(String::new(), |code| format!(" with {code}"));
-                Err(NotifyError::for_now(format!(
-                    "the mail server puts the mail off{status}"
+                Err(NotifyError::transient(format!(
+                    "the mail server deferred the message{status}"
                 )))
             }
-            Err(error) if error.is_timeout() => Err(NotifyError::for_now("the mail server does not answer")),
-            Err(_) => Err(NotifyError::for_now("the mail server cannot be reached")),
+            Err(error) if error.is_timeout() => {
+                Err(NotifyError::transient("the mail server did not respond in time"))
+            }
+            Err(_) => Err(NotifyError::transient("the mail server cannot be reached")),
         }
     }
 }
 
+/// Builds the message with the required headers (RFC 5322, RFC 2045). The `Message-ID` has the
+/// sender's domain.
+fn message(from: &Mailbox, mail: &Mail) -> Result<Message, NotifyError> {
+    Message::builder()
+        .from(from.clone())
+        .to(Mailbox::new(None, address(&mail.to)?))
+        .subject(mail.subject.clone())
+        .message_id(Some(format!("<{}@{}>", mail.id, from.email.domain())))
+        .header(MIME_VERSION_1_0)
+        .header(ContentType::TEXT_PLAIN)
+        .body(mail.text.clone())
+        .map_err(|error| NotifyError::permanent(format!("the message cannot be encoded: {error}")))
+}
+
 fn address(mailbox: &str) -> Result<Address, NotifyError> {
     let parsed = mailbox.parse();
-    parsed.map_err(|_| NotifyError::for_good("it is not a mailbox such as name@example.com"))
+    parsed.map_err(|_| {
+        NotifyError::permanent("the recipient is not an e-mail address such as name@example.com")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mails_have_the_required_headers() {
+        let from: Mailbox = "Tollgate <billing@example.com>".parse().unwrap();
+        let mail = Mail {
+            id: "ntc_7".to_owned(),
+            to: "me@example.org".to_owned(),
+            subject: "Grüße".to_owned(),
+            text: "Über alles.\n".to_owned(),
+        };
+        let sent = || String::from_utf8(message(&from, &mail).unwrap().formatted()).unwrap();
+        let headers = sent();
+        for header in [
+            "From: Tollgate <billing@example.com>\r\n",
+            "To: me@example.org\r\n",
+            "Subject: =?utf-8?",
+            "Message-ID: <ntc_7@example.com>\r\n",
+            "MIME-Version: 1.0\r\n",
+            "Content-Type: text/plain; charset=utf-8\r\n",
+            "Content-Transfer-Encoding: ",
+            "Date: ",
+        ] {
+            assert_eq!(headers.matches(header).count(), 1, "{header}: {headers}");
+        }
+        let id = |text: &str| {
+            text.lines()
+                .find(|line| line.starts_with("Message-ID"))
+                .map(str::to_owned)
+        };
+        assert_eq!(id(&headers), id(&sent()), "it is the same when it is sent again");
+    }
 }

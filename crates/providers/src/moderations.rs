@@ -1,4 +1,4 @@
-//! Moderation in OpenAI's shape, `POST …/moderations`, which classifiers of other makers speak, too.
+//! Moderation in OpenAI's shape, `POST …/moderations`, which other providers' classifiers use, too.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tollgate_upstream::{CallContext, ModerationCall, ModerationProvider, Upstrea
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Timeouts};
 use crate::refusal;
 
-/// Most bytes of an answer: two thousand results of a few kilobytes.
+/// Max bytes of an answer: 2,000 results of a few kilobytes.
 const BODY_LIMIT: usize = 8 << 20;
 
-/// A classifier.
+/// A client of one moderation endpoint.
 pub struct Moderations {
     endpoint: Endpoint,
     http: Arc<HttpClient>,
@@ -29,7 +29,7 @@ impl fmt::Debug for Moderations {
 }
 
 impl Moderations {
-    /// The classifier at this address, with these credentials on every request.
+    /// Builds the classifier. Every request carries the credentials.
     pub fn new(
         base: &BaseUrl,
         path: &'static str,
@@ -60,10 +60,10 @@ impl ModerationProvider for Moderations {
         }
         let body = response.whole(BODY_LIMIT).await?;
         let answer: Wire = serde_json::from_slice(&body)
-            .map_err(|_| UpstreamError::protocol("the answer is no verdict of a classifier"))?;
+            .map_err(|_| UpstreamError::protocol("the response is not a moderation result"))?;
         let expected = call.input.results();
         if answer.results.len() != expected {
-            let detail = format!("{} results came for {expected} inputs", answer.results.len());
+            let detail = format!("received {} results for {expected} inputs", answer.results.len());
             return Err(UpstreamError::protocol(detail));
         }
         Ok(ModerationAnswer {
@@ -104,7 +104,8 @@ struct WireResult {
     category_applied_input_types: Map<String, Value>,
 }
 
-/// Categories that are null are those a model does not look for. Where no `flagged` is, any category is one.
+/// Converts a result. A null category is one that the model does not check. Without `flagged`, any
+/// true category flags the input.
 fn result_from_wire(wire: WireResult) -> Moderation {
     let score_of = |name: &str| wire.category_scores.get(name).and_then(Value::as_f64);
     let kinds_of = |name: &str| -> Vec<String> {

@@ -1,5 +1,9 @@
-//! What an upstream's refusal means. Status and machine-readable codes decide; prose never does, because providers
-//! change it, and never reaches the log, because some of them repeat the prompt or the key in it.
+//! Classifies upstream refusals. Status and machine-readable codes decide. Messages, which
+//! providers change, only show which token limit a refused request exceeds if no code does. A
+//! message reaches the log or a caller only if the provider's settings allow it, with keys
+//! redacted.
+
+mod exceeded;
 
 use std::time::Duration;
 
@@ -9,10 +13,11 @@ use tollgate_formats::openai_chat::read_error;
 use tollgate_types::Retry;
 use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 
-use crate::http::{HttpSettings, Response};
+use self::exceeded::{Exceeded, exceeded};
+use crate::http::{ErrorTexts, HttpSettings, Response};
 
-/// Codes of refusals, whatever the status: OpenAI's error codes unless another maker is named.
-const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
+/// Error kinds by code, for any status: OpenAI's codes unless a comment names another provider.
+const ERROR_KINDS: &[(UpstreamErrorKind, &[&str])] = &[
     (
         UpstreamErrorKind::ContextLength,
         &[
@@ -27,14 +32,14 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
             "content_filter",
             "content_policy_violation",
             "moderation_blocked",
-            // Replicate, at the end of what it says.
+            // Replicate, at the end of its message.
             "E005",
             // Azure, as the code of the inner error.
             "ResponsibleAIPolicyViolation",
         ],
     ),
     (
-        // The operator's account is empty or closed. Like a bad key, it stays so until the operator acts.
+        // The operator's account is empty or closed. As with an invalid key, the operator must act.
         UpstreamErrorKind::Credentials,
         &[
             "insufficient_quota",
@@ -46,7 +51,7 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
             "authentication_error",
             "billing_error",
             "permission_error",
-            // Google, as the reason or the status: a key that is none comes with 400.
+            // Google, as the reason or the status: an invalid key has status 400.
             "API_KEY_INVALID",
             "API_KEY_SERVICE_BLOCKED",
             "PERMISSION_DENIED",
@@ -85,21 +90,24 @@ const MEANINGS: &[(UpstreamErrorKind, &[&str])] = &[
     ),
 ];
 
-/// The longest code, type or parameter that is believed to be one.
-const LONGEST_WORD: usize = 96;
-/// The longest wait that an upstream can ask for.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Max bytes of a code, type or parameter name.
+const MAX_WORD_BYTES: usize = 96;
+/// Max accepted wait of a retry hint.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The failure that a response with an error status tells of.
+/// Converts a response with an error status.
 pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -> UpstreamError {
     let status = response.status;
     let in_header = retry_after(&response);
     let media_type = word(response.media_type()).unwrap_or_default();
-    let body = response.beginning(settings).await;
-    let reported = Reported::read(&body);
-    let retry_after = in_header.or(reported.retry_delay);
-    let mut error = of_status(status, &reported);
-    error.detail = reported.describe(&media_type, &body);
+    let error_texts = response.error_texts();
+    let body = response.read_prefix(settings).await;
+    let report = ErrorReport::read(&body);
+    let retry_after = in_header.or(report.retry_delay);
+    let mut error = of_status(status, &report);
+    error.detail = report.describe(&media_type, &body);
+    error.upstream_text = error_texts.read(&body);
+    error.is_reported = status == 500 && report.is_object;
     error.retry = match (error.retry, retry_after) {
         (Retry::Safe, Some(wait)) => Retry::After(wait),
         (retry, _) => retry,
@@ -108,60 +116,80 @@ pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -
     error
 }
 
-/// The failure that a status and a body tell of, without the rest of a response.
+/// Converts a status and an error body.
 pub(crate) fn from_body(status: u16, body: &Bytes) -> UpstreamError {
-    let reported = Reported::read(body);
+    let report = ErrorReport::read(body);
     UpstreamError {
-        detail: reported.describe("", body),
-        ..of_status(status, &reported)
+        detail: report.describe("", body),
+        ..of_status(status, &report)
     }
 }
 
-/// The failure that an error object under a status of 200 tells of, alone or in a stream. The upstream may have worked.
+/// Converts an error object of a response with status 200, alone or in a stream. The upstream may
+/// have done the work.
 pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
-    let reported = Reported::read(body);
-    let kind = match reported.status {
-        Some(status) => of_status(status, &reported).kind,
-        None => reported.meaning().unwrap_or(UpstreamErrorKind::Unavailable),
+    let report = ErrorReport::read(body);
+    let kind = match report.status {
+        Some(status) => of_status(status, &report).kind,
+        None => report.known_kind().unwrap_or(UpstreamErrorKind::Unavailable),
     };
-    let detail = format!("an error instead of an answer: {}", reported.describe("", body));
+    let detail = format!("the response is an error: {}", report.describe("", body));
     UpstreamError {
-        param: reported.param,
-        status: reported.status,
+        param: report.param,
+        status: report.status,
         ..UpstreamError::new(kind, UpstreamCause::Protocol, detail)
     }
 }
 
-/// The failure that an object tells of in which something that was accepted is said to have failed.
+/// Like [`from_object`], with the error message.
+pub(crate) fn from_object_of(error_texts: &ErrorTexts, body: &Bytes) -> UpstreamError {
+    UpstreamError {
+        upstream_text: error_texts.read(body),
+        ..from_object(body)
+    }
+}
+
+/// Converts the error object of a job that was accepted and failed later.
 pub(crate) fn from_failure(object: &Value) -> UpstreamError {
     let body = Bytes::from(object.to_string());
-    let reported = Reported::read(&body);
-    let kind = match reported.status {
-        Some(status) => of_status(status, &reported).kind,
-        None => reported.meaning().unwrap_or(UpstreamErrorKind::Unavailable),
+    let report = ErrorReport::read(&body);
+    let kind = match report.status {
+        Some(status) => of_status(status, &report).kind,
+        None => report.known_kind().unwrap_or(UpstreamErrorKind::Unavailable),
     };
-    let detail = format!("it was accepted and failed: {}", reported.describe("", &body));
+    let detail = format!(
+        "the provider accepted the job, which then failed: {}",
+        report.describe("", &body)
+    );
     UpstreamError {
-        param: reported.param,
+        param: report.param,
         ..UpstreamError::new(kind, UpstreamCause::Status, detail)
     }
 }
 
-fn of_status(status: u16, reported: &Reported) -> UpstreamError {
-    let meaning = reported.meaning();
+fn of_status(status: u16, report: &ErrorReport) -> UpstreamError {
+    let known_kind = report.known_kind();
     let kind = match status {
         401 | 402 => UpstreamErrorKind::Credentials,
-        403 if reported.is_flagged => UpstreamErrorKind::ContentBlocked,
-        403 => meaning.unwrap_or(UpstreamErrorKind::Credentials),
-        429 if meaning == Some(UpstreamErrorKind::Credentials) => UpstreamErrorKind::Credentials,
+        403 if report.is_flagged => UpstreamErrorKind::ContentBlocked,
+        403 => known_kind.unwrap_or(UpstreamErrorKind::Credentials),
+        429 if known_kind == Some(UpstreamErrorKind::Credentials) => UpstreamErrorKind::Credentials,
         429 => UpstreamErrorKind::RateLimited,
         404 => UpstreamErrorKind::Unavailable,
-        400 | 413 | 422 => meaning.unwrap_or(UpstreamErrorKind::Rejected),
+        // vLLM's parameters for a prompt that is too long; no format has parameters with these
+        // names.
+        400 | 422 if matches!(report.param.as_deref(), Some("input_tokens" | "input_text")) => {
+            UpstreamErrorKind::ContextLength
+        }
+        400 | 413 | 422 => known_kind.unwrap_or(match report.exceeded {
+            Some(Exceeded::Context) => UpstreamErrorKind::ContextLength,
+            _ => UpstreamErrorKind::Rejected,
+        }),
         _ => UpstreamErrorKind::Unavailable,
     };
     let cause = match status {
         400..=404 | 408 | 409 | 413 | 422 | 429 | 500..=599 => UpstreamCause::Status,
-        // A redirect, or a status that makes no sense as an answer to this request.
+        // A redirect or an unexpected status.
         _ => UpstreamCause::Protocol,
     };
     let retry = match (kind, status) {
@@ -171,76 +199,90 @@ fn of_status(status: u16, reported: &Reported) -> UpstreamError {
     };
     UpstreamError {
         status: Some(status),
-        param: reported.param.clone(),
+        param: report.param.clone(),
+        is_cap_too_large: kind == UpstreamErrorKind::Rejected && report.exceeded == Some(Exceeded::OutputCap),
         retry,
         ..UpstreamError::new(kind, cause, String::new())
     }
 }
 
-/// What an error body says in words for machines.
+/// Machine-readable parts of an error body.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Reported {
+struct ErrorReport {
     code: Option<String>,
     kind: Option<String>,
     inner: Option<String>,
     param: Option<String>,
-    /// A status that stands in the body.
+    /// HTTP status in the body.
     status: Option<u16>,
-    /// How long to wait (Google's `RetryInfo`).
+    /// Retry delay (Google's `RetryInfo`).
     retry_delay: Option<Duration>,
-    /// Whether it quotes what a moderation did not like (OpenRouter).
+    /// Whether it quotes input that moderation has flagged (OpenRouter).
     is_flagged: bool,
+    /// Token limit that the message names as exceeded.
+    exceeded: Option<Exceeded>,
+    /// Whether the body is an object with an error.
+    is_object: bool,
 }
 
-impl Reported {
-    /// Reads an error body, and what some makers add to it. Anything else says nothing.
+impl ErrorReport {
+    /// Parses an error body, including fields that some providers add. Any other body yields an
+    /// empty report.
     fn read(body: &[u8]) -> Self {
         let report = read_error(body);
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
-        let said = |text: &Option<String>| text.as_deref().and_then(word);
+        let upstream_text = |text: &Option<String>| text.as_deref().and_then(word);
         let status = report.code.as_deref().and_then(|code| code.parse().ok());
-        // Google's details are a list of objects.
+        // Google's details are an array of objects.
         let listed = |name: &str| -> Option<&Value> {
             let list = value.pointer("/error/details")?.as_array()?;
             list.iter().find_map(|detail| detail.get(name))
         };
-        // Azure's place for it, Anthropic's, or Google's.
+        // Path in Azure's, Anthropic's or Google's errors.
         let inner = value
             .pointer("/error/innererror/code")
             .or_else(|| value.pointer("/error/details/error_code"))
             .or_else(|| listed("reason"))
-            // FastAPI's, which fal has for codes of its own.
+            // FastAPI's path, in which fal puts its own codes.
             .or_else(|| value.pointer("/detail/0/type"));
-        let kind = said(&report.kind).or_else(|| word(value.pointer("/error/status")?.as_str()?));
+        let kind = upstream_text(&report.kind).or_else(|| word(value.pointer("/error/status")?.as_str()?));
         let violation = listed("fieldViolations").and_then(|list| word(list.pointer("/0/field")?.as_str()?));
         let details = [value.get("detail"), value.pointer("/message/detail")];
         Self {
-            code: said(&report.code),
+            code: upstream_text(&report.code),
             kind,
             inner: inner.and_then(Value::as_str).and_then(word),
-            param: said(&report.param)
+            param: upstream_text(&report.param)
                 .or_else(|| details.into_iter().flatten().find_map(location))
                 .or(violation),
+            exceeded: exceeded(match value.pointer("/detail/0/msg").and_then(Value::as_str) {
+                Some(text) => text,
+                None => &report.message,
+            }),
             retry_delay: listed("retryDelay").and_then(|delay| seconds(delay.as_str()?)),
             status: status.filter(|status| (400..600).contains(status)),
+            is_object: value
+                .get("error")
+                .is_some_and(|error| error.is_object() || error.is_string()),
             is_flagged: value.pointer("/error/metadata/flagged_input").is_some(),
         }
     }
 
-    fn meaning(&self) -> Option<UpstreamErrorKind> {
-        let said = [&self.inner, &self.code, &self.kind];
-        let said = |codes: &[&str]| {
-            said.into_iter()
+    fn known_kind(&self) -> Option<UpstreamErrorKind> {
+        let upstream_text = [&self.inner, &self.code, &self.kind];
+        let upstream_text = |codes: &[&str]| {
+            upstream_text
+                .into_iter()
                 .flatten()
                 .any(|word| codes.contains(&word.as_str()))
         };
-        MEANINGS
+        ERROR_KINDS
             .iter()
-            .find(|(_, codes)| said(codes))
+            .find(|(_, codes)| upstream_text(codes))
             .map(|(kind, _)| *kind)
     }
 
-    /// For the log.
+    /// Text for the log.
     fn describe(&self, media_type: &str, body: &Bytes) -> String {
         let named = [
             ("code", &self.code),
@@ -260,13 +302,13 @@ impl Reported {
     }
 }
 
-/// A duration of protocol buffers: `34.5s`.
+/// Parses a duration of protocol buffers, such as `34.5s`.
 fn seconds(text: &str) -> Option<Duration> {
     let seconds = text.strip_suffix('s')?.parse::<f64>().ok()?;
-    Some(Duration::try_from_secs_f64(seconds).ok()?.min(LONGEST_WAIT))
+    Some(Duration::try_from_secs_f64(seconds).ok()?.min(MAX_RETRY_AFTER))
 }
 
-/// The place that FastAPI names in `[{"loc": ["body", "messages", 0, "role"]}]`.
+/// Path in FastAPI's `[{"loc": ["body", "messages", 0, "role"]}]`.
 fn location(detail: &Value) -> Option<String> {
     let steps = detail.get(0)?.get("loc")?.as_array()?;
     let mut path = String::new();
@@ -281,15 +323,15 @@ fn location(detail: &Value) -> Option<String> {
     word(&path)
 }
 
-/// The text, if it is a word for machines and not prose.
+/// The text, if it is a machine-readable word and not prose.
 pub(crate) fn word(text: &str) -> Option<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/[]".contains(&byte);
-    let is_word = !text.is_empty() && text.len() <= LONGEST_WORD && text.bytes().all(fits);
+    let is_word = !text.is_empty() && text.len() <= MAX_WORD_BYTES && text.bytes().all(fits);
     is_word.then(|| text.to_owned())
 }
 
-/// How long the upstream asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date (RFC 9110, section
-/// 10.2.3). A date is compared with the response's own, so that no two clocks have to agree.
+/// Retry hint: `retry-after-ms`, or `retry-after` in seconds or as a date (RFC 9110, section
+/// 10.2.3). A date is compared with the response's own date, so that clocks need not agree.
 fn retry_after(response: &Response) -> Option<Duration> {
     let number = |name: &str| response.header(name)?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms")
@@ -300,10 +342,10 @@ fn retry_after(response: &Response) -> Option<Duration> {
             Some((date("retry-after")? - date("date")?) as f64)
         })?;
     let wait = Duration::try_from_secs_f64(seconds.max(0.0)).ok()?;
-    Some(wait.min(LONGEST_WAIT))
+    Some(wait.min(MAX_RETRY_AFTER))
 }
 
-/// Seconds since the epoch of `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT` to Unix seconds.
 pub(crate) fn http_date(text: &str) -> Option<i64> {
     let zoned = jiff::fmt::rfc2822::parse(text).ok()?;
     Some(zoned.timestamp().as_second())

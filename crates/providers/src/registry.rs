@@ -1,6 +1,6 @@
-//! From a block of the configuration to a provider.
+//! Builds providers from configuration blocks.
 
-mod makers;
+mod media_providers;
 mod vertex;
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
-use tollgate_upstream::Provider;
+use tollgate_upstream::{ErrorText, Provider};
 
 use crate::anthropic::{self, Anthropic};
 use crate::bedrock::{self, AccessKeys, Bedrock, Credentials};
@@ -20,37 +20,50 @@ use crate::openai_responses::{self, OpenAiResponses};
 use crate::sim::Simulator;
 use crate::tokens::Identity;
 
+/// Preset of servers without a preset of their kind.
+pub(crate) const ANY_SERVER: &str = "openai-compatible";
+
 /// A block `[providers.NAME]` with its secrets read.
 #[derive(Clone, Debug)]
 pub struct ProviderConfig {
     /// Name of the block.
     pub name: Arc<str>,
-    /// The preset; without it, the one that is called like the block, or `openai-compatible` when there is a
+    /// Preset. By default, the one with the block's name, or `openai-compatible` if there is a
     /// `base_url`.
     pub preset: Option<String>,
-    /// Where it is, when that is not where the preset says.
+    /// Base URL, if it differs from the preset's.
     pub base_url: Option<String>,
-    /// The key.
+    /// API key; `None` if the provider needs none or uses other credentials.
     pub api_key: Option<SecretString>,
-    /// Where in the world it is, for presets that have regions.
+    /// Region, for presets with regions.
     pub region: Option<String>,
-    /// The account's keys, for presets that sign requests; they are used when there is no `api_key`.
+    /// AWS access keys, for presets that sign requests. Ignored if there is an `api_key`.
     pub access_keys: Option<AccessKeys>,
-    /// The project that is billed, for presets that have projects.
+    /// Billed project, for presets with projects.
     pub project: Option<String>,
-    /// As whom tokens are asked for, for presets that are shown tokens.
+    /// Identity that requests access tokens, for presets that use tokens.
     pub identity: Option<Identity>,
-    /// The folder with the workflows that are its models, for presets that have workflows.
+    /// Folder of workflow files, for presets whose models are workflows.
     pub workflows: Option<PathBuf>,
-    /// Whether batches are carried out by its own, for presets that have some; when it is not said, those of the makers
-    /// themselves are, and those of servers at a `base_url` are not.
+    /// Whether batches use the provider's batch API, for presets that have one. Default: yes,
+    /// except with a `base_url`.
     pub native_batches: Option<bool>,
-    /// More headers for every request, such as an organisation or a project. Their values are secrets, too.
+    /// Whether a stream ends when its caller disconnects. Default: yes for the operator's own
+    /// servers.
+    pub stops_on_disconnect: Option<bool>,
+    /// Whether a request for several answers makes one call for each, for presets of chat
+    /// completions. Default: as in the preset.
+    pub separate_answers: Option<bool>,
+    /// Treatment of the provider's error messages. Default: logged for servers in the operator's
+    /// network, otherwise hidden.
+    pub error_text: Option<ErrorText>,
+    /// Additional headers of every request, such as an organisation or a project. Their values are
+    /// secrets, too.
     pub headers: Vec<(String, SecretString)>,
 }
 
 impl ProviderConfig {
-    /// A block with nothing in it but its name.
+    /// A block with only its name.
     pub fn named(name: impl Into<Arc<str>>) -> Self {
         Self {
             name: name.into(),
@@ -63,22 +76,50 @@ impl ProviderConfig {
             identity: None,
             workflows: None,
             native_batches: None,
+            stops_on_disconnect: None,
+            separate_answers: None,
+            error_text: None,
             headers: Vec::new(),
         }
     }
 
-    /// Whether batches go to those of the provider, should it have some.
+    /// Whether the connection closes when a stream's caller disconnects. The operator's own server
+    /// then stops generating. The stream of a hosted server is read to the end for its usage
+    /// report, because the whole answer is billed.
+    pub fn stops_on_disconnect(&self) -> bool {
+        self.stops_on_disconnect.unwrap_or_else(|| self.is_own_server())
+    }
+
+    /// Whether several answers need one call each, if the block or its address decides that. A
+    /// hosted server bills the input of each call, so it gets one call.
+    fn needs_call_per_answer(&self) -> Option<bool> {
+        let is_hosted = preset_name(self).ok() == Some(ANY_SERVER) && !self.is_own_server();
+        self.separate_answers.or(is_hosted.then_some(false))
+    }
+
+    /// Whether it is the operator's own model server: by its preset, or by its address if the
+    /// preset is generic.
+    fn is_own_server(&self) -> bool {
+        let address = || BaseUrl::parse(self.base_url.as_deref()?).ok();
+        let preset = preset_name(self).ok().and_then(preset);
+        preset.is_some_and(|preset| match preset.local_port {
+            Some(_) => true,
+            None => preset.name == ANY_SERVER && address().is_some_and(|address| address.is_private()),
+        })
+    }
+
+    /// Whether batches use the provider's batch API, if it has one.
     fn uses_batches(&self) -> bool {
         self.native_batches.unwrap_or(self.base_url.is_none())
     }
 }
 
-/// What is wrong with a block; for the operator.
+/// An invalid block, in words for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Name of the block.
     pub block: Arc<str>,
-    /// What to change.
+    /// Problem and remedy.
     pub message: String,
 }
 
@@ -90,57 +131,63 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Makes providers of some presets.
+/// Builds the providers of some presets.
 pub trait Adapter: Sync {
-    /// The presets.
+    /// Names of the adapter's presets.
     fn presets(&self) -> Vec<&'static str>;
 
-    /// The environment variable that usually has the key of a preset, if it needs one.
+    /// Environment variable that usually contains the preset's key, if it needs one.
     fn key_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// The one that is looked at when that is not set.
+    /// Environment variable to use if the first one is not set.
     fn other_key_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// The environment variable that has the address of a preset that has none of its own.
+    /// Default base URL of the preset, which its key is for.
+    fn default_address(&self, preset: &str) -> Option<&'static str> {
+        let _ = preset;
+        None
+    }
+
+    /// Environment variable of the base URL, for presets without a default.
     fn address_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// The environment variables that usually have the region of a preset, the first one first; none when it has no
+    /// Environment variables of the preset's region, in order of precedence; empty if it has no
     /// regions.
     fn region_variables(&self, preset: &str) -> &'static [&'static str] {
         let _ = preset;
         &[]
     }
 
-    /// The environment variables that usually have the keys of an account, for a preset that signs requests: id, secret,
-    /// token.
+    /// Environment variables of AWS access keys, for presets that sign requests: id, secret,
+    /// session token.
     fn access_key_variables(&self, preset: &str) -> Option<[&'static str; 3]> {
         let _ = preset;
         None
     }
 
-    /// The environment variables of a preset that is shown tokens: the one that usually names the file with an account's
-    /// key, and the one that usually has the project.
+    /// Environment variables of a preset that uses tokens: path of an account's key file, and
+    /// project.
     fn identity_variables(&self, preset: &str) -> Option<[&'static str; 2]> {
         let _ = preset;
         None
     }
 
-    /// Whether a preset has batches of its own.
+    /// Whether the preset has a batch API.
     fn has_batches(&self, preset: &str) -> bool {
         let _ = preset;
         false
     }
 
-    /// The provider of a block with one of them.
+    /// Builds the provider of a block with one of these presets.
     fn build(
         &self,
         preset: &str,
@@ -149,7 +196,7 @@ pub trait Adapter: Sync {
     ) -> Result<Arc<dyn Provider>, ConfigError>;
 }
 
-/// Every adapter.
+/// All adapters, in the order of the documentation.
 pub const ADAPTERS: &[&dyn Adapter] = &[
     &Compatible,
     &Messages,
@@ -157,18 +204,18 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &GeminiNative,
     &vertex::GeminiAtVertex,
     &Amazon,
-    &makers::Makers,
+    &media_providers::MediaProviders,
     &Simulated,
 ];
 
-/// The provider of a block. Nothing is connected to.
+/// Builds the provider of a block. Does not connect.
 pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {
     let name = preset_name(config)?;
     match adapter_of(name) {
-        Some(adapter) => match meaningless(adapter, name, config) {
-            Some(setting) => Err(wrong(
+        Some(adapter) => match unsupported_setting(adapter, name, config) {
+            Some(setting) => Err(config_error(
                 config,
-                format!("`{setting}` means nothing to the preset `{name}`"),
+                format!("`{setting}` is not a setting of the preset `{name}`"),
             )),
             None => adapter.build(name, config, http),
         },
@@ -176,8 +223,8 @@ pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn 
     }
 }
 
-/// A setting that only other presets have.
-fn meaningless(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Option<&'static str> {
+/// Returns a setting of the block that the preset does not have, if any.
+fn unsupported_setting(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Option<&'static str> {
     let is_shown_tokens = adapter.identity_variables(name).is_some();
     let settings = [
         (
@@ -189,25 +236,29 @@ fn meaningless(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Op
         ("workflows", config.workflows.is_some() && name != comfyui::PRESET),
         ("api_key", config.api_key.is_some() && is_shown_tokens),
         (
+            "answers",
+            config.separate_answers.is_some() && preset(name).is_none(),
+        ),
+        (
             "batches",
             config.native_batches == Some(true) && !adapter.has_batches(name),
         ),
     ];
-    let found = settings.into_iter().find(|(_, is_meaningless)| *is_meaningless);
+    let found = settings.into_iter().find(|(_, is_unsupported)| *is_unsupported);
     found.map(|(setting, _)| setting)
 }
 
-/// Every preset, in the order in which the documentation lists them.
+/// Names of all presets, in the order of the documentation.
 pub fn preset_names() -> impl Iterator<Item = &'static str> {
     ADAPTERS.iter().flat_map(|adapter| adapter.presets())
 }
 
-/// The environment variable that usually has the key of a preset.
-pub fn usual_key_variable(preset_name: &str) -> Option<&'static str> {
+/// Environment variable that usually contains the preset's key.
+pub fn default_key_variable(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.key_variable(preset_name)
 }
 
-/// The environment variables that may have the key of a preset, the usual one first.
+/// Environment variables that may contain the preset's key, in order of precedence.
 pub fn key_variables(preset_name: &str) -> impl Iterator<Item = &'static str> {
     let adapter = adapter_of(preset_name);
     let usual = adapter.and_then(|adapter| adapter.key_variable(preset_name));
@@ -215,23 +266,27 @@ pub fn key_variables(preset_name: &str) -> impl Iterator<Item = &'static str> {
     usual.into_iter().chain(other)
 }
 
-/// The environment variable that has the address of a preset that has none of its own.
+/// Default base URL of the preset, which its key is for.
+pub fn default_address(preset_name: &str) -> Option<&'static str> {
+    adapter_of(preset_name)?.default_address(preset_name)
+}
+
+/// Environment variable of the base URL, for presets without a default.
 pub fn address_variable(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.address_variable(preset_name)
 }
 
-/// The environment variables that usually have the region of a preset; none when it has no regions.
+/// Environment variables of the preset's region; empty if it has no regions.
 pub fn region_variables(preset_name: &str) -> &'static [&'static str] {
     adapter_of(preset_name).map_or(&[], |adapter| adapter.region_variables(preset_name))
 }
 
-/// The environment variables that usually have the keys of an account, for a preset that signs requests.
+/// Environment variables of AWS access keys, for presets that sign requests.
 pub fn access_key_variables(preset_name: &str) -> Option<[&'static str; 3]> {
     adapter_of(preset_name)?.access_key_variables(preset_name)
 }
 
-/// The environment variables of a preset that is shown tokens: the one that usually names the file with an account's key,
-/// and the one that usually has the project.
+/// Environment variables of a preset that uses tokens: path of an account's key file, and project.
 pub fn identity_variables(preset_name: &str) -> Option<[&'static str; 2]> {
     adapter_of(preset_name)?.identity_variables(preset_name)
 }
@@ -259,17 +314,17 @@ fn unknown_preset(config: &ProviderConfig, name: &str) -> ConfigError {
     let likeness = |known: &&str| (strsim::jaro_winkler(name, known) * 1_000.0) as u32;
     let nearest = preset_names().max_by_key(likeness).unwrap_or_default();
     let known: Vec<&str> = preset_names().collect();
-    wrong(
+    config_error(
         config,
         format!(
-            "there is no preset `{name}`; did you mean `{nearest}`? Known are {}. A server without a preset needs only \
+            "unknown preset `{name}`; did you mean `{nearest}`? Known presets: {}. A server without a preset needs only \
              a `base_url`.",
             known.join(", ")
         ),
     )
 }
 
-fn wrong(config: &ProviderConfig, message: impl fmt::Display) -> ConfigError {
+fn config_error(config: &ProviderConfig, message: impl fmt::Display) -> ConfigError {
     ConfigError {
         block: config.name.clone(),
         message: message.to_string(),
@@ -285,6 +340,10 @@ impl Adapter for Compatible {
 
     fn key_variable(&self, name: &str) -> Option<&'static str> {
         preset(name)?.key_env()
+    }
+
+    fn default_address(&self, name: &str) -> Option<&'static str> {
+        preset(name)?.base_url
     }
 
     fn address_variable(&self, name: &str) -> Option<&'static str> {
@@ -308,23 +367,31 @@ impl Adapter for Compatible {
             let credentials = credentials(preset.auth, config)?;
             let name = config.name.clone();
             let provider = OpenAiCompatible::new(name, preset, &base, &credentials, http.clone())?;
-            Ok(provider.with_batches(config.uses_batches()))
+            Ok(provider
+                .with_batches(config.uses_batches())
+                .with_separate_answers(config.needs_call_per_answer()))
         };
         if let (Key::Required(variable), None, None) = (preset.key, &config.api_key, &config.base_url) {
             let message = format!(
                 "{} needs a key: set `api_key_env` or `api_key_file`, or {variable}",
                 preset.title
             );
-            return Err(wrong(config, message));
+            return Err(config_error(config, message));
         }
-        warn_of_plain_http(config, &base);
-        Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
+        warn_if_plain_http(config, &base);
+        Ok(Arc::new(build().map_err(|error| config_error(config, error))?))
     }
 }
 
-fn warn_of_plain_http(config: &ProviderConfig, base: &BaseUrl) {
+/// Parses a base URL and adds the block's treatment of error messages.
+fn address(config: &ProviderConfig, text: &str) -> Result<BaseUrl, ConfigError> {
+    let base = BaseUrl::parse(text).map_err(|error| config_error(config, error))?;
+    Ok(base.with_error_text(config.error_text))
+}
+
+fn warn_if_plain_http(config: &ProviderConfig, base: &BaseUrl) {
     if config.api_key.is_some() && !base.is_secure() && !base.is_local() {
-        tracing::warn!(provider = %config.name, "the key of a provider is sent over plain http");
+        tracing::warn!(provider = %config.name, "the provider's key is sent unencrypted: use an https base_url");
     }
 }
 
@@ -332,15 +399,12 @@ fn base_url(preset: &Preset, config: &ProviderConfig) -> Result<BaseUrl, ConfigE
     let stated = config.base_url.as_deref().or(preset.base_url);
     let text = stated.ok_or_else(|| {
         let example = format!("base_url = \"https://NAME.example.com{}\"", preset.base_path);
-        wrong(
+        config_error(
             config,
-            format!(
-                "{} has an address for every customer: set {example}",
-                preset.title
-            ),
+            format!("base_url is required for {}: set {example}", preset.title),
         )
     })?;
-    let base = BaseUrl::parse(text).map_err(|error| wrong(config, error))?;
+    let base = address(config, text)?;
     Ok(if base.has_path() {
         base
     } else {
@@ -351,7 +415,7 @@ fn base_url(preset: &Preset, config: &ProviderConfig) -> Result<BaseUrl, ConfigE
 fn credentials(auth: Auth, config: &ProviderConfig) -> Result<Vec<Credential>, EndpointError> {
     let key = config.api_key.as_ref().map(|key| match auth {
         Auth::Bearer => Credential::bearer(key),
-        // A JWT begins with `{"` in base64 (RFC 7519).
+        // A JWT starts with `{"` in base64 (RFC 7519).
         Auth::HeaderOrToken(_) if key.expose_secret().trim_start().starts_with("eyJ") => {
             Credential::bearer(key)
         }
@@ -364,7 +428,7 @@ fn credentials(auth: Auth, config: &ProviderConfig) -> Result<Vec<Credential>, E
     key.into_iter().chain(others).collect()
 }
 
-/// The address and the key of a provider with a format of its own.
+/// Base URL and credentials of a provider with its own format.
 fn native(
     config: &ProviderConfig,
     usual: &str,
@@ -372,18 +436,18 @@ fn native(
     auth: Auth,
 ) -> Result<(BaseUrl, Vec<Credential>), ConfigError> {
     let stated = config.base_url.as_deref();
-    let base = BaseUrl::parse(stated.unwrap_or(usual)).map_err(|error| wrong(config, error))?;
+    let base = address(config, stated.unwrap_or(usual))?;
     let base = if base.has_path() {
         base
     } else {
         base.extended("/v1")
     };
     if config.api_key.is_none() && stated.is_none() {
-        let message = format!("it needs a key: set `api_key_env` or `api_key_file`, or {key_variable}");
-        return Err(wrong(config, message));
+        let message = format!("no key is set: set `api_key_env` or `api_key_file`, or {key_variable}");
+        return Err(config_error(config, message));
     }
-    warn_of_plain_http(config, &base);
-    let credentials = credentials(auth, config).map_err(|error| wrong(config, error))?;
+    warn_if_plain_http(config, &base);
+    let credentials = credentials(auth, config).map_err(|error| config_error(config, error))?;
     Ok((base, credentials))
 }
 
@@ -396,6 +460,10 @@ impl Adapter for Messages {
 
     fn key_variable(&self, _preset: &str) -> Option<&'static str> {
         Some(anthropic::KEY_VARIABLE)
+    }
+
+    fn default_address(&self, _preset: &str) -> Option<&'static str> {
+        Some(anthropic::BASE_URL)
     }
 
     fn has_batches(&self, _preset: &str) -> bool {
@@ -412,7 +480,7 @@ impl Adapter for Messages {
         let (base, credentials) = native(config, anthropic::BASE_URL, anthropic::KEY_VARIABLE, auth)?;
         let provider = Anthropic::new(config.name.clone(), &base, &credentials, http.clone());
         let provider = provider.map(|provider| provider.with_batches(config.uses_batches()));
-        Ok(Arc::new(provider.map_err(|error| wrong(config, error))?))
+        Ok(Arc::new(provider.map_err(|error| config_error(config, error))?))
     }
 }
 
@@ -427,6 +495,10 @@ impl Adapter for Responses {
         Some(openai_responses::KEY_VARIABLE)
     }
 
+    fn default_address(&self, _preset: &str) -> Option<&'static str> {
+        Some(openai_responses::BASE_URL)
+    }
+
     fn build(
         &self,
         _preset: &str,
@@ -436,7 +508,7 @@ impl Adapter for Responses {
         let (usual, variable) = (openai_responses::BASE_URL, openai_responses::KEY_VARIABLE);
         let (base, credentials) = native(config, usual, variable, Auth::Bearer)?;
         let provider = OpenAiResponses::new(config.name.clone(), &base, &credentials, http.clone());
-        Ok(Arc::new(provider.map_err(|error| wrong(config, error))?))
+        Ok(Arc::new(provider.map_err(|error| config_error(config, error))?))
     }
 }
 
@@ -467,16 +539,16 @@ impl Adapter for Amazon {
     ) -> Result<Arc<dyn Provider>, ConfigError> {
         let region = config.region.as_deref().ok_or_else(|| {
             let [variable, _] = bedrock::REGION_VARIABLES;
-            wrong(
+            config_error(
                 config,
-                format!("it needs a region: set `region = \"us-east-1\"`, or {variable}"),
+                format!("no region is set: set `region = \"us-east-1\"`, or {variable}"),
             )
         })?;
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if region.is_empty() || !region.bytes().all(fits) {
-            return Err(wrong(
+            return Err(config_error(
                 config,
-                "its region is not one: write it like \"us-east-1\"",
+                "`region` is invalid: write it like \"us-east-1\"",
             ));
         }
         let credentials = match (&config.api_key, &config.access_keys) {
@@ -485,21 +557,21 @@ impl Adapter for Amazon {
             (None, None) => {
                 let [id, secret, _] = bedrock::ACCESS_KEY_VARIABLES;
                 let message = format!(
-                    "it needs a key: set `api_key_env` or `api_key_file`, or {}, or {id} and {secret}",
+                    "no key is set: set `api_key_env` or `api_key_file`, or {}, or {id} and {secret}",
                     bedrock::KEY_VARIABLE
                 );
-                return Err(wrong(config, message));
+                return Err(config_error(config, message));
             }
         };
         if let Some(address) = config.base_url.as_deref() {
-            warn_of_plain_http(
+            warn_if_plain_http(
                 config,
-                &BaseUrl::parse(address).map_err(|error| wrong(config, error))?,
+                &BaseUrl::parse(address).map_err(|error| config_error(config, error))?,
             );
         }
         let (id, address) = (config.name.clone(), config.base_url.as_deref());
-        let built = Bedrock::new(id, region, address, credentials, http.clone());
-        Ok(Arc::new(built.map_err(|error| wrong(config, error))?))
+        let built = Bedrock::new(id, region, address, config.error_text, credentials, http.clone());
+        Ok(Arc::new(built.map_err(|error| config_error(config, error))?))
     }
 }
 
@@ -518,6 +590,10 @@ impl Adapter for GeminiNative {
         Some(gemini::KEY_VARIABLES[1])
     }
 
+    fn default_address(&self, _preset: &str) -> Option<&'static str> {
+        Some(gemini::BASE_URL)
+    }
+
     fn build(
         &self,
         _preset: &str,
@@ -525,8 +601,7 @@ impl Adapter for GeminiNative {
         http: &Arc<HttpClient>,
     ) -> Result<Arc<dyn Provider>, ConfigError> {
         let stated = config.base_url.as_deref();
-        let base =
-            BaseUrl::parse(stated.unwrap_or(gemini::BASE_URL)).map_err(|error| wrong(config, error))?;
+        let base = address(config, stated.unwrap_or(gemini::BASE_URL))?;
         let base = if base.has_path() {
             base
         } else {
@@ -534,16 +609,16 @@ impl Adapter for GeminiNative {
         };
         if config.api_key.is_none() && stated.is_none() {
             let variable = gemini::KEY_VARIABLES[0];
-            let message = format!("it needs a key: set `api_key_env` or `api_key_file`, or {variable}");
-            return Err(wrong(config, message));
+            let message = format!("no key is set: set `api_key_env` or `api_key_file`, or {variable}");
+            return Err(config_error(config, message));
         }
-        warn_of_plain_http(config, &base);
+        warn_if_plain_http(config, &base);
         let build = || -> Result<Gemini, EndpointError> {
             let credentials = credentials(Auth::Header(gemini::KEY_HEADER), config)?;
             let access = gemini::Access::new(base, credentials)?;
             Gemini::new(config.name.clone(), Surface::Gemini, access, http.clone())
         };
-        Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
+        Ok(Arc::new(build().map_err(|error| config_error(config, error))?))
     }
 }
 

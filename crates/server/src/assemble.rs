@@ -1,6 +1,6 @@
-//! From the settings to providers and a catalog: at start, and again at every reload.
+//! Builds providers and catalog from the settings, at start and at every reload.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,35 +8,39 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use secrecy::SecretString;
 use tollgate_catalog::{
-    COMPOSITION, CatalogInput, EnabledProvider, PricesEntry, Snapshot, composition_version, load,
+    COMPOSITION, CatalogInput, Discovered, EnabledProvider, Modality, ModelKind, PricesEntry, Snapshot,
+    TargetEntry, composition_version, load,
 };
 use tollgate_pipeline::Policy;
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::{HttpClient, HttpSettings, discover};
 use tollgate_storage::PriceRecord;
 use tollgate_types::{Credits, Prices, Timestamp};
-use tollgate_upstream::Provider;
+use tollgate_upstream::{ErrorText, ListedModel, Provider};
 
 use crate::config::effective::shown_address;
-use crate::config::file::{BatchesSetting, ProviderSection};
+use crate::config::file::{
+    AnswersSetting, BatchesSetting, DisconnectSetting, ErrorTextSetting, ProviderSection,
+};
 use crate::config::{Config, ConfigError};
-use crate::roster::Entry;
+use crate::provider_status::ProviderEntry;
 use crate::{mail, media, payments, policy};
 
-/// How long a provider may take to say which models it has.
-const LISTING: Duration = Duration::from_secs(3);
+/// Timeout of a request for a provider's model list.
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Providers and what they make possible.
+/// Providers, catalog and policy built from the settings.
 pub struct Assembled {
-    /// By the name of their block.
+    /// Providers, by the name of their block.
     pub providers: HashMap<Arc<str>, Arc<dyn Provider>>,
-    /// The catalog.
+    /// Names of the providers whose streams are stopped when callers disconnect.
+    pub stop_on_disconnect: HashSet<Arc<str>>,
     pub snapshot: Snapshot,
-    /// The content policy, when there is one.
+    /// The content policy; `None` if none is configured.
     pub policy: Option<Arc<Policy>>,
-    /// The same for operators.
-    pub roster: Vec<Entry>,
-    /// What could not be used, and why; for the banner and the log.
+    /// The providers as the admin API shows them.
+    pub provider_status: Vec<ProviderEntry>,
+    /// Notes about unusable settings and unreachable providers, for the log and the doctor.
     pub notes: Vec<String>,
 }
 
@@ -45,41 +49,59 @@ struct Enabled {
     preset: String,
     base_url: Option<String>,
     default_price: Option<PricesEntry>,
+    stops_on_disconnect: bool,
 }
 
-/// The client that every provider of this process shares; reloads keep it, and with it its connections.
+/// The configured providers: the usable ones, and the reason for each unusable one by block name.
+struct Configured {
+    enabled: Vec<Enabled>,
+    unavailable: BTreeMap<String, String>,
+}
+
+/// Creates the HTTP client that all providers of this process share. Reloads reuse it and its
+/// connections.
 pub fn http_client(config: &Config) -> Arc<HttpClient> {
     let connect_timeout = Duration::from_millis(config.file.timeouts.connect_ms);
-    let usual = HttpSettings::default();
-    let tls_timeout = usual.tls_timeout.max(connect_timeout);
+    let defaults = HttpSettings::default();
+    let tls_timeout = defaults.tls_timeout.max(connect_timeout);
     HttpClient::new(HttpSettings {
         connect_timeout,
         tls_timeout,
-        ..usual
+        ..defaults
     })
 }
 
-/// Builds providers and catalog. A provider that does not answer is kept: it may come back. What fails is a fault in the
-/// settings, told with the block that has it.
+/// Builds providers and catalog. A provider that does not answer stays included, because it may
+/// recover.
+///
+/// # Errors
+///
+/// Returns the first error in the settings, with its block.
 pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembled, ConfigError> {
     let policy = policy::build(config, http)?;
-    // These are built once, with the storage; a fault in them is told before anything is opened.
+    // These are built later, with the storage. Errors in them are reported before any file is
+    // opened.
     payments::build(config, http)?;
     mail::build(config)?;
     media::check(config)?;
     let mut notes = Vec::new();
-    let mut enabled = configured(config, http, &mut notes)?;
-    enabled.extend(by_environment(config, http)?);
+    let Configured {
+        mut enabled,
+        unavailable,
+    } = configured(config, http, &mut notes)?;
+    enabled.extend(from_environment(config, http)?);
+    let unused = config.unused_keys().into_iter();
+    notes.extend(unused.map(|key| format!("{} {}", key.variable, key.reason)));
     if config.file.server.discover {
-        enabled.extend(on_this_machine(config, http).await?);
+        enabled.extend(local_providers(config, http).await?);
     }
     enabled.push(build(ProviderConfig::named("sim"), None, http)?);
 
-    let listed = join_all(enabled.iter().map(list)).await;
+    let listed = join_all(enabled.iter().map(|enabled| list(enabled, config))).await;
     let mut described = Vec::with_capacity(enabled.len());
-    let mut roster = Vec::with_capacity(enabled.len());
+    let mut provider_status = Vec::with_capacity(enabled.len());
     for (enabled, listed) in enabled.iter().zip(listed) {
-        roster.push(entry(enabled, &listed));
+        provider_status.push(entry(enabled, &listed));
         let discovered = listed.unwrap_or_else(|note| {
             notes.push(note);
             Vec::new()
@@ -94,6 +116,7 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
     }
     let input = CatalogInput {
         providers: described,
+        unavailable,
         models: config.file.models.clone(),
         aliases: config.file.aliases.clone(),
         plans: config
@@ -104,15 +127,20 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
         templates: config.file.templates.clone(),
     };
     let snapshot = load(&input).map_err(|error| ConfigError::new(error.path, error.message))?;
+    let stop_on_disconnect = enabled.iter().filter(|enabled| enabled.stops_on_disconnect);
+    let stop_on_disconnect = stop_on_disconnect
+        .map(|enabled| Arc::from(enabled.provider.id()))
+        .collect();
     let providers = enabled
         .into_iter()
         .map(|enabled| (Arc::from(enabled.provider.id()), enabled.provider))
         .collect();
     Ok(Assembled {
         providers,
+        stop_on_disconnect,
         snapshot,
         policy,
-        roster,
+        provider_status,
         notes,
     })
 }
@@ -131,6 +159,7 @@ fn build(
         preset,
         base_url,
         default_price,
+        stops_on_disconnect: block.stops_on_disconnect(),
     })
 }
 
@@ -138,23 +167,34 @@ fn configured(
     config: &Config,
     http: &Arc<HttpClient>,
     notes: &mut Vec<String>,
-) -> Result<Vec<Enabled>, ConfigError> {
+) -> Result<Configured, ConfigError> {
     let mut enabled = Vec::new();
+    let mut unavailable = BTreeMap::new();
     for (name, section) in &config.file.providers {
         if section.enabled == Some(false) {
+            unavailable.insert(name.clone(), format!("providers.{name}.enabled is false"));
             continue;
         }
         let preset = section.preset.as_deref().unwrap_or(name);
         check_access_keys(name, preset, section)?;
         let signs = section.access_key_id_env.is_some();
-        let usual_variables = registry::key_variables(preset).filter(|_| !signs);
-        let api_key = key_of(config, name, usual_variables, section)?;
+        let default_variables = registry::key_variables(preset).filter(|_| !signs);
+        let api_key = key_of(config, name, default_variables, section)?;
         let access_keys = config.access_keys_of(name, section);
-        let needs_key = registry::usual_key_variable(preset).is_some();
+        let needs_key = registry::default_key_variable(preset).is_some();
+        let unset = config.unset_key_variable(section);
+        if let Some(variable) = unset.filter(|_| access_keys.is_none()) {
+            notes.push(format!("providers.{name}: the variable {variable} is not set"));
+        }
         if api_key.is_none() && access_keys.is_none() && needs_key {
-            notes.push(format!(
-                "providers.{name}: no key; set api_key_env or api_key_file"
-            ));
+            let why = match unset {
+                Some(variable) => format!("the variable {variable} is not set"),
+                None => "no key; set api_key_env or api_key_file".to_owned(),
+            };
+            if unset.is_none() {
+                notes.push(format!("providers.{name}: {why}"));
+            }
+            unavailable.insert(name.clone(), why);
             continue;
         }
         let block = ProviderConfig {
@@ -166,26 +206,32 @@ fn configured(
             project: config.project_of(name, section),
             identity: config.identity_of(name, section)?,
             workflows: section.workflows.as_ref().map(PathBuf::from),
+            stops_on_disconnect: section.on_disconnect.map(|what| what == DisconnectSetting::Stop),
+            separate_answers: section.answers.map(|how| how == AnswersSetting::Separately),
+            error_text: section.error_text.map(|setting| match setting {
+                ErrorTextSetting::Hide => ErrorText::Hide,
+                ErrorTextSetting::Log => ErrorText::Log,
+                ErrorTextSetting::Pass => ErrorText::Pass,
+            }),
             native_batches: section.batches.map(|who| who == BatchesSetting::Native),
             ..ProviderConfig::named(name.as_str())
         };
         enabled.push(build(block, section.default_price.clone(), http)?);
     }
-    Ok(enabled)
+    Ok(Configured { enabled, unavailable })
 }
 
-/// Keys by which requests are signed come as a pair, and only for presets that sign.
+/// Validates that access keys are a pair and that the preset signs requests.
 fn check_access_keys(name: &str, preset: &str, section: &ProviderSection) -> Result<(), ConfigError> {
     let (id, secret) = (&section.access_key_id_env, &section.secret_access_key_env);
-    let says_any = id.is_some() || secret.is_some() || section.session_token_env.is_some();
+    let has_any = id.is_some() || secret.is_some() || section.session_token_env.is_some();
     let place = || format!("providers.{name}");
-    if says_any && registry::access_key_variables(preset).is_none() {
-        let message =
-            format!("the preset `{preset}` signs nothing: access_key_id_env and its like mean nothing to it");
+    if has_any && registry::access_key_variables(preset).is_none() {
+        let message = format!("the preset `{preset}` does not sign requests: remove its access key settings");
         return Err(ConfigError::new(place(), message));
     }
-    if says_any && (id.is_none() || secret.is_none()) {
-        let message = "access_key_id_env and secret_access_key_env belong together";
+    if has_any && (id.is_none() || secret.is_none()) {
+        let message = "access_key_id_env and secret_access_key_env must be set together";
         return Err(ConfigError::new(place(), message));
     }
     Ok(())
@@ -194,43 +240,44 @@ fn check_access_keys(name: &str, preset: &str, section: &ProviderSection) -> Res
 fn key_of(
     config: &Config,
     name: &str,
-    usual_variables: impl Iterator<Item = &'static str>,
+    default_variables: impl Iterator<Item = &'static str>,
     section: &ProviderSection,
 ) -> Result<Option<SecretString>, ConfigError> {
     let place = format!("providers.{name}.api_key_file");
     let file = section.api_key_file.as_deref();
     match section.api_key_env.as_deref() {
         Some(variable) => config.key(&place, [variable], file),
-        None => config.key(&place, usual_variables, file),
+        None => config.key(&place, default_variables, file),
     }
 }
 
-/// Providers whose usual variable is set, and that no block configures.
-fn by_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
+/// Builds the providers whose default variable is set and that no block configures.
+fn from_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
     let wanted = config.providers_by_environment().into_iter();
     wanted.map(|block| build(block, None, http)).collect()
 }
 
-/// Model servers at their usual ports. They cost nothing.
-async fn on_this_machine(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
-    let found = discover::local_servers(http, config.listen.port(), LISTING).await;
+/// Builds providers for the model servers on the usual ports of this machine that no block
+/// configures. They are free of charge.
+async fn local_providers(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
+    let found = discover::local_servers(http, config.listen.port(), LIST_TIMEOUT).await;
     let wanted = found
         .into_iter()
-        .filter(|server| !config.is_configured(&server.config.name));
+        .filter(|server| !config.is_configured_server(server));
     let free = ["input", "output"].map(|class| (class.to_owned(), Credits::ZERO));
     wanted
         .map(|server| build(server.config, Some(free.clone().into()), http))
         .collect()
 }
 
-/// A provider as operators see it.
-fn entry(enabled: &Enabled, listed: &Listed) -> Entry {
-    let named = |models: &Vec<(String, Option<u64>)>| models.iter().map(|(name, _)| name.clone()).collect();
+/// Builds the admin view of a provider.
+fn entry(enabled: &Enabled, listed: &Listed) -> ProviderEntry {
+    let named = |models: &Vec<Discovered>| models.iter().map(|found| found.name.clone()).collect();
     let listed = enabled.default_price.as_ref().map(|_| match listed {
         Ok(models) => Ok(named(models)),
         Err(note) => Err(note.clone()),
     });
-    Entry {
+    ProviderEntry {
         name: enabled.provider.id().to_owned(),
         preset: enabled.preset.clone(),
         base_url: enabled.base_url.clone(),
@@ -239,26 +286,70 @@ fn entry(enabled: &Enabled, listed: &Listed) -> Entry {
     }
 }
 
-/// Models by name with their context windows, or why there are none.
-type Listed = Result<Vec<(String, Option<u64>)>, String>;
+/// The models that a provider lists, or the error message.
+type Listed = Result<Vec<Discovered>, String>;
 
-async fn list(enabled: &Enabled) -> Listed {
-    if enabled.default_price.is_none() {
+/// Requests the model list of a provider if its `default_price` offers all models, or if a
+/// `[models]` block leaves facts to the list.
+async fn list(enabled: &Enabled, config: &Config) -> Listed {
+    let id = enabled.provider.id();
+    let offers_all = enabled.default_price.is_some();
+    if !offers_all && !leaves_facts_to(id, &enabled.preset, config) {
         return Ok(Vec::new());
     }
-    match enabled.provider.list_models(LISTING).await {
-        Ok(models) => Ok(models
-            .into_iter()
-            .map(|model| (model.name, model.context_window))
-            .collect()),
-        Err(error) => Err(format!(
-            "providers.{}: cannot list its models: {error}",
-            enabled.provider.id()
-        )),
+    match enabled.provider.list_models(LIST_TIMEOUT).await {
+        Ok(models) => Ok(models.into_iter().map(discovered).collect()),
+        // Some servers have no model list. That is an error only if a `default_price` offers all
+        // models.
+        Err(error) if !offers_all => {
+            tracing::debug!(provider = %id, %error, "model limits are unknown: the provider lists no models");
+            Ok(Vec::new())
+        }
+        Err(error) => Err(format!("providers.{id}: cannot list its models: {error}")),
     }
 }
 
-/// The price versions of a catalog, to be recorded before anything is charged by them.
+/// Presets whose model lists report the input types of a model. Without them, an image for a text
+/// model would cause an error of the server.
+const PRESETS_LISTING_INPUT: &[&str] = &["llama.cpp"];
+
+/// Returns whether a block with a chat model of this provider leaves out its context window, or its
+/// `input` if the preset's list reports it. Calls of other kinds have no output cap.
+fn leaves_facts_to(provider: &str, preset: &str, config: &Config) -> bool {
+    let lists_input = PRESETS_LISTING_INPUT.contains(&preset);
+    let is_at = |target: &TargetEntry| match target {
+        TargetEntry::Short(text) => text.split_once('/').is_some_and(|(name, _)| name == provider),
+        TargetEntry::Long { provider: name, .. } => name == provider,
+    };
+    let mut blocks = config.file.models.values();
+    blocks.any(|block| {
+        let is_offered = block.enabled != Some(false);
+        let is_chat = block.kind.is_none_or(|kind| kind == ModelKind::Chat);
+        let is_incomplete = block.limits.context_window.is_none() || (lists_input && block.input.is_none());
+        is_offered && is_chat && is_incomplete && block.targets.iter().any(is_at)
+    })
+}
+
+fn discovered(model: ListedModel) -> Discovered {
+    let modality = |word: &String| match word.as_str() {
+        "text" => Some(Modality::Text),
+        "image" => Some(Modality::Image),
+        "audio" => Some(Modality::Audio),
+        "file" => Some(Modality::File),
+        "video" => Some(Modality::Video),
+        _ => None,
+    };
+    Discovered {
+        name: model.name,
+        context_window: model.context_window,
+        max_output_tokens: model.max_output_tokens,
+        input: model
+            .input
+            .map(|words| words.iter().filter_map(modality).collect()),
+    }
+}
+
+/// Returns the price versions of a catalog, which must be recorded before any charge.
 pub fn price_records(snapshot: &Snapshot, now: Timestamp) -> Vec<PriceRecord> {
     let record = |model: &Arc<tollgate_catalog::Model>| PriceRecord {
         version: model.price_version,

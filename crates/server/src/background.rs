@@ -1,22 +1,24 @@
-//! What goes on in a process beside its calls and its jobs, until it is told to stop.
+//! Background tasks of a process, beside its calls and jobs, until it stops.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Flags};
 use crate::wiring::Services;
-use crate::{chores, reload};
+use crate::{cause, maintenance, reload};
 
-/// Between two looks for holds that nobody resolved.
-const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// Between two rounds of what payment providers and those who are told something have a part in.
-const REACH_OUT_EVERY: Duration = Duration::from_secs(30);
+/// Interval of the sweep, which releases abandoned holds.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+/// Interval of the tasks that depend on external services.
+const OUTBOUND_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Starts hearing of what others change, keeping the time, the chores, and following the settings file.
+/// Starts the notification listener, clock synchronization, maintenance tasks and the watch of the
+/// settings file.
 pub(crate) fn start(
     tasks: &TaskTracker,
     flags: &Flags,
@@ -25,48 +27,53 @@ pub(crate) fn start(
     metrics: PrometheusHandle,
     stop: &CancellationToken,
 ) {
-    let until_stop = || stop.clone().cancelled_owned();
-    let (domains, stopped) = (services.domains.clone(), until_stop());
-    tasks.spawn(async move {
-        tokio::select! { () = chores::hear_news(&domains) => {}, () = stopped => {} }
-    });
+    let run = |name, task: BoxFuture<'static, ()>| {
+        let stopped = stop.clone().cancelled_owned();
+        let task = async move {
+            tokio::select! { () = task => {}, () = stopped => {} }
+        };
+        tasks.spawn(services.vitals.clone().guard(name, stop.clone(), task));
+    };
+    let app_state = services.app_state.clone();
+    run(
+        "the notification listener",
+        Box::pin(async move { maintenance::listen_for_notifications(&app_state).await }),
+    );
 
-    let (domains, stopped) = (services.domains.clone(), until_stop());
-    tasks.spawn(async move {
-        let follow = domains.time.follow(&*domains.storage.engine);
-        tokio::select! { () = follow => {}, () = stopped => {} }
-    });
+    let app_state = services.app_state.clone();
+    run(
+        "the clock synchronization",
+        Box::pin(async move { app_state.time.follow(&*app_state.storage.engine).await }),
+    );
 
-    let (domains, stopped) = (services.domains.clone(), until_stop());
+    let app_state = services.app_state.clone();
     let (worker, pipeline) = (services.worker.clone(), services.pipeline.clone());
-    tasks.spawn(async move {
-        let chores = async {
-            loop {
-                tokio::time::sleep(SWEEP_EVERY).await;
-                chores::sweep(&domains).await;
-                worker.tidy().await;
-                chores::keep_preferences(&domains, &pipeline).await;
-                metrics.run_upkeep();
-            }
-        };
-        tokio::select! { () = chores => {}, () = stopped => {} }
-    });
-
-    let (domains, stopped) = (services.domains.clone(), until_stop());
-    tasks.spawn(async move {
-        let chores = async {
-            loop {
-                chores::reach_out(&domains).await;
-                tokio::time::sleep(REACH_OUT_EVERY).await;
-            }
-        };
-        tokio::select! { () = chores => {}, () = stopped => {} }
-    });
-
-    let (flags, config, services, stop) = (flags.clone(), config.clone(), services.clone(), stop.clone());
-    tasks.spawn(async move {
-        if let Err(error) = reload::watch(flags, config, services, stop).await {
-            tracing::error!("settings are not reloaded any more: {error:#}");
+    let sweeps = async move {
+        loop {
+            tokio::time::sleep(SWEEP_INTERVAL).await;
+            maintenance::sweep(&app_state).await;
+            worker.tidy().await;
+            maintenance::save_label_priors(&app_state, &pipeline).await;
+            metrics.run_upkeep();
         }
-    });
+    };
+    run("the maintenance sweep", Box::pin(sweeps));
+
+    let app_state = services.app_state.clone();
+    let rounds = async move {
+        loop {
+            maintenance::run_outbound_tasks(&app_state).await;
+            tokio::time::sleep(OUTBOUND_INTERVAL).await;
+        }
+    };
+    run("the alert sender", Box::pin(rounds));
+
+    let (flags, config, services, stopped) = (flags.clone(), config.clone(), services.clone(), stop.clone());
+    let reloads = async move {
+        if let Err(error) = reload::watch(flags, config, services, stopped.clone()).await {
+            tracing::error!("automatic reload of settings stopped: {}", cause::chain(&error));
+        }
+        stopped.cancelled().await;
+    };
+    run("the settings watcher", Box::pin(reloads));
 }

@@ -1,4 +1,4 @@
-//! Where requests and tokens are counted: in this process, or at a Redis that several nodes share.
+//! Selects the counters of rate limits: in memory, or in a Redis that several nodes share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,45 +12,48 @@ use tollgate_types::Clock;
 
 use crate::config::{Config, StorageUrl};
 
-/// How long a start waits for Redis: as long as it takes to settle on one that is there and empty.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// How long a start waits for Redis. Joining an empty Redis takes almost as long.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The windows that limits are counted in.
+/// The counters of rate limits.
 pub struct Counting {
-    /// For the limiter.
+    /// Counters for the rate limiter.
     pub counters: Arc<dyn Counters>,
     shared: Option<Arc<RedisCounters>>,
 }
 
 impl Counting {
-    /// In the memory of this process.
-    pub fn alone(clock: &Arc<dyn Clock>) -> Self {
+    /// Creates counters in the memory of this process.
+    pub fn in_process(clock: &Arc<dyn Clock>) -> Self {
         Self {
             counters: Arc::new(MemoryCounters::new(clock.clone())),
             shared: None,
         }
     }
 
-    /// As the settings say. A Redis that is not there does not hinder the start.
+    /// Creates the counters that the settings select. An unreachable Redis does not prevent the
+    /// start.
     pub async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self> {
         let Some(url) = &config.redis else {
             if matches!(config.storage, StorageUrl::Postgres(_)) {
                 tracing::warn!(
-                    "each node counts requests and tokens per minute for itself; set redis.url to share limits"
+                    "each node counts requests and tokens per minute separately; set redis.url to share limits"
                 );
             }
-            return Ok(Self::alone(clock));
+            return Ok(Self::in_process(clock));
         };
         let mut node = [0_u8; 8];
         getrandom::fill(&mut node).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
         let settings = RedisConfig {
             prefix: config.file.redis.prefix.clone(),
-            patience: Duration::from_millis(config.file.redis.timeout_ms),
+            decision_timeout: Duration::from_millis(config.file.redis.timeout_ms),
             ..RedisConfig::new(url.expose_secret(), u64::from_ne_bytes(node))
         };
         let shared = Arc::new(redis::open(settings, clock.clone())?);
-        if !shared.wait_until_shared(PATIENCE).await {
-            tracing::warn!("Redis is not there; this node counts requests and tokens for itself until it is");
+        if !shared.wait_until_shared(CONNECT_TIMEOUT).await {
+            tracing::warn!(
+                "Redis is unreachable; this node counts requests and tokens separately until it is available"
+            );
         }
         Ok(Self {
             counters: shared.clone(),
@@ -58,7 +61,7 @@ impl Counting {
         })
     }
 
-    /// Tells others what they are to know before this process ends.
+    /// Sends pending counts to Redis and leaves its list of nodes.
     pub async fn close(&self) {
         if let Some(shared) = &self.shared {
             shared.close().await;

@@ -1,7 +1,7 @@
-//! Says what is reachable and what to do about what is not. `run` looks at everything, beside a running server or
-//! without one; `check_settings` at the settings alone.
+//! Checks an installation and suggests a remedy for each problem. `run` checks everything, with or
+//! without a running server; `check_settings` checks the settings only.
 //!
-//! Suggested reading order: [`Finding`], [`run`], then a module for each part of the world.
+//! Suggested reading order: [`Finding`], [`run`], then one module for each area.
 
 mod data;
 mod limits;
@@ -17,36 +17,36 @@ use serde::Serialize;
 use tollgate_types::clock::SystemClock;
 
 use crate::assemble::{Assembled, assemble, http_client};
-use crate::config::{Config, ConfigError};
-use crate::control::socket;
+use crate::config::{Config, ConfigError, start_only_keys};
+use crate::control::view::providers::ServerView;
+use crate::control::{Command, Reply, socket};
 
-/// What a look at one thing found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at, such as `storage` or `provider acme`.
+    /// The subject of the check, such as `storage` or `provider acme`.
     pub what: String,
-    /// How it is.
     pub state: State,
-    /// What was seen. It holds no secret.
+    /// The observation. It contains no secret.
     pub detail: String,
-    /// What to do about it.
+    /// The suggested fix; `None` if `state` is `Fine`.
     pub remedy: Option<String>,
 }
 
-/// How a thing is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As it should be.
+    /// The check found no problem.
     Fine,
-    /// Not wrong, and worth knowing.
+    /// No error, but the operator should know about it.
     Note,
-    /// To be repaired.
+    /// An error that has to be fixed. It makes the command exit with an error status.
     Fault,
 }
 
 impl Finding {
-    /// Something is as it should be.
+    /// Creates a finding without a problem.
     pub fn fine(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -56,7 +56,7 @@ impl Finding {
         }
     }
 
-    /// Something is worth knowing.
+    /// Creates a finding that the operator should know about.
     pub fn note(what: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -66,7 +66,7 @@ impl Finding {
         }
     }
 
-    /// Something is to be repaired.
+    /// Creates a finding that has to be fixed.
     pub fn fault(what: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -77,22 +77,30 @@ impl Finding {
     }
 }
 
-/// Looks at everything: settings, data directory, storage, media, limits, ports, providers, models, this machine. Takes up to
-/// half a minute when something does not answer.
+/// Checks settings, data directory, storage, media, limits, ports, providers, models and this
+/// machine. Takes up to half a minute if a service does not answer.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
-    let served = match config.home() {
-        Some(home) => socket::is_served(home).await,
-        None => false,
+    let server = running(config).await;
+    let served = server.is_some();
+    let is_known = matches!(server, Some(Some(_)));
+    // A running server may have been started with addresses that differ from the settings.
+    let config = &match server {
+        Some(Some(server)) => Config {
+            listen: server.listen,
+            admin: server.admin,
+            ..config.clone()
+        },
+        _ => config.clone(),
     };
-    findings.extend(data::look(config, &SystemClock::default()));
-    findings.push(storage::look(config, served).await);
-    findings.push(media::look(config).await);
+    findings.extend(data::check(config, &SystemClock::default()));
+    findings.push(storage::check(config, served).await);
+    findings.push(media::check(config).await);
     findings.push(media::programs());
-    findings.push(limits::look(config).await);
+    findings.push(limits::check(config).await);
     findings.push(network::listener(config, served).await);
-    findings.push(network::admin(config, served));
-    findings.extend(payments::look(config).await);
+    findings.push(network::admin(config, is_known));
+    findings.extend(payments::check(config).await);
     match assemble(config, &http_client(config)).await {
         Ok(assembled) => {
             let Assembled {
@@ -101,13 +109,14 @@ pub async fn run(config: &Config) -> Vec<Finding> {
                 notes,
                 ..
             } = &assembled;
-            let asked = providers::ask(providers).await;
-            findings.extend(providers::look(config, &asked, notes));
-            findings.extend(models::look(config, snapshot, &asked));
+            let listing = providers::list_all(providers).await;
+            findings.extend(providers::check(config, &listing, notes));
+            findings.extend(models::check(config, snapshot, &listing));
         }
         Err(error) => {
             findings.push(unreadable(&error));
-            // A model whose only provider has no key is such an error: this says where it comes from.
+            // A model whose only provider has no key causes such an error. These findings name the
+            // provider.
             findings.extend(providers::keyless(config));
         }
     }
@@ -115,32 +124,48 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Looks at the settings as far as that needs no storage and no port: it is what a start or a reload would do with
-/// them. Model servers and providers with a default price are asked for their models, as at a start.
+/// Returns the server that owns the command socket. The outer `None`: no server runs. The inner
+/// `None`: the server did not report its addresses.
+async fn running(config: &Config) -> Option<Option<ServerView>> {
+    let home = config.socket_home();
+    if !socket::is_served(home).await {
+        return None;
+    }
+    match socket::send(home, &Command::ShowServer).await {
+        Ok(Reply::Server(server)) => Some(Some(server)),
+        _ => Some(None),
+    }
+}
+
+/// Checks the settings without opening storage or ports. This is the part of a start or reload that
+/// depends on the settings only. Requests the model lists of model servers and of providers with a
+/// default price, as a start does.
 pub async fn check_settings(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
     findings.extend(data::shared_secret(config));
     findings.push(limits::stated(config));
+    findings.extend(list_start_only(config));
     match assemble(config, &http_client(config)).await {
         Ok(assembled) => {
             findings.extend(assembled.notes.iter().map(|note| providers::noted(note)));
             findings.push(models::counted(&assembled.snapshot));
+            findings.extend(models::collisions(&assembled.snapshot));
         }
         Err(error) => findings.push(unreadable(&error)),
     }
     findings
 }
 
-/// Settings that could not be read at all.
+/// Creates the finding for settings that cannot be used.
 pub fn unreadable(error: &ConfigError) -> Finding {
     Finding::fault(
         "settings",
         error.to_string(),
-        "correct the place that is named; tollgate.example.toml shows every key with what it does",
+        "correct the named setting; tollgate.example.toml documents every key",
     )
 }
 
-/// Looks at this machine: clock and limits. Needs no settings.
+/// Checks the clock and the limit on open files. Needs no settings.
 pub fn machine() -> Vec<Finding> {
     vec![machine::clock(&SystemClock::default()), machine::descriptors()]
 }
@@ -150,6 +175,13 @@ fn readable(config: &Config) -> Finding {
         Some(path) => Finding::fine("settings", format!("{} can be read", path.display())),
         None => Finding::fine("settings", "no settings file: defaults, environment and flags"),
     }
+}
+
+/// Lists the settings that a reload does not apply; `None` if there are none.
+fn list_start_only(config: &Config) -> Option<Finding> {
+    let keys = start_only_keys(&config.file);
+    let detail = || format!("read at start only: {} (restart to change)", keys.join(", "));
+    (!keys.is_empty()).then(|| Finding::fine("reload", detail()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `/openapi.json`, and `/docs`, which shows it to people. The page loads nothing from elsewhere.
+//! Serves `/openapi.json`, and `/docs`, which renders it for people. The page loads nothing from
+//! other origins.
 
 mod describe;
 #[cfg(test)]
@@ -6,13 +7,14 @@ mod tests;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::HeaderName;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::response::Redirect;
-use axum::routing::{MethodRouter, get};
+use axum::http::{HeaderMap, HeaderName, Method};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{MethodRouter, any, get};
 use serde::Serialize;
+use tollgate_edge::request_layer;
 use utoipa::openapi::OpenApi;
 
 pub use describe::{Security, tidy, tidy_admin};
@@ -21,15 +23,16 @@ const PAGE: &str = include_str!("../assets/documentation/page.html");
 const SCRIPT: &str = include_str!("../assets/documentation/page.js");
 const STYLE: &str = include_str!("../assets/documentation/page.css");
 
-/// What the page may do: run its own script, use its own style, read the document.
+/// Content security policy of the page: its own script and style, and requests to its own origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// Serves the document and the page. `support` is whom callers ask for help; it is part of the served document as
-/// `x-support`.
+/// Returns the routes of the document and of the page. `support` is the contact for callers, served
+/// as `x-support` in the document.
 pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
     let document = rendered(&document, support);
     Router::new()
+        .route("/", any(root))
         .route("/openapi.json", asset("application/json", document))
         .route("/docs", asset("text/html; charset=utf-8", PAGE.into()))
         .route("/docs/", get(|| async { Redirect::permanent("/docs") }))
@@ -40,12 +43,22 @@ pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
         .route("/docs/page.css", asset("text/css; charset=utf-8", STYLE.into()))
 }
 
-/// Serves a document alone.
+/// Redirects browsers to the page; other clients get 404.
+async fn root(method: Method, headers: HeaderMap) -> Response {
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let is_browser = accepts.is_some_and(|accepts| accepts.contains("text/html"));
+    if is_browser && matches!(method, Method::GET | Method::HEAD) {
+        return Redirect::temporary("/docs").into_response();
+    }
+    request_layer::not_found().await.into_response()
+}
+
+/// Returns the route of a document without a page.
 pub fn document_route<S: Clone + Send + Sync + 'static>(document: OpenApi) -> MethodRouter<S> {
     asset("application/json", rendered(&document, None))
 }
 
-/// The document as it is served.
+/// The OpenAPI document with its extension for support.
 #[derive(Serialize)]
 struct Served<'a> {
     #[serde(flatten)]
@@ -54,7 +67,8 @@ struct Served<'a> {
     support: Option<&'a str>,
 }
 
-/// The document as it is served, made once. It is written as it is: as a tree of values it would take several megabytes.
+/// Serializes the document once, directly to bytes. As a tree of JSON values it would need several
+/// megabytes.
 fn rendered(document: &OpenApi, support: Option<&str>) -> Bytes {
     Bytes::from(serde_json::to_vec(&Served { document, support }).unwrap_or_default())
 }
@@ -64,7 +78,8 @@ fn asset<S: Clone + Send + Sync + 'static>(content_type: &'static str, bytes: By
     get(move || async move { (headers, bytes) })
 }
 
-/// The type, and that nothing may be guessed, framed, loaded from elsewhere or told elsewhere.
+/// Returns the response headers: the content type, and protection against sniffing, framing and
+/// foreign content.
 fn headers(content_type: &'static str) -> [(HeaderName, &'static str); 5] {
     [
         (CONTENT_TYPE, content_type),

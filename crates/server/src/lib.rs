@@ -1,27 +1,29 @@
-//! The one place where everything meets: settings, wiring, listeners, reload, shutdown, and the commands of operators.
+//! The composition of the gateway: settings, wiring, listeners, reload, shutdown and admin
+//! commands.
 //!
-//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`worker`], [`control`], [`admin`],
-//! [`evaluate`].
+//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`worker`],
+//! [`control`], [`admin`], [`evaluate`].
 
 pub mod admin;
 pub mod assemble;
 mod background;
-mod chores;
+pub mod cause;
 pub mod config;
 pub mod control;
 mod counters;
 pub mod doctor;
 pub mod documentation;
 pub mod evaluate;
-mod gauge;
+mod inspector;
 pub mod listen;
 mod mail;
+mod maintenance;
 mod media;
 pub mod moving;
 mod payments;
 mod policy;
+pub mod provider_status;
 pub mod reload;
-pub mod roster;
 pub mod router;
 pub mod secrets;
 pub mod self_test;
@@ -29,6 +31,7 @@ pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
 pub mod time;
+pub mod vitals;
 pub mod wiring;
 pub mod worker;
 

@@ -1,14 +1,15 @@
-//! Connections of callers. One thread accepts; each worker thread has a runtime of its own, and a connection stays on
-//! the worker that it was given to, together with the connections to upstreams that its requests use. Nothing moves
-//! between threads while a request is served.
+//! Connections of callers. One thread accepts them. Each worker thread has its own runtime. A
+//! connection stays on its worker, together with the upstream connections that its requests use, so
+//! nothing moves between threads while a request is served.
 
+mod framing;
 mod refusal;
 mod socket;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, TcpStream as StdTcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,31 +25,36 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tollgate_edge::{Idempotency, Shell};
+use tollgate_edge::{ApiError, Idempotency, RequestLayer};
 use tower::Service;
 
-use socket::{Left, Socket};
+use crate::vitals::Vitals;
+use socket::{ConnectionState, Socket};
 
-/// Largest request head: first line and headers. The library takes at most 100 headers by itself; told to, it would keep
-/// them on the heap.
-const HEAD_BYTES: usize = 32 * 1024;
-/// Most that is read of a connection at once. A smaller buffer would take large bodies in more pieces.
-const READ_BYTES: usize = 64 * 1024;
+/// Maximum size of a request head: request line and headers. The HTTP library also limits heads to
+/// 100 headers; a configured limit would move them to the heap.
+const MAX_HEAD_BYTES: usize = 32 * 1024;
+/// Size of the read buffer of a connection. A smaller buffer would split large bodies into more
+/// chunks.
+const MAX_READ_BYTES: usize = 64 * 1024;
 
-/// What serves requests.
+/// The service that workers run.
 pub struct App {
-    /// The outermost layer.
-    pub shell: Shell,
-    /// The routes.
+    /// Outermost layer, applied to every request.
+    pub request_layer: RequestLayer,
+    /// Routes of the public API.
     pub router: axum::Router,
-    /// Serves requests that must not be carried out twice.
+    /// Replays responses for requests with an `Idempotency-Key`.
     pub idempotency: Idempotency,
-    /// Calls that run, also those whose callers left: they live on the worker that began them.
+    /// Running calls, including those whose callers left. They live on the worker that started
+    /// them.
     pub calls: TaskTracker,
+    /// Tasks that must not end while the process runs.
+    pub vitals: Vitals,
 }
 
 impl App {
-    /// The answer to a request from this address.
+    /// Returns the response to a request from `peer`.
     pub async fn serve<B>(&self, peer: IpAddr, request: http::Request<B>) -> Response
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
@@ -61,33 +67,33 @@ impl App {
                 let answer = router.call(request);
                 async move { answer.await.unwrap_or_else(|never| match never {}) }
             };
-            match Idempotency::is_asked_for(&request) {
+            match Idempotency::has_key(&request) {
                 true => self.idempotency.serve(request, serve).await,
                 false => serve(request).await,
             }
         };
-        self.shell.serve(peer, request, routed).await
+        self.request_layer.serve(peer, request, routed).await
     }
 }
 
-/// How connections are treated.
+/// Limits of connections.
 #[derive(Clone, Debug)]
 pub struct ListenSettings {
-    /// Until a request's head is there; idle connections are closed after it too.
+    /// Time limit for a complete request head. Idle connections are closed after it too.
     pub head_timeout: Duration,
-    /// Most connections from one address.
+    /// Maximum number of connections from one address; further ones are closed.
     pub per_address: usize,
-    /// Addresses that are not counted, beside loopback.
+    /// Addresses without a connection limit, besides loopback.
     pub trusted: Vec<IpAddr>,
 }
 
 struct Connection {
     stream: StdTcpStream,
     peer: IpAddr,
-    _place: Place,
+    _slot: ConnectionSlot,
 }
 
-/// The threads that serve requests.
+/// The worker threads that serve requests.
 pub struct Workers {
     workers: Vec<Worker>,
     by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
@@ -100,13 +106,13 @@ struct Worker {
     thread: JoinHandle<()>,
 }
 
-/// A connection's place in the count of its address; given back when the connection is dropped.
-struct Place {
+/// A connection's place in the count of its address. Dropping it releases the place.
+struct ConnectionSlot {
     address: Option<IpAddr>,
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let Some(address) = self.address else { return };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +126,8 @@ impl Drop for Place {
 }
 
 impl Workers {
-    /// Starts worker threads. They end when the workers are joined and their connections have ended.
+    /// Starts `count` worker threads. They end after [`join`](Self::join), once their connections
+    /// have ended.
     pub fn start(
         count: usize,
         app: Arc<App>,
@@ -141,9 +148,9 @@ impl Workers {
     pub async fn accept(&self, listener: TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => self.give(stream, peer.ip()),
+                Ok((stream, peer)) => self.dispatch(stream, peer.ip()),
                 Err(error) => {
-                    // Out of file descriptors, most likely: wait for some to be given back.
+                    // File descriptors have probably run out: wait until some are released.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -151,29 +158,29 @@ impl Workers {
         }
     }
 
-    /// Gives a connection to the worker with the fewest.
-    fn give(&self, stream: TcpStream, peer: IpAddr) {
-        let Some(place) = self.place(peer) else { return };
+    /// Hands a connection to the worker with the fewest connections.
+    fn dispatch(&self, stream: TcpStream, peer: IpAddr) {
+        let Some(slot) = self.slot(peer) else { return };
         let _ = stream.set_nodelay(true);
         let Ok(stream) = stream.into_std() else { return };
-        let least = self
+        let idlest = self
             .workers
             .iter()
             .min_by_key(|worker| worker.open.load(Ordering::Relaxed));
-        if let Some(worker) = least {
+        if let Some(worker) = idlest {
             worker.open.fetch_add(1, Ordering::Relaxed);
             let _ = worker.connections.send(Connection {
                 stream,
                 peer,
-                _place: place,
+                _slot: slot,
             });
         }
     }
 
-    fn place(&self, peer: IpAddr) -> Option<Place> {
+    fn slot(&self, peer: IpAddr) -> Option<ConnectionSlot> {
         let counts = self.by_address.clone();
         if peer.is_loopback() || self.settings.trusted.contains(&peer) {
-            return Some(Place {
+            return Some(ConnectionSlot {
                 address: None,
                 counts,
             });
@@ -186,14 +193,14 @@ impl Workers {
             }
             *count += 1;
         }
-        Some(Place {
+        Some(ConnectionSlot {
             address: Some(peer),
             counts,
         })
     }
 
-    /// Waits until every connection has ended. The stop signal makes idle ones end at once and busy ones after their
-    /// answer.
+    /// Waits until every connection has ended. After the stop signal, idle connections end
+    /// immediately and busy ones after their response.
     pub fn join(self) {
         for worker in self.workers {
             drop(worker.connections);
@@ -212,10 +219,14 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .context("no runtime")?;
+            .context("cannot create the runtime of a worker")?;
         let thread = std::thread::Builder::new()
             .name(format!("http-{index}"))
-            .spawn(move || runtime.block_on(work(receiver, counter, app, settings, stop)))
+            .spawn(move || {
+                let guard = app.vitals.clone();
+                let work = work(receiver, counter, app, settings, stop.clone());
+                runtime.block_on(guard.guard("an HTTP worker thread", stop, work));
+            })
             .context("cannot start a worker thread")?;
         Ok(Self {
             connections,
@@ -237,14 +248,14 @@ async fn work(
         let (open, app, settings, stop) = (open.clone(), app.clone(), settings.clone(), stop.clone());
         tasks.spawn(async move {
             if let Err(error) = serve_connection(connection, app, &settings, &stop).await {
-                tracing::debug!(%error, "a connection broke");
+                tracing::debug!(%error, "connection failed");
             }
             open.fetch_sub(1, Ordering::Relaxed);
         });
     }
     tasks.close();
     tasks.wait().await;
-    // What is left ends with this runtime, so it is waited for.
+    // Unfinished calls would end with this runtime, so wait for them.
     app.calls.wait().await;
 }
 
@@ -254,29 +265,47 @@ async fn serve_connection(
     settings: &ListenSettings,
     stop: &CancellationToken,
 ) -> Result<()> {
-    let Connection { stream, peer, _place } = connection;
-    let (socket, left) = Socket::new(TcpStream::from_std(stream)?);
-    let ended = serve_requests(socket, peer, app.clone(), settings, stop).await;
-    end_connection(&left, ended.as_ref().err(), &app.shell, peer, stop).await;
+    let Connection { stream, peer, _slot } = connection;
+    let (socket, connection_state) = Socket::new(TcpStream::from_std(stream)?);
+    let ended = serve_requests((socket, &connection_state), peer, app.clone(), settings, stop).await;
+    end_connection(
+        &connection_state,
+        ended.as_ref().err(),
+        &app.request_layer,
+        peer,
+        stop,
+    )
+    .await;
     Ok(ended?)
 }
 
 async fn serve_requests(
-    socket: Socket,
+    (socket, connection_state): (Socket, &Arc<ConnectionState>),
     peer: IpAddr,
     app: Arc<App>,
     settings: &ListenSettings,
     stop: &CancellationToken,
 ) -> hyper::Result<()> {
+    let (connection_state, served) = (connection_state.clone(), AtomicU64::new(0));
     let service = service_fn(move |request| {
         let app = app.clone();
-        async move { Ok::<_, Infallible>(app.serve(peer, request).await) }
+        let number = served.fetch_add(1, Ordering::Relaxed);
+        let ambiguous = connection_state.ambiguous().filter(|head| head.request == number);
+        async move {
+            Ok::<_, Infallible>(match ambiguous {
+                Some(head) => {
+                    let refuse = |_| async { refusal::misframed(head.status) };
+                    app.request_layer.serve(peer, request, refuse).await
+                }
+                None => app.serve(peer, request).await,
+            })
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.head_timeout)
-        .max_header_size(HEAD_BYTES)
-        .max_buf_size(READ_BYTES)
+        .max_header_size(MAX_HEAD_BYTES)
+        .max_buf_size(MAX_READ_BYTES)
         .serve_connection(TokioIo::new(socket), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
@@ -287,22 +316,28 @@ async fn serve_requests(
     connection.await
 }
 
-/// Tells the caller why, when its connection ends in the middle of a request, and lets the answer arrive.
+/// Sends the reason to the caller if its connection ends within a request, and lets the response
+/// arrive.
 async fn end_connection(
-    left: &Left,
+    connection_state: &ConnectionState,
     error: Option<&hyper::Error>,
-    shell: &Shell,
+    request_layer: &RequestLayer,
     peer: IpAddr,
     stop: &CancellationToken,
 ) {
-    let Some(mut stream) = left.stream() else { return };
-    let refusal = match left.refused() {
-        Some(status) => Some(refusal::unreadable(status)),
-        None if left.heard() && error.is_some_and(hyper::Error::is_timeout) => Some(refusal::too_slow()),
-        None => None,
+    let Some(mut stream) = connection_state.stream() else {
+        return;
+    };
+    let refusal = match (connection_state.refused(), connection_state.ambiguous()) {
+        (Some(_), Some(head)) => Some(refusal::misframed(head.status)),
+        (Some(status), None) => Some(ApiError(refusal::unreadable(status)).into_response()),
+        (None, _) if connection_state.has_request_bytes() && error.is_some_and(hyper::Error::is_timeout) => {
+            Some(ApiError(refusal::too_slow()).into_response())
+        }
+        (None, _) => None,
     };
     if let Some(refusal) = refusal {
-        refusal::refuse(shell, peer, &mut stream, refusal).await;
+        refusal::refuse(request_layer, peer, &mut stream, refusal).await;
     }
     if !stop.is_cancelled() {
         refusal::linger(stream).await;

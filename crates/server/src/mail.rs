@@ -1,4 +1,4 @@
-//! From `[mail]` to what sends it.
+//! Builds the mail client from `[mail]`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,17 +10,21 @@ use tollgate_upstream::Mailer;
 use crate::config::file::{MailSection, MailTlsSetting};
 use crate::config::{Config, ConfigError};
 
-/// How long one mail may take.
+/// Timeout of sending one mail.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What sends mail; nothing when there is no server for it. Nothing is connected to.
+/// Builds the mail client; `None` if no server is configured. Does not connect to it.
+///
+/// # Errors
+///
+/// Returns the first invalid setting in `[mail]`.
 pub fn build(config: &Config) -> Result<Option<Arc<dyn Mailer>>, ConfigError> {
     let section = &config.file.mail;
     let Some(server) = &section.server else {
         return Ok(None);
     };
     let fault = |key: &str, message: &str| ConfigError::new(format!("mail.{key}"), message);
-    let (host, port) = address(server).ok_or_else(|| fault("server", "is written smtp.example.com:587"))?;
+    let (host, port) = address(server).ok_or_else(|| fault("server", "use the form smtp.example.com:587"))?;
     let tls = match section.tls {
         MailTlsSetting::Starttls => MailTls::StartTls,
         MailTlsSetting::Always => MailTls::Always,
@@ -28,7 +32,7 @@ pub fn build(config: &Config) -> Result<Option<Arc<dyn Mailer>>, ConfigError> {
         MailTlsSetting::Never => {
             return Err(fault(
                 "tls",
-                "is never only for a server on this machine: others could read along",
+                "can be \"never\" only for a server on this machine, because the mails are not encrypted",
             ));
         }
     };
@@ -38,7 +42,7 @@ pub fn build(config: &Config) -> Result<Option<Arc<dyn Mailer>>, ConfigError> {
         port,
         tls,
         login: login(config, section)?,
-        from: from.ok_or_else(|| fault("from", "with a server this is needed: Name <name@example.com>"))?,
+        from: from.ok_or_else(|| fault("from", "is required with a mail server: Name <name@example.com>"))?,
         timeout: TIMEOUT,
     };
     let mailer = SmtpMailer::new(settings).map_err(|error| ConfigError::new("mail", error.to_string()))?;
@@ -52,10 +56,10 @@ fn login(
     let Some(user) = &section.user else {
         return Ok(None);
     };
-    let variable = section.password_env.as_str();
+    let variable = &*section.password_env;
     let password = config.key("mail.password_file", [variable], section.password_file.as_deref())?;
     let password = password.ok_or_else(|| {
-        let message = format!("with a user this is needed: set {variable}, or mail.password_file");
+        let message = format!("is required with a user: set {variable} or mail.password_file");
         ConfigError::new("mail.password_env", message)
     })?;
     Ok(Some((user.clone(), password)))

@@ -1,24 +1,24 @@
-//! From `[media]` to where the bytes of media are, and what their addresses are signed with.
+//! Builds the media store and the keys that sign media URLs from `[media]`.
 
 use std::sync::Arc;
 
 use secrecy::ExposeSecret;
-use tollgate_accounts::{MediaAddresses, Pepper, SigningKey};
+use tollgate_accounts::{MediaAddresses, Pepper, SealedBlobs, SigningKey};
 use tollgate_backends::local_files;
 use tollgate_backends::s3::{self, S3Config, S3Credentials};
 use tollgate_storage::{BlobStore, Result};
 
 use crate::config::file::{MediaStoreSetting, S3Section};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, VariableName};
 
-/// The folder of media within the data directory.
+/// Directory of media within the data directory.
 pub const FOLDER: &str = "media";
-/// The region of servers that are not Amazon's and ask for none.
-const ANY_REGION: &str = "us-east-1";
-/// Where the region is usually said.
+/// Region for S3-compatible servers if none is set.
+const DEFAULT_REGION: &str = "us-east-1";
+/// Environment variables with the default region.
 const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 
-/// Whether `[media]` can be used. Nothing is opened, made or connected to.
+/// Validates `[media]`. Opens, creates and connects to nothing.
 pub fn check(config: &Config) -> std::result::Result<(), ConfigError> {
     bucket(config)?;
     let section = &config.file.media;
@@ -35,8 +35,13 @@ pub fn check(config: &Config) -> std::result::Result<(), ConfigError> {
     Ok(())
 }
 
-/// Where bytes are kept.
-pub fn open(config: &Config) -> anyhow::Result<Arc<dyn BlobStore>> {
+/// Opens the media store, which encrypts its objects.
+pub fn open(config: &Config, pepper: &Pepper) -> anyhow::Result<Arc<dyn BlobStore>> {
+    Ok(Arc::new(SealedBlobs::new(open_plain(config)?, pepper.clone())))
+}
+
+/// Opens the underlying store of the encrypted objects.
+pub fn open_plain(config: &Config) -> anyhow::Result<Arc<dyn BlobStore>> {
     Ok(match bucket(config)? {
         Some(bucket) => Arc::new(s3::open(bucket)?),
         None => files(config)?,
@@ -47,8 +52,8 @@ fn files(config: &Config) -> Result<Arc<dyn BlobStore>> {
     Ok(Arc::new(local_files::open(config.data.join(FOLDER))?))
 }
 
-/// What addresses are signed with. Without a key in the settings it follows from the installation's pepper; once there is
-/// one, addresses that were signed before it stay good.
+/// Returns the signer of media URLs. Without a configured key, the signing key is derived from the
+/// installation's pepper. After a key is configured, URLs signed with the derived key stay valid.
 pub fn addresses(config: &Config, pepper: &Pepper) -> std::result::Result<MediaAddresses, ConfigError> {
     let section = &config.file.media;
     let current = signing_key(
@@ -64,7 +69,8 @@ pub fn addresses(config: &Config, pepper: &Pepper) -> std::result::Result<MediaA
         &section.previous_signing_key_file,
     )?;
     let own = SigningKey::of_installation(pepper);
-    let own = own.ok_or_else(|| ConfigError::new("service", "no key can be made of the secret"))?;
+    let own =
+        own.ok_or_else(|| ConfigError::new("service", "cannot derive a signing key from the secret"))?;
     Ok(match current {
         Some(current) => MediaAddresses::new(current, Some(previous.unwrap_or(own))),
         None => MediaAddresses::new(own, previous),
@@ -77,7 +83,7 @@ const PREVIOUS: &str = "media.previous_signing_key";
 fn signing_key(
     config: &Config,
     place: &str,
-    variable: &Option<String>,
+    variable: &Option<VariableName>,
     file: &Option<String>,
 ) -> std::result::Result<Option<SigningKey>, ConfigError> {
     let secret = config.key(&format!("{place}_file"), variable.as_deref(), file.as_deref())?;
@@ -86,7 +92,7 @@ fn signing_key(
             Some(key) => Ok(Some(key)),
             None => Err(ConfigError::new(
                 place,
-                "a key must have at least 32 characters: openssl rand -hex 32",
+                "must have at least 32 characters: openssl rand -hex 32",
             )),
         },
         (None, Some(variable)) => Err(ConfigError::new(
@@ -97,61 +103,61 @@ fn signing_key(
     }
 }
 
-/// The bucket; nothing where files are used.
+/// Returns the S3 settings; `None` if media are stored in files.
 fn bucket(config: &Config) -> std::result::Result<Option<S3Config>, ConfigError> {
     if config.file.media.store == MediaStoreSetting::Files {
         return Ok(None);
     }
     let fault = |key: &str, message: &str| ConfigError::new(format!("media.s3.{key}"), message);
     let Some(section) = &config.file.media.s3 else {
-        return Err(fault("bucket", "with store = \"s3\" this is needed"));
+        return Err(fault("bucket", "is required with store = \"s3\""));
     };
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
     if !(3..=63).contains(&section.bucket.len()) || !section.bucket.chars().all(plain) {
         return Err(fault(
             "bucket",
-            "a bucket's name is 3 to 63 small letters, digits, dots and hyphens",
+            "must be 3 to 63 lowercase letters, digits, dots and hyphens",
         ));
     }
     if let Some(endpoint) = &section.endpoint {
         s3::check_endpoint(endpoint, section.allow_http).map_err(|reason| fault("endpoint", reason))?;
     }
-    let said = || {
+    let setting = || {
         REGION_VARIABLES
             .iter()
             .find_map(|name| config.environment.get(name))
     };
-    let region = section.region.as_deref().or_else(said);
-    let region = region.or(section.endpoint.as_ref().map(|_| ANY_REGION));
-    let region = region.ok_or_else(|| fault("region", "is needed, such as \"eu-central-1\""))?;
+    let region = section.region.as_deref().or_else(setting);
+    let region = region.or(section.endpoint.as_ref().map(|_| DEFAULT_REGION));
+    let region = region.ok_or_else(|| fault("region", "is required, such as \"eu-central-1\""))?;
     Ok(Some(S3Config {
         bucket: section.bucket.clone(),
         region: region.to_owned(),
         endpoint: section.endpoint.clone(),
         prefix: prefix(&section.prefix)
-            .ok_or_else(|| fault("prefix", "is letters, digits and -_. between slashes"))?,
+            .ok_or_else(|| fault("prefix", "use letters, digits and -_. between slashes"))?,
         path_style: section.path_style.unwrap_or(section.endpoint.is_some()),
         allow_http: section.allow_http,
         credentials: credentials(config, section)?,
     }))
 }
 
-/// A prefix as keys have it: empty, or with a slash behind it.
-fn prefix(said: &str) -> Option<String> {
-    let said = said.trim_matches('/');
-    if said.is_empty() {
+/// Normalizes a key prefix: empty, or with a trailing slash. `None` if it is invalid.
+fn prefix(setting: &str) -> Option<String> {
+    let setting = setting.trim_matches('/');
+    if setting.is_empty() {
         return Some(String::new());
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_name = |name: &str| !name.is_empty() && !name.starts_with('.') && name.chars().all(plain);
-    said.split('/').all(is_name).then(|| format!("{said}/"))
+    setting.split('/').all(is_name).then(|| format!("{setting}/"))
 }
 
 fn credentials(config: &Config, section: &S3Section) -> std::result::Result<S3Credentials, ConfigError> {
-    let variable = |name: &String| config.environment.get(name).map(str::to_owned);
+    let variable = |name: &str| config.environment.get(name).map(str::to_owned);
     let secret = config.key(
         "media.s3.secret_access_key_file",
-        [section.secret_access_key_env.as_str()],
+        [&*section.secret_access_key_env],
         section.secret_access_key_file.as_deref(),
     )?;
     match (variable(&section.access_key_id_env), secret) {
@@ -161,21 +167,21 @@ fn credentials(config: &Config, section: &S3Section) -> std::result::Result<S3Cr
             token: variable(&section.session_token_env).map(Into::into),
         }),
         (None, None) => {
-            let said = |name| Some((name, config.environment.get(name)?.to_owned()));
+            let setting = |name| Some((name, config.environment.get(name)?.to_owned()));
             Ok(S3Credentials::Role(
-                s3::ROLE_VARIABLES.into_iter().filter_map(said).collect(),
+                s3::ROLE_VARIABLES.into_iter().filter_map(setting).collect(),
             ))
         }
         (Some(_), None) => Err(ConfigError::new(
             "media.s3.secret_access_key_env",
             format!(
-                "{} is set and the secret is not: set {}, or secret_access_key_file",
+                "{} is set, but the secret is not: set {} or secret_access_key_file",
                 section.access_key_id_env, section.secret_access_key_env
             ),
         )),
         (None, Some(_)) => Err(ConfigError::new(
             "media.s3.access_key_id_env",
-            format!("the secret is set and {} is not", section.access_key_id_env),
+            format!("the secret is set, but {} is not", section.access_key_id_env),
         )),
     }
 }
@@ -199,11 +205,11 @@ mod tests {
 
     const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "canary")];
 
-    /// What `[media.s3]` says, variables, and the setting that is at fault.
+    /// Each case: `[media.s3]`, variables, and the invalid setting.
     #[test]
-    fn what_cannot_be_a_bucket_is_refused_with_its_place() {
+    fn invalid_buckets_are_refused_with_their_key() {
         let region = [("AWS_REGION", "eu-central-1")];
-        for (said, env, place) in [
+        for (setting, env, place) in [
             ("", &region[..], "media.s3.bucket"),
             ("bucket = \"Has Space\"", &region, "media.s3.bucket"),
             ("bucket = \"media\"", &[], "media.s3.region"),
@@ -238,9 +244,9 @@ mod tests {
                 "media.s3.secret_access_key_file",
             ),
         ] {
-            let config = load(&format!("[media]\nstore = \"s3\"\n[media.s3]\n{said}"), env);
+            let config = load(&format!("[media]\nstore = \"s3\"\n[media.s3]\n{setting}"), env);
             let error = check(&config).unwrap_err();
-            assert_eq!(error.place, place, "{said}");
+            assert_eq!(error.place, place, "{setting}");
             assert!(!error.message.contains("canary"), "{error}");
             assert!(!config.printed().unwrap().contains("canary"));
         }
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_the_one_that_is_meant() {
+    fn buckets_resolve_region_and_credentials() {
         let text = "[media]\nstore = \"s3\"\n[media.s3]\nbucket = \"media\"\nprefix = \"/tollgate/eu\"\n";
         let at_amazon = [&KEYS[..], &[("AWS_DEFAULT_REGION", "eu-west-1")]].concat();
         let found = bucket(&load(text, &at_amazon)).unwrap().unwrap();
@@ -257,19 +263,19 @@ mod tests {
         assert_eq!(found.prefix, "tollgate/eu/");
         assert!(matches!(found.credentials, S3Credentials::Key { id, token: None, .. } if id == "id"));
 
-        let elsewhere = format!("{text}endpoint = \"http://127.0.0.1:9000\"\n");
-        let found = bucket(&load(&elsewhere, &[("AWS_ROLE_ARN", "arn")]))
+        let with_endpoint = format!("{text}endpoint = \"http://127.0.0.1:9000\"\n");
+        let found = bucket(&load(&with_endpoint, &[("AWS_ROLE_ARN", "arn")]))
             .unwrap()
             .unwrap();
         assert_eq!((&*found.region, found.path_style), ("us-east-1", true));
         assert!(
-            matches!(found.credentials, S3Credentials::Role(said) if said == [("AWS_ROLE_ARN", "arn".to_owned())])
+            matches!(found.credentials, S3Credentials::Role(setting) if setting == [("AWS_ROLE_ARN", "arn".to_owned())])
         );
         assert!(bucket(&load("", &KEYS)).unwrap().is_none());
     }
 
     #[test]
-    fn keys_of_addresses_are_those_that_are_named() {
+    fn signing_keys_follow_the_settings() {
         let keys = "[media]\nsigning_key_env = \"NEW\"\n";
         for (text, env, place) in [
             (keys, &[][..], "media.signing_key_env"),

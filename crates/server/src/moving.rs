@@ -1,5 +1,5 @@
-//! `tollgate move`: an installation goes to the other engine, its books are checked there, and the operator is told which
-//! settings follow.
+//! `tollgate move`: copies an installation to the other storage engine, checks the ledger there,
+//! and lists the settings to change.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use secrecy::ExposeSecret;
 use serde::Serialize;
-use tollgate_backends::moving::{self, Error, Moved, Route, TableTally};
+use tollgate_backends::transfer::{self, Error, Route, TableChecksum, TransferSummary};
 use tollgate_backends::{postgres, sqlite};
 use tollgate_billing::check::check_ledger;
 use tollgate_storage::Storage;
@@ -19,50 +19,51 @@ use crate::config::resolve::storage_at;
 use crate::config::{Config, ConfigError, StorageUrl};
 use crate::control::view::CheckView;
 
-pub use tollgate_backends::moving::Step;
+pub use tollgate_backends::transfer::TransferProgress;
 
-/// What was moved, and what is to be done now.
+/// The result of a move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MoveView {
-    /// The engine that was left.
+    /// Source engine: `sqlite` or `postgres`.
     pub from: &'static str,
-    /// The engine that has everything now.
+    /// Target engine: `sqlite` or `postgres`.
     pub to: &'static str,
-    /// Each table, in the order in which they were copied.
+    /// The tables, in the order of copying.
     pub tables: Vec<TableView>,
-    /// Rows of all tables.
+    /// Total number of rows.
     pub rows: u64,
-    /// How many accounts own rows; the rows of each are the same on both sides.
+    /// Number of accounts that own rows. The rows of each account are identical on both sides.
     pub accounts: u64,
-    /// The sum of all balances of each kind, in nano-credits, as decimal strings; the same on both sides.
+    /// The sum of all balances of each kind, in nano-credits, as decimal strings. Identical on both
+    /// sides.
     pub balances: BTreeMap<String, String>,
-    /// What `ledger check --reprice` finds in the target.
+    /// The result of `ledger check --reprice` on the target.
     pub ledger: CheckView,
-    /// What to change before the gateway is started on the target.
+    /// Settings to change before the gateway starts on the target.
     pub settings: Vec<String>,
 }
 
-/// A table that has the same rows on both sides.
+/// A table that is identical on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableView {
-    /// Its name.
+    /// Name of the table.
     pub table: String,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// A digest of all rows, whatever their order.
+    /// Digest of all rows, independent of their order.
     pub digest: String,
-    /// The sum of each column that has numbers, as decimal strings.
+    /// The sum of each numeric column, as decimal strings.
     pub sums: BTreeMap<String, String>,
 }
 
-/// Why a move was not made.
+/// The reason why a move failed.
 #[derive(Debug)]
 pub enum MoveError {
-    /// It cannot be meant like this.
+    /// `--from` or `--to` is invalid.
     Settings(ConfigError),
-    /// A side is not fit for it; nothing was written. What to do.
+    /// A database cannot be used. Nothing was written. The text contains the fix.
     Refused(String),
-    /// It failed on the way.
+    /// The move failed while it was running.
     Failed(anyhow::Error),
 }
 
@@ -75,21 +76,22 @@ impl From<Error> for MoveError {
     }
 }
 
-/// Moves the installation at `from` to the empty database at `to`. `watch` is told how far it is. Blocks.
+/// Moves the installation at `from` to the empty database at `to`. Calls `watch` with the progress.
+/// Blocks.
 pub fn run(
     config: &Config,
     from: &str,
     to: &str,
-    watch: &mut dyn FnMut(Step<'_>),
+    watch: &mut dyn FnMut(TransferProgress<'_>),
 ) -> Result<MoveView, MoveError> {
     let route = route(config, from, to).map_err(MoveError::Settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| MoveError::Failed(error.into()))?;
     runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let moved = moving::run(&route, clock.clone(), watch).await?;
+        let moved = transfer::run(&route, clock.clone(), watch).await?;
         let ledger = check(&route, clock).await;
-        let ledger = ledger.context("everything was moved, but the target's books could not be checked");
+        let ledger = ledger.context("all data was moved, but the target's ledger could not be checked");
         Ok(view(config, &route, moved, ledger.map_err(MoveError::Failed)?))
     })
 }
@@ -109,16 +111,16 @@ fn route(config: &Config, from: &str, to: &str) -> Result<Route, ConfigError> {
         }),
         (StorageUrl::Sqlite(_), StorageUrl::Sqlite(_)) => Err(ConfigError::new(
             "--to",
-            "both sides are SQLite: stop the server and copy the data directory, as docs/operations/backups.md says",
+            "both sides are SQLite: stop the server and copy the data directory (docs/operations/backups.md)",
         )),
         (StorageUrl::Postgres(_), StorageUrl::Postgres(_)) => Err(ConfigError::new(
             "--to",
-            "both sides are PostgreSQL: use pg_dump and pg_restore, as docs/operations/backups.md says",
+            "both sides are PostgreSQL: use pg_dump and pg_restore (docs/operations/backups.md)",
         )),
     }
 }
 
-/// Reads the books of the target as its gateway will.
+/// Checks the ledger of the target through its storage engine.
 async fn check(route: &Route, clock: Arc<dyn Clock>) -> anyhow::Result<CheckView> {
     let storage: Storage = match route {
         Route::ToPostgres { url, .. } => postgres::open(postgres::PostgresConfig::new(url.as_str())).await?,
@@ -129,7 +131,7 @@ async fn check(route: &Route, clock: Arc<dyn Clock>) -> anyhow::Result<CheckView
     Ok(CheckView::from(&report?))
 }
 
-fn view(config: &Config, route: &Route, moved: Moved, ledger: CheckView) -> MoveView {
+fn view(config: &Config, route: &Route, moved: TransferSummary, ledger: CheckView) -> MoveView {
     let (from, to) = match route {
         Route::ToPostgres { .. } => ("sqlite", "postgres"),
         Route::ToSqlite { .. } => ("postgres", "sqlite"),
@@ -138,11 +140,11 @@ fn view(config: &Config, route: &Route, moved: Moved, ledger: CheckView) -> Move
         let text = |(name, sum): (&String, &i128)| (name.clone(), sum.to_string());
         sums.iter().map(text).collect::<BTreeMap<_, _>>()
     };
-    let table = |tally: &TableTally| TableView {
-        table: tally.table.clone(),
-        rows: tally.rows,
-        digest: tally.digest.clone(),
-        sums: texts(&tally.sums),
+    let table = |checksum: &TableChecksum| TableView {
+        table: checksum.table.clone(),
+        rows: checksum.rows,
+        digest: checksum.digest.clone(),
+        sums: texts(&checksum.sums),
     };
     MoveView {
         from,
@@ -160,7 +162,8 @@ fn view(config: &Config, route: &Route, moved: Moved, ledger: CheckView) -> Move
     }
 }
 
-/// What the operator changes. No secret and no address, which may hold one, is repeated.
+/// Lists the settings that the operator must change. Contains no secret, and no address because it
+/// may contain one.
 fn settings(config: &Config, route: &Route) -> Vec<String> {
     let service = &config.file.service;
     let named = service
@@ -175,17 +178,17 @@ fn settings(config: &Config, route: &Route) -> Vec<String> {
         });
     let (place, secret) = match route {
         Route::ToPostgres { dir, .. } => (
-            "storage.url: the address that you gave with --to, on every node (TOLLGATE_STORAGE__URL keeps its password out \
+            "storage.url: the address from --to, on every node (set TOLLGATE_STORAGE__URL to keep its password out \
              of the file)."
                 .to_owned(),
             match (named, own_pepper(config, dir)) {
-                (Some(named), _) => format!("{named} stays, with the same secret on every node."),
+                (Some(named), _) => format!("{named}: keep it, with the same secret on every node."),
                 (None, Some(file)) => format!(
-                    "service.pepper_file = \"{}\", the same file on every node: the keys work under this secret only.",
+                    "service.pepper_file = \"{}\", the same file on every node: the keys work only with this secret.",
                     file.display()
                 ),
-                (None, None) => "service.pepper_file or service.pepper_env: the secret under which the server on the \
-                    source ran; its data directory has it in secrets/pepper. The keys work under this secret only."
+                (None, None) => "service.pepper_file or service.pepper_env: the secret of the source server, from \
+                    secrets/pepper in its data directory. The keys work only with this secret."
                     .to_owned(),
             },
         ),
@@ -195,25 +198,25 @@ fn settings(config: &Config, route: &Route) -> Vec<String> {
                 whole(dir).join("tollgate.db").display()
             ),
             match named {
-                Some(named) => format!("{named} stays: the keys work under this secret only."),
-                None => "service.pepper_file or service.pepper_env as the nodes have it: the keys work under this secret \
-                    only."
+                Some(named) => format!("{named}: keep it; the keys work only with this secret."),
+                None => "service.pepper_file or service.pepper_env: the secret of the nodes; the keys work only with \
+                    this secret."
                     .to_owned(),
             },
         ),
     };
-    let never = "Never start a gateway on the source again: from now on its books would be others.";
+    let never = "Never start the gateway on the old database again: the ledgers would diverge.";
     vec![place, secret, never.to_owned()]
 }
 
-/// The secret that a data directory keeps, with its whole path.
+/// Returns the absolute path of the pepper file in a data directory, if it exists.
 fn own_pepper(config: &Config, dir: &Path) -> Option<PathBuf> {
     let places = [&config.data, dir].map(|data| data.join("secrets").join("pepper"));
     let found = places.into_iter().find(|place| place.exists())?;
     Some(whole(&found))
 }
 
-/// The path as it is from everywhere.
+/// Returns the absolute path.
 fn whole(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

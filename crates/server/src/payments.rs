@@ -1,4 +1,4 @@
-//! From `[payments]` to what sells credits.
+//! Builds the payment provider from `[payments]`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,33 +10,36 @@ use tollgate_types::{CreditPrice, Credits};
 use tollgate_upstream::PaymentProvider;
 
 use crate::config::file::{PaymentProviderSetting, PaymentsSection};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, VariableName};
 
-/// How long the provider may take for one answer.
+/// Timeout of a request to the payment provider.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The most credits of one top-up.
-const MOST: i64 = 1_000_000;
+/// Upper bound of `payments.max_amount`, in credits.
+const MAX_TOP_UP_CREDITS: i64 = 1_000_000;
 
-/// How credits are sold.
+/// The payment provider and the terms of top-ups.
 pub struct Sales {
-    /// Who takes the money.
     pub provider: Arc<dyn PaymentProvider>,
-    /// For what.
+    /// Price, amounts and return URL.
     pub settings: TopUpSettings,
 }
 
-/// How credits are sold; nothing when they are not sold. Nothing is connected to.
+/// Builds the payment provider; `None` if credits are not sold. Does not connect to it.
+///
+/// # Errors
+///
+/// Returns the first invalid setting in `[payments]`.
 pub fn build(config: &Config, http: &Arc<HttpClient>) -> Result<Option<Sales>, ConfigError> {
     let section = &config.file.payments;
     let Some(PaymentProviderSetting::Stripe) = section.provider else {
         return Ok(None);
     };
     check(section)?;
-    let key = |place: &str, variable: &String, file: &Option<String>| {
-        let found = config.key(&format!("{place}_file"), [variable.as_str()], file.as_deref())?;
+    let key = |place: &str, variable: &VariableName, file: &Option<String>| {
+        let found = config.key(&format!("{place}_file"), [&**variable], file.as_deref())?;
         found.ok_or_else(|| {
-            let message = format!("with a payment provider this is needed: set {variable}, or {place}_file");
+            let message = format!("is required with a payment provider: set {variable} or {place}_file");
             ConfigError::new(format!("{place}_env"), message)
         })
     };
@@ -72,7 +75,7 @@ fn top_up_settings(config: &Config) -> Result<TopUpSettings, ConfigError> {
         .as_ref()
         .or(config.file.server.public_url.as_ref());
     let return_url = return_url.ok_or_else(|| {
-        let message = "the provider's pages have to lead somewhere: set it, or server.public_url";
+        let message = "is required for the payment provider's pages: set it or server.public_url";
         ConfigError::new("payments.return_url", message)
     })?;
     let is_web = ["http://", "https://"]
@@ -81,7 +84,7 @@ fn top_up_settings(config: &Config) -> Result<TopUpSettings, ConfigError> {
     if !is_web {
         return Err(ConfigError::new(
             "payments.return_url",
-            "is an address that begins with https://",
+            "must be a URL that starts with http:// or https://",
         ));
     }
     Ok(TopUpSettings {
@@ -89,8 +92,8 @@ fn top_up_settings(config: &Config) -> Result<TopUpSettings, ConfigError> {
             amount: section.credit_price,
             currency: section.currency,
         },
-        least: section.least,
-        most: section.most,
+        min_amount: section.min_amount,
+        max_amount: section.max_amount,
         seller: config.file.service.slug.clone(),
         return_url: return_url.clone(),
     })
@@ -101,14 +104,16 @@ fn check(section: &PaymentsSection) -> Result<(), ConfigError> {
     if !(1..=1_000_000_000).contains(&section.credit_price) {
         return fault(
             "credit_price",
-            "is 1 to 1000000000, in the smallest unit of the currency",
+            "must be 1 to 1000000000, in the smallest unit of the currency",
         );
     }
-    if section.least <= Credits::ZERO {
-        return fault("least", "is above 0");
+    if section.min_amount <= Credits::ZERO {
+        return fault("min_amount", "must be above 0");
     }
-    if section.most < section.least || Credits::from_whole(MOST).is_some_and(|most| section.most > most) {
-        return fault("most", "is at least payments.least and at most 1000000 credits");
+    if section.max_amount < section.min_amount
+        || Credits::from_whole(MAX_TOP_UP_CREDITS).is_some_and(|max_amount| section.max_amount > max_amount)
+    {
+        return fault("max_amount", "must be payments.min_amount to 1000000 credits");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! From `[policy]` to what carries it out.
+//! Builds the content policy from `[policy]`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,11 @@ use tollgate_providers::moderations::Moderations;
 use crate::config::file::{ClassifierSection, OnErrorSetting, RuleSection};
 use crate::config::{Config, ConfigError};
 
-/// Builds the content policy; nothing when none is configured. Nothing is connected to.
+/// Builds the content policy; `None` if none is configured. Does not connect to the classifier.
+///
+/// # Errors
+///
+/// Returns the first invalid setting in `[policy]`.
 pub fn build(config: &Config, http: &Arc<HttpClient>) -> Result<Option<Arc<Policy>>, ConfigError> {
     let section = &config.file.policy;
     let mut policy = Policy::default();
@@ -73,12 +77,12 @@ fn classifier(
     if section.timeout_ms == 0 {
         return Err(ConfigError::new(place("timeout_ms"), "must be above 0"));
     }
-    let wrong = section
+    let bad_threshold = section
         .thresholds
         .iter()
         .find(|(_, score)| !(0.0..=1.0).contains(*score));
-    if let Some((category, _)) = wrong {
-        let message = "a threshold is a number from 0 to 1";
+    if let Some((category, _)) = bad_threshold {
+        let message = "must be a number from 0 to 1";
         return Err(ConfigError::new(
             place(&format!("thresholds.{category}")),
             message,
@@ -91,7 +95,7 @@ fn classifier(
     if let (Some(variable), None) = (variable, &key) {
         return Err(ConfigError::new(
             place("api_key_env"),
-            format!("{variable} is not set"),
+            format!("the variable {variable} is not set"),
         ));
     }
     let credentials = key.iter().map(Credential::bearer).collect::<Result<Vec<_>, _>>();

@@ -1,6 +1,9 @@
-//! Providers, models, aliases, templates, prices, plans, limits and the content policy follow the settings file while the server
-//! runs: on SIGHUP and when the file changes. Settings that cannot be used are refused as a whole, and the old ones stay.
+//! Applies changed settings while the server runs: on SIGHUP and when the settings file changes. A
+//! reload covers providers, models, aliases, templates, prices, plans, limits and the content
+//! policy. Invalid settings are rejected as a whole, and the previous ones stay active.
 
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +16,38 @@ use tokio_util::sync::CancellationToken;
 use tollgate_types::ErrorCode;
 
 use crate::assemble::{Assembled, assemble};
-use crate::config::{Config, ConfigError, Flags};
+use crate::cause;
+use crate::config::{Config, ConfigError, FileConfig, Flags, needs_restart};
 use crate::control::{Actor, prices};
 use crate::wiring::Services;
 
-/// How long a file must be quiet before it is read: editors write in several steps.
-const QUIET: Duration = Duration::from_millis(200);
+/// How long a file must be unchanged before it is read. Editors write in several steps.
+const DEBOUNCE_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval of checks without a file event. Some file systems report no events, and a replaced
+/// directory reports none any more.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum symbolic links followed to the settings file.
+const MAX_LINKS: usize = 16;
+/// The symbolic link that Kubernetes replaces when mounted settings change.
+const MOUNT_LINK: &str = "..data";
 
-/// Puts assembled providers and catalog into service. Prices are in force first, so that every charge can be traced; when
-/// they cannot be meant, nothing is put into service.
+/// Activates assembled providers and catalog. Prices are activated first, so that every charge can
+/// be traced. If the prices are invalid, nothing is activated.
 pub async fn install(services: &Services, assembled: Assembled) -> Result<()> {
-    let put = prices::put_in_force(&services.domains, &assembled.snapshot, &Actor::settings()).await;
-    put.map_err(|error| match error.code {
+    let activated = prices::activate(&services.app_state, &assembled.snapshot, &Actor::settings()).await;
+    activated.map_err(|error| match error.code {
         ErrorCode::InvalidParameter => anyhow::Error::new(ConfigError::new("models", error.message)),
-        _ => anyhow::Error::new(error).context("cannot put prices in force"),
+        _ => anyhow::Error::new(error).context("cannot activate prices"),
     })?;
     services.providers.replace(assembled.providers);
-    services.domains.catalog.replace(assembled.snapshot);
-    services.domains.roster.replace(assembled.roster);
+    services
+        .providers
+        .set_stop_on_disconnect(assembled.stop_on_disconnect);
+    services.app_state.catalog.replace(assembled.snapshot);
+    services
+        .app_state
+        .provider_status
+        .replace(assembled.provider_status);
     services.pipeline.set_policy(assembled.policy);
     for note in assembled.notes {
         tracing::warn!("{note}");
@@ -38,7 +55,7 @@ pub async fn install(services: &Services, assembled: Assembled) -> Result<()> {
     Ok(())
 }
 
-/// Reloads until `stop`.
+/// Reloads the settings until `stop` is cancelled.
 pub async fn watch(
     flags: Flags,
     running: Config,
@@ -47,69 +64,204 @@ pub async fn watch(
 ) -> Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let (changes, mut changed) = mpsc::channel(1);
-    let path = running.path.clone();
-    // The watcher stops when it is dropped.
-    let _watcher = path
-        .as_deref()
-        .map(|path| watch_file(path, changes))
-        .transpose()?;
-    // Nobody watched from the start of the process until now.
-    let mut missed = has_changed(&flags, &running);
+    let mut watch = Watch::new(flags.settings_file(), changes);
+    let mut settings = Settings::new(flags, running);
     loop {
-        if !std::mem::take(&mut missed) {
+        watch.follow();
+        // Events are lost before the watch starts and while it moves to another directory.
+        if settings.have_changed() {
+            tokio::time::sleep(DEBOUNCE_INTERVAL).await;
+        } else {
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
+                () = tokio::time::sleep(POLL_INTERVAL) => continue,
                 _ = hangup.recv() => {}
                 Some(()) = changed.recv() => settle(&mut changed).await,
             }
         }
-        match reload(&flags, &running, &services).await {
-            Ok(()) => tracing::info!("settings reloaded"),
-            Err(error) => tracing::error!("the new settings are refused and the old ones stay: {error:#}"),
-        }
+        settings.reload(&services).await;
     }
 }
 
-/// Whether the settings are not those that run.
-fn has_changed(flags: &Flags, running: &Config) -> bool {
-    Config::load(flags, running.environment.clone()).map_or(true, |now| now.file != running.file)
-}
-
 async fn settle(changed: &mut mpsc::Receiver<()>) {
-    while tokio::time::timeout(QUIET, changed.recv())
+    while tokio::time::timeout(DEBOUNCE_INTERVAL, changed.recv())
         .await
         .is_ok_and(|change| change.is_some())
     {}
 }
 
-/// Watches the directory and not the file: mounted settings are replaced by swapping a link.
-fn watch_file(path: &Path, changes: mpsc::Sender<()>) -> Result<notify::RecommendedWatcher> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let name = path.file_name().map(ToOwned::to_owned);
-    // `..data` is the link that Kubernetes swaps when mounted settings change.
+/// The settings of a running process.
+struct Settings {
+    flags: Flags,
+    /// The settings at the start.
+    started: Config,
+    /// Whether the active settings come from a file.
+    has_file: bool,
+    /// The result of the last read, valid or not.
+    last_read: Result<FileConfig, ConfigError>,
+}
+
+impl Settings {
+    fn new(flags: Flags, started: Config) -> Self {
+        Self {
+            has_file: started.path.is_some(),
+            last_read: Ok(started.file.clone()),
+            flags,
+            started,
+        }
+    }
+
+    fn read(&self) -> Result<Config, ConfigError> {
+        let config = Config::load(&self.flags, self.started.environment.clone())?;
+        match config.path {
+            None if self.has_file => {
+                let place = self.flags.settings_file().display().to_string();
+                let message = "the file no longer exists; restore it, or restart to run without it";
+                Err(ConfigError::new(place, message))
+            }
+            _ => Ok(config),
+        }
+    }
+
+    /// Returns whether the settings differ from those of the last read.
+    fn have_changed(&self) -> bool {
+        self.read().map(|config| config.file) != self.last_read
+    }
+
+    /// Reads and applies the settings, or logs the error.
+    async fn reload(&mut self, services: &Services) {
+        let read = self.read();
+        self.last_read = read
+            .as_ref()
+            .map(|config| config.file.clone())
+            .map_err(Clone::clone);
+        let applied = match read {
+            Ok(config) => apply(&config, services).await.map(|()| config),
+            Err(error) => Err(error.into()),
+        };
+        match applied {
+            Ok(config) => {
+                self.has_file |= config.path.is_some();
+                tracing::info!("settings reloaded");
+                let stale = needs_restart(&self.flags, &self.started.file, &config.file);
+                if !stale.is_empty() {
+                    tracing::warn!("needs a restart: {} (read at the start only)", stale.join(", "));
+                }
+            }
+            Err(error) => tracing::error!(
+                "the new settings are rejected and the previous ones stay active: {}",
+                cause::chain(&error)
+            ),
+        }
+    }
+}
+
+/// Watches the directories of the settings file and of the links that lead to it. Directories,
+/// because a file may not exist yet and is replaced by renaming. Links, because mounted settings
+/// are replaced by swapping a link.
+struct Watch {
+    file: PathBuf,
+    changes: mpsc::Sender<()>,
+    places: Vec<WatchedEntry>,
+    /// Dropping the watcher stops it.
+    watcher: Option<notify::RecommendedWatcher>,
+}
+
+/// A directory entry that leads to the settings file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WatchedEntry {
+    directory: PathBuf,
+    /// Device and inode, because another directory may get the same path.
+    identity: (u64, u64),
+    name: OsString,
+}
+
+impl Watch {
+    fn new(file: PathBuf, changes: mpsc::Sender<()>) -> Self {
+        Self {
+            file,
+            changes,
+            places: Vec::new(),
+            watcher: None,
+        }
+    }
+
+    /// Moves the watch to the current location of the file.
+    fn follow(&mut self) {
+        let places = places_of(&self.file);
+        if places == self.places {
+            return;
+        }
+        self.watcher = match watch_places(&places, self.changes.clone()) {
+            Ok(watcher) => Some(watcher),
+            Err(error) => {
+                tracing::warn!(
+                    "cannot watch {}; changes apply after a delay or SIGHUP: {error}",
+                    self.file.display()
+                );
+                None
+            }
+        };
+        self.places = places;
+    }
+}
+
+fn places_of(file: &Path) -> Vec<WatchedEntry> {
+    let mut places = Vec::new();
+    let mut path = file.to_owned();
+    while places.len() < MAX_LINKS {
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let found = parent
+            .canonicalize()
+            .and_then(|directory| Ok((directory.metadata()?, directory)));
+        let (Ok((metadata, directory)), Some(name)) = (found, path.file_name()) else {
+            break;
+        };
+        places.push(WatchedEntry {
+            directory,
+            identity: (metadata.dev(), metadata.ino()),
+            name: name.to_owned(),
+        });
+        match path.read_link() {
+            Ok(target) => path = parent.join(target),
+            Err(_) => break,
+        }
+    }
+    places
+}
+
+fn watch_places(
+    places: &[WatchedEntry],
+    changes: mpsc::Sender<()>,
+) -> notify::Result<notify::RecommendedWatcher> {
+    let names: Vec<OsString> = places.iter().map(|place| place.name.clone()).collect();
     let concerns = move |changed: &PathBuf| {
-        changed.file_name() == name.as_deref()
-            || changed.file_name().is_some_and(|changed| changed == "..data")
+        let name = changed.file_name();
+        name.is_some_and(|name| name == MOUNT_LINK || names.iter().any(|wanted| wanted == name))
     };
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         if event.is_ok_and(|event| !event.kind.is_access() && event.paths.iter().any(&concerns)) {
             let _ = changes.try_send(());
         }
     })?;
-    watcher.watch(&directory, RecursiveMode::NonRecursive)?;
+    let mut directories: Vec<&Path> = places.iter().map(|place| &*place.directory).collect();
+    directories.sort_unstable();
+    directories.dedup();
+    for directory in directories {
+        watcher.watch(directory, RecursiveMode::NonRecursive)?;
+    }
     Ok(watcher)
 }
 
-async fn reload(flags: &Flags, running: &Config, services: &Services) -> Result<()> {
-    let config = Config::load(flags, running.environment.clone())?;
-    let assembled = assemble(&config, &services.http).await?;
+async fn apply(config: &Config, services: &Services) -> Result<()> {
+    let assembled = assemble(config, &services.http).await?;
     install(services, assembled).await?;
-    services.domains.plans.replace(config.plans());
+    services.app_state.plans.replace(config.plans());
     services
-        .domains
+        .app_state
         .limiter
         .set_defaults(config.file.limits.rpm, config.file.limits.tpm);
     Ok(())

@@ -1,4 +1,4 @@
-//! Every path of the public listener, one line for each room, and the document that describes them.
+//! The routes of the public listener and the OpenAPI document that describes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +10,16 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
 use tollgate_console::Console;
-use tollgate_edge::shell;
+use tollgate_edge::request_layer;
 use tollgate_inference::Inference;
-use tollgate_media::MediaRoom;
+use tollgate_media::MediaState;
 use tollgate_storage::Engine;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::documentation::{self, Security};
+use crate::vitals::Vitals;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -31,28 +32,29 @@ use crate::documentation::{self, Security};
     modifiers(&Security),
     tags(
         (name = "Text", description = "Text generation"),
-        (name = "Images", description = "Pictures"),
-        (name = "Videos", description = "Films"),
-        (name = "Templates", description = "Prompts for pictures and films that are known to work"),
-        (name = "Audio", description = "Speech, and transcripts of recordings"),
-        (name = "Files", description = "What is uploaded once and named by its id"),
-        (name = "Jobs", description = "Work that goes on after its request was answered, and what it has made"),
+        (name = "Images", description = "Image generation"),
+        (name = "Videos", description = "Video generation"),
+        (name = "Templates", description = "Tested prompts for images and videos"),
+        (name = "Audio", description = "Speech synthesis and transcription"),
+        (name = "Files", description = "Uploaded files that requests refer to by id"),
+        (name = "Jobs", description = "Asynchronous jobs and their results"),
         (name = "Models", description = "The catalog"),
         (name = "Account", description = "Usage and spend")
     )
 )]
 struct Base;
 
-/// What the health probes look at.
+/// The state that the health probes check.
 #[derive(Clone)]
 pub struct Health {
-    /// The storage engine.
     pub engine: Arc<dyn Engine>,
-    /// Whether the process is on its way out.
+    /// Whether the process is shutting down.
     pub draining: Arc<AtomicBool>,
+    /// The engine and tasks that the process depends on.
+    pub vitals: Vitals,
 }
 
-/// The document that describes the public API.
+/// Returns the OpenAPI document of the public API.
 pub fn document() -> Document {
     let (_, inference) = tollgate_inference::routes().split_for_parts();
     let (_, media) = tollgate_media::routes().split_for_parts();
@@ -65,10 +67,10 @@ pub fn document() -> Document {
     document
 }
 
-/// The routes of the public listener.
+/// Builds the routes of the public listener. The documentation page shows `support`.
 pub fn router(
     inference: Inference,
-    media: MediaRoom,
+    media: MediaState,
     console: Console,
     health: Health,
     support: Option<&str>,
@@ -81,28 +83,44 @@ pub fn router(
         .merge(plain(tollgate_media::routes(), media))
         .merge(plain(tollgate_console::routes(), console))
         .merge(documentation::routes(document(), support))
-        .fallback(shell::not_found)
-        .method_not_allowed_fallback(shell::method_not_allowed)
+        .fallback(request_layer::not_found)
+        .method_not_allowed_fallback(request_layer::method_not_allowed)
 }
 
-/// The probes.
+/// Returns the health probes `/healthz` and `/readyz`.
 pub fn health(health: Health) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
+        .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
         .with_state(health)
 }
 
+async fn healthy(State(health): State<Health>) -> Response {
+    alive(&health.vitals)
+}
+
+/// Returns 200 while the process works, and 503 if it has to be restarted.
+pub(crate) fn alive(vitals: &Vitals) -> Response {
+    match vitals.is_failed() {
+        true => unavailable("a component of the gateway has failed; restart the process"),
+        false => Json(json!({"status": "ok"})).into_response(),
+    }
+}
+
 async fn ready(State(health): State<Health>) -> Response {
-    let unready = |reason: &str| {
-        let body = Json(json!({"status": "unavailable", "reason": reason}));
-        (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
-    };
     if health.draining.load(Ordering::Relaxed) {
-        return unready("shutting down");
+        return unavailable("shutting down");
+    }
+    if health.vitals.is_failed() {
+        return unavailable("a component of the gateway has failed; restart the process");
     }
     match health.engine.ping().await {
         Ok(()) => Json(json!({"status": "ready"})).into_response(),
-        Err(_) => unready("storage does not answer"),
+        Err(_) => unavailable("storage does not answer"),
     }
+}
+
+fn unavailable(reason: &str) -> Response {
+    let body = Json(json!({"status": "unavailable", "reason": reason}));
+    (StatusCode::SERVICE_UNAVAILABLE, body).into_response()
 }

@@ -1,5 +1,5 @@
-//! The secret under which keys are digested. On the embedded default it is made on first start; where several nodes
-//! share a database, the operator gives every node the same one.
+//! The pepper: the secret that keys are hashed with. With the embedded database, the first start
+//! creates it. For nodes with a shared database, the operator sets the same pepper on every node.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,10 +11,13 @@ use tollgate_accounts::Pepper;
 
 use crate::config::{Config, ConfigError};
 
-const TOO_SHORT: &str = "the secret under which keys are digested must have at least 32 characters";
+const TOO_SHORT: &str = "the secret that keys are hashed with must have at least 32 characters";
 
-/// The pepper that the settings name, or the data directory's own. One that is named and cannot be used is a fault in the
-/// settings.
+/// Returns the pepper from the settings, or the one in the data directory.
+///
+/// # Errors
+///
+/// Fails if the settings name a pepper that cannot be read or is too short.
 pub fn pepper(config: &Config) -> Result<Pepper> {
     let service = &config.file.service;
     let (place, secret) = match (&service.pepper_env, &service.pepper_file) {
@@ -41,10 +44,10 @@ fn usable(secret: &str) -> Option<Pepper> {
     Pepper::new(secret.trim().as_bytes())
 }
 
-/// Makes the data directory with mode 0700.
+/// Creates the directory with mode 0700 if it does not exist.
 pub fn make_private_dir(path: &Path) -> Result<()> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.with_context(|| format!("cannot make the directory {}", path.display()))
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    created.with_context(|| format!("cannot create the directory {}", path.display()))
 }
 
 fn own_pepper(data: &Path) -> Result<String> {
@@ -57,7 +60,7 @@ fn own_pepper(data: &Path) -> Result<String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
     let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Written beside and renamed: a crash leaves either no pepper or a whole one.
+    // The file is written under a temporary name and renamed: a crash leaves no incomplete pepper.
     let temporary = directory.join("pepper.new");
     let mut file = OpenOptions::new()
         .write(true)

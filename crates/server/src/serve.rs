@@ -1,4 +1,4 @@
-//! `tollgate serve`: from settings to a running gateway, and down again.
+//! `tollgate serve`: starts the gateway from its settings and shuts it down.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -8,54 +8,58 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use axum::Router;
 use axum::routing::get;
+use axum::{Router, middleware};
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tollgate_accounts::KeyWish;
+use tollgate_accounts::KeyParams;
+use tollgate_backends::Migrated;
 use tollgate_console::Console;
 use tollgate_edge::websocket::Sessions;
-use tollgate_edge::{AccessLog, Idempotency, OperatorGate, PublicUrl, Shell};
+use tollgate_edge::{AccessLog, Idempotency, OperatorAuthenticator, PublicUrl, RequestLayer};
 use tollgate_inference::Inference;
 use tollgate_inference::decisions::Calibrations;
-use tollgate_media::MediaRoom;
+use tollgate_media::MediaState;
 use tollgate_providers::HttpClient;
 use tollgate_storage::{Grant, LotKind, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 
+use crate::admin::host::{self, Names};
 use crate::admin::{self, AdminApi, SettingsFile};
 use crate::assemble::{Assembled, assemble, http_client};
 use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
 use crate::control::socket;
+use crate::control::view::providers::ServerView;
 use crate::listen::{App, ListenSettings, Workers};
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
-use crate::wiring::{self, Domains, Services};
-use crate::{background, chores, reload, router, secrets, self_test, telemetry};
+use crate::wiring::{self, AppState, Services};
+use crate::{background, maintenance, reload, router, secrets, self_test, telemetry};
 
-/// Credits of the account that the first start makes.
-const FIRST_CREDITS: i64 = 10;
-/// How long calls may take after the second signal.
-pub(crate) const HASTY_STOP: Duration = Duration::from_secs(5);
+/// Credits of the account that the first start creates.
+const FIRST_START_CREDITS: i64 = 10;
+/// How long running calls may take after the second stop signal.
+pub(crate) const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves until a signal asks to stop. Blocks.
+/// Serves requests until a stop signal. Blocks.
 pub fn run(flags: &Flags, config: Config) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
     let ended = runtime.block_on(serve(flags, config));
-    // After a second signal, a thread still waits for connections that may never end: it must not keep the process.
+    // After a second signal, a thread may still wait for connections that never end. It must not
+    // block the exit.
     runtime.shutdown_background();
     ended
 }
 
-/// Brings the database's schema up to date. Blocks.
-pub fn migrate(config: &Config) -> Result<()> {
+/// Migrates the database schema to the current version. Blocks.
+pub fn migrate(config: &Config) -> Result<Migrated> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -65,77 +69,161 @@ pub fn migrate(config: &Config) -> Result<()> {
 async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let mut signals = StopSignals::new()?;
     let metrics = telemetry::start_metrics()?;
-    // Before anything is made or opened: settings with a fault leave no trace.
+    // Settings are validated before any file is created or opened, so invalid settings leave no
+    // trace.
     let http = http_client(&config);
     let assembled = assemble(&config, &http).await?;
-    let domains = Arc::new(wiring::serving_domains(&config).await?);
-    let services = begin(&config, &domains, http, assembled).await?;
+    let app_state = Arc::new(wiring::serving_app_state(&config).await?);
+    let services = start_services(&config, &app_state, http, assembled).await?;
 
+    // The command socket opens before the port, so a client that sees the open port can send
+    // commands. They are answered after the first account has been created.
+    let socket = command_socket(&config).await?;
+    let has_socket = socket.is_some();
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
         format!(
-            "cannot listen on {}; is another server there? Choose another with --listen",
+            "cannot listen on {}; if another server uses it, choose another address with --listen",
             config.listen
         )
     })?;
     let address = listener.local_addr()?;
     let admin = bind_admin(config.admin).await?;
     let admin_address = admin.local_addr()?;
-    let first_key = first_start(&config, &domains).await?;
+    app_state.provider_status.listen(ServerView {
+        listen: address,
+        admin: admin_address,
+    });
+    let first_key = first_start(&config, &app_state).await?;
+    let commands = Commands::serve(socket, &app_state);
     let (stop, draining) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
     let workers = start_workers(&config, &services, &draining, &stop)?;
     let background = TaskTracker::new();
     if config.file.jobs.run_here {
-        // It counts as a call that runs, so that a shutdown waits for what it has begun.
-        services
-            .pipeline
-            .calls
-            .spawn(services.worker.clone().run(stop.clone()));
-        // It ends by itself when it is told to stop, so that what was sent is noted.
-        background.spawn(services.webhooks.clone().run(stop.clone()));
+        // The worker counts as a running call, so a shutdown waits for its jobs.
+        let worker = services.worker.clone().run(stop.clone());
+        services.pipeline.calls.spawn(
+            services
+                .vitals
+                .clone()
+                .guard("the job worker", stop.clone(), worker),
+        );
+        // The sender ends when `stop` is cancelled, after it has recorded its deliveries.
+        let webhooks = services.webhooks.clone().run(stop.clone());
+        background.spawn(
+            services
+                .vitals
+                .clone()
+                .guard("the webhook sender", stop.clone(), webhooks),
+        );
     }
-    start_background(&background, flags, &config, &services, admin, metrics, &stop).await?;
-    announce(&config, address, admin_address, &services, first_key.as_deref())?;
+    start_background(&background, flags, &config, &services, admin, metrics, &stop);
+    announce(&config, address, admin_address, &services, first_key.as_deref());
 
     let asked = tokio::select! {
         () = workers.accept(listener) => Stop::Interrupt,
         asked = drain_delay(&mut signals, &config, &draining) => asked,
+        cause = services.vitals.failed() => {
+            draining.store(true, Ordering::Relaxed);
+            stop.cancel();
+            services.pipeline.calls.close();
+            // The engine is not closed. The next start treats it as the engine of a crashed process
+            // and completes its calls.
+            let _ = tokio::time::timeout(FORCED_STOP_TIMEOUT, services.pipeline.calls.wait()).await;
+            return Err(restart_needed(cause));
+        }
     };
     tracing::info!(
         ?asked,
-        "stopping: calls that run are finished, new ones are not taken"
+        "stopping: running calls are finished, new calls are not accepted"
     );
-    let in_order = stop_gracefully(&config, &mut signals, &services, workers, &stop).await;
+    let is_clean = stop_gracefully(&config, &mut signals, &services, workers, &stop).await;
     background.close();
-    let _ = tokio::time::timeout(HASTY_STOP, background.wait()).await;
-    domains.counting.close().await;
-    chores::keep_preferences(&domains, &services.pipeline).await;
-    if in_order {
-        domains.storage.engine.close().await?;
+    let _ = tokio::time::timeout(FORCED_STOP_TIMEOUT, background.wait()).await;
+    commands.end().await;
+    app_state.counting.close().await;
+    maintenance::save_label_priors(&app_state, &services.pipeline).await;
+    if is_clean {
+        app_state.storage.engine.close().await?;
     }
-    if let Some(home) = config.home() {
-        let _ = std::fs::remove_file(socket::path(home));
+    if has_socket {
+        let _ = std::fs::remove_file(socket::path(config.socket_home()));
     }
     Ok(())
 }
 
-/// What any process is made of, once its storage is open: proved, with what is configured in force, and what is due cleared away.
-pub(crate) async fn begin(
+/// The command socket of this process, from the start to the end of the last command.
+struct Commands {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Commands {
+    fn serve(socket: Option<UnixListener>, app_state: &Arc<AppState>) -> Self {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        if let Some(socket) = socket {
+            let commands = socket::serve(socket, app_state.clone(), tasks.clone());
+            let stopped = stop.clone().cancelled_owned();
+            tasks.spawn(async move {
+                tokio::select! { () = commands => {}, () = stopped => {} }
+            });
+        }
+        Self { tasks, stop }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        let _ = tokio::time::timeout(FORCED_STOP_TIMEOUT, self.tasks.wait()).await;
+    }
+}
+
+/// Opens the command socket. Nodes with a shared database may also share a directory; the first one
+/// owns the socket. Returns `None` if another server owns it.
+async fn command_socket(config: &Config) -> Result<Option<UnixListener>> {
+    let home = config.socket_home();
+    let is_alone = config.home().is_some();
+    if !is_alone && socket::is_served(home).await {
+        tracing::info!(directory = %home.display(), "another server owns the command socket here");
+        return Ok(None);
+    }
+    secrets::make_private_dir(home)?;
+    match socket::open(home) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if is_alone => Err(error).context("cannot open the command socket"),
+        Err(error) => {
+            tracing::warn!(%error, "no command socket: `tollgate providers list` cannot query this server");
+            Ok(None)
+        }
+    }
+}
+
+/// Logs and returns the error of a process that has to be restarted.
+pub(crate) fn restart_needed(cause: String) -> anyhow::Error {
+    let error = anyhow::anyhow!("{cause}; the process exits and must be restarted");
+    tracing::error!("{error:#}");
+    error
+}
+
+/// Builds the services of a server or worker once its storage is open: runs the self-test,
+/// activates the settings and deletes expired data.
+pub(crate) async fn start_services(
     config: &Config,
-    domains: &Arc<Domains>,
+    app_state: &Arc<AppState>,
     http: Arc<HttpClient>,
     assembled: Assembled,
 ) -> Result<Arc<Services>> {
     secrets::make_private_dir(&config.data)?;
-    self_test::prove(domains).await?;
-    let services = wiring::services(config, domains.clone(), http, domains.files.clone());
+    self_test::prove(app_state).await?;
+    let services = wiring::services(config, app_state.clone(), http, app_state.files.clone());
     let services = Arc::new(services);
     reload::install(&services, assembled).await?;
-    chores::sweep(domains).await;
-    chores::recall_preferences(domains, &services.pipeline).await;
+    maintenance::sweep(app_state).await;
+    maintenance::load_label_priors(app_state, &services.pipeline).await;
     Ok(services)
 }
 
-/// Waits for the signal; then says "not ready" while load balancers notice, and connections are still taken.
+/// Waits for a stop signal, then reports "not ready" for the drain delay. Connections are still
+/// accepted meanwhile, so that load balancers notice.
 async fn drain_delay(signals: &mut StopSignals, config: &Config, draining: &AtomicBool) -> Stop {
     let asked = signals.next().await;
     draining.store(true, Ordering::Relaxed);
@@ -149,8 +237,9 @@ async fn drain_delay(signals: &mut StopSignals, config: &Config, draining: &Atom
     asked
 }
 
-/// Waits for the calls that run; answers whether all have ended. Storage is closed only then: to the next start, an
-/// engine that was not closed is one whose process died, and it voids the calls that were open.
+/// Waits for the running calls and returns whether all have ended. Storage is closed only in that
+/// case. The next start treats an engine that was not closed as one of a crashed process and voids
+/// its open calls.
 async fn stop_gracefully(
     config: &Config,
     signals: &mut StopSignals,
@@ -167,73 +256,74 @@ async fn stop_gracefully(
         let _ = connections.await;
     };
     let mut ended = std::pin::pin!(ended);
-    let patience = Duration::from_millis(config.file.timeouts.shutdown_ms);
-    let hasty = tokio::select! {
+    let shutdown_timeout = Duration::from_millis(config.file.timeouts.shutdown_ms);
+    let has_timed_out = tokio::select! {
         () = &mut ended => return true,
-        () = tokio::time::sleep(patience) => true,
+        () = tokio::time::sleep(shutdown_timeout) => true,
         _ = signals.next() => false,
     };
-    if !hasty && tokio::time::timeout(HASTY_STOP, ended).await.is_ok() {
+    if !has_timed_out && tokio::time::timeout(FORCED_STOP_TIMEOUT, ended).await.is_ok() {
         return true;
     }
-    tracing::warn!("stopped with calls running; their holds are released at the next start");
+    tracing::warn!("stopped while calls were running; the next start releases their holds");
     false
 }
 
-/// What serves requests over these services: every room behind the shell.
+/// Builds the public application: every API crate behind the request layer.
 pub fn app(
     config: &Config,
     services: &Services,
     draining: &Arc<AtomicBool>,
     stop: &CancellationToken,
 ) -> App {
-    let domains = &services.domains;
+    let app_state = &services.app_state;
     let public_url: Option<Arc<str>> = config.file.server.public_url.as_deref().map(Arc::from);
     let inference = Inference {
         public_url: PublicUrl(public_url.clone()),
-        gate: services.gate.clone(),
+        authenticator: services.authenticator.clone(),
         pipeline: services.pipeline.clone(),
-        kept: services.kept.clone(),
-        files: domains.files.clone(),
+        responses: services.responses.clone(),
+        files: app_state.files.clone(),
         calibrations: Arc::new(Calibrations::new(
-            domains.storage.calibrations.clone(),
-            domains.clock.clone(),
+            app_state.storage.calibrations.clone(),
+            app_state.clock.clone(),
         )),
         batches: services.batches.clone(),
         background: services.background.clone(),
         sessions: Arc::new(Sessions::new(
-            services.gate.clone(),
-            domains.clock.clone(),
-            domains.ids.clone(),
+            services.authenticator.clone(),
+            app_state.clock.clone(),
+            app_state.ids.clone(),
             stop.clone(),
             services.pipeline.calls.clone(),
         )),
     };
-    let media = MediaRoom {
-        gate: services.gate.clone(),
+    let media = MediaState {
+        authenticator: services.authenticator.clone(),
         public_url: PublicUrl(public_url),
-        jobs: domains.jobs.clone(),
+        jobs: app_state.jobs.clone(),
         records: services.records.clone(),
-        studio: services.studio.clone(),
-        shelf: services.studio.shelf.clone(),
+        media_jobs: services.media_jobs.clone(),
+        storage: services.media_jobs.storage.clone(),
         previews: Arc::default(),
     };
     let console = Console {
-        gate: services.gate.clone(),
-        catalog: domains.catalog.clone(),
-        ledger: domains.storage.ledger.clone(),
-        usage: domains.storage.usage.clone(),
-        subscriptions: domains.storage.subscriptions.clone(),
-        top_ups: domains.top_ups.clone(),
-        webhook_secrets: domains.webhook_secrets.clone(),
-        clock: domains.clock.clone(),
+        authenticator: services.authenticator.clone(),
+        catalog: app_state.catalog.clone(),
+        ledger: app_state.storage.ledger.clone(),
+        usage: app_state.storage.usage.clone(),
+        subscriptions: app_state.storage.subscriptions.clone(),
+        top_ups: app_state.top_ups.clone(),
+        webhook_secrets: app_state.webhook_secrets.clone(),
+        clock: app_state.clock.clone(),
     };
     let health = Health {
-        engine: domains.storage.engine.clone(),
+        engine: app_state.storage.engine.clone(),
         draining: draining.clone(),
+        vitals: services.vitals.clone(),
     };
     App {
-        shell: shell(config, domains),
+        request_layer: request_layer(config, app_state),
         router: router::router(
             inference,
             media,
@@ -242,38 +332,43 @@ pub fn app(
             config.file.service.support.as_deref(),
         ),
         idempotency: Idempotency::new(
-            services.gate.clone(),
-            domains.storage.idempotency.clone(),
-            domains.vault.clone(),
-            domains.clock.clone(),
+            services.authenticator.clone(),
+            app_state.storage.idempotency.clone(),
+            app_state.vault.clone(),
+            app_state.clock.clone(),
             services.pipeline.calls.clone(),
             config.pipeline_settings().hold_lifetime(),
         ),
         calls: services.pipeline.calls.clone(),
+        vitals: services.vitals.clone(),
     }
 }
 
-/// The admin API over these domains, behind a shell of its own.
+/// Builds the admin API behind its own request layer.
 pub fn admin_router(flags: &Flags, config: &Config, services: &Services) -> Router {
-    let domains = &services.domains;
+    let app_state = &services.app_state;
     let settings = SettingsFile::new(flags.clone(), config.clone(), services.http.clone());
     let api = AdminApi {
         settings: Arc::new(settings),
-        domains: domains.clone(),
-        gate: Arc::new(OperatorGate::new(domains.admins.clone(), domains.clock.clone())),
+        app_state: app_state.clone(),
+        authenticator: Arc::new(OperatorAuthenticator::new(
+            app_state.admins.clone(),
+            app_state.clock.clone(),
+        )),
     };
-    admin::router(api, Arc::new(shell(config, domains)))
+    admin::router(api, Arc::new(request_layer(config, app_state)))
 }
 
-fn shell(config: &Config, domains: &Domains) -> Shell {
+fn request_layer(config: &Config, app_state: &AppState) -> RequestLayer {
     let server = &config.file.server;
     let access_log = match server.access_log {
         AccessLogSetting::Errors => AccessLog::Errors,
+        AccessLogSetting::Identified => AccessLog::Identified,
         AccessLogSetting::All => AccessLog::All,
     };
-    Shell::new(
-        domains.clock.clone(),
-        domains.ids.clone(),
+    RequestLayer::new(
+        app_state.clock.clone(),
+        app_state.ids.clone(),
         access_log,
         server.trusted_proxies.clone(),
         Duration::from_millis(config.file.timeouts.request_body_ms),
@@ -300,7 +395,7 @@ fn start_workers(
     Workers::start(count, Arc::new(app), settings, stop)
 }
 
-async fn start_background(
+fn start_background(
     tasks: &TaskTracker,
     flags: &Flags,
     config: &Config,
@@ -308,31 +403,27 @@ async fn start_background(
     admin: TcpListener,
     metrics: PrometheusHandle,
     stop: &CancellationToken,
-) -> Result<()> {
-    // With PostgreSQL commands open the database themselves.
-    if let Some(home) = config.home() {
-        let listener = socket::open(home).context("cannot open the command socket")?;
-        let commands = socket::serve(listener, services.domains.clone(), tasks.clone());
-        let stopped = stop.clone().cancelled_owned();
-        tasks.spawn(async move {
-            tokio::select! { () = commands => {}, () = stopped => {} }
-        });
-    }
-
-    let rendered = metrics.clone();
+) {
+    let vitals = services.vitals.clone();
     let routes = Router::new()
-        .route("/metrics", get(move || async move { rendered.render() }))
-        .route("/healthz", get(|| async { "ok" }))
+        .route("/metrics", telemetry::metrics_route(metrics.clone()))
+        .route("/healthz", get(move || async move { router::alive(&vitals) }))
         .merge(admin_router(flags, config, services));
-    let routes = routes.into_make_service_with_connect_info::<SocketAddr>();
+    let routes = with_host_check(config, routes).into_make_service_with_connect_info::<SocketAddr>();
     let stopped = stop.clone().cancelled_owned();
     tasks.spawn(async move { axum::serve(admin, routes).with_graceful_shutdown(stopped).await });
 
     background::start(tasks, flags, config, services, metrics, stop);
-    Ok(())
 }
 
-/// The admin listener; another port when its own is taken by another server on this machine.
+/// Adds the host check to the routes of the admin listener. Requests with an unknown host name are
+/// refused.
+pub(crate) fn with_host_check(config: &Config, routes: Router) -> Router {
+    let names: Names = config.file.server.admin_hosts.clone().into();
+    routes.layer(middleware::from_fn_with_state(names, host::check))
+}
+
+/// Binds the admin listener. Uses a free port if another process uses the wanted one.
 pub(crate) async fn bind_admin(wanted: SocketAddr) -> Result<TcpListener> {
     match TcpListener::bind(wanted).await {
         Ok(listener) => Ok(listener),
@@ -340,7 +431,7 @@ pub(crate) async fn bind_admin(wanted: SocketAddr) -> Result<TcpListener> {
             let other = SocketAddr::new(wanted.ip(), 0);
             let listener = TcpListener::bind(other).await?;
             tracing::warn!(
-                "the admin address {wanted} is taken; listening on {} instead",
+                "the admin address {wanted} is in use; listening on {} instead",
                 listener.local_addr()?
             );
             Ok(listener)
@@ -349,14 +440,15 @@ pub(crate) async fn bind_admin(wanted: SocketAddr) -> Result<TcpListener> {
     }
 }
 
-/// On the embedded default, the first start makes an account with credits and a key.
-async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String>> {
-    let empty = domains.storage.accounts.list(None, 1).await?.is_empty();
+/// Creates an account with credits and a key if storage is an empty SQLite database. Returns the
+/// key.
+async fn first_start(config: &Config, app_state: &AppState) -> Result<Option<String>> {
+    let empty = app_state.storage.accounts.list(None, 1).await?.is_empty();
     if !empty || !matches!(config.storage, StorageUrl::Sqlite(_)) {
         return Ok(None);
     }
-    let now = domains.clock.now();
-    let id = AccountId::from_u128(domains.ids.next(now));
+    let now = app_state.clock.now();
+    let id = AccountId::from_u128(app_state.ids.next(now));
     let account = tollgate_storage::Account {
         id,
         name: "default".to_owned(),
@@ -365,10 +457,10 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
         test_clock: None,
         created_at: now,
     };
-    domains.storage.accounts.create(account).await?;
-    let amount = Credits::from_whole(FIRST_CREDITS).unwrap_or_default();
+    app_state.storage.accounts.create(account).await?;
+    let amount = Credits::from_whole(FIRST_START_CREDITS).unwrap_or_default();
     let grant = Grant {
-        id: TransferId::from_u128(domains.ids.next(now)),
+        id: TransferId::from_u128(app_state.ids.next(now)),
         account: id,
         amount,
         at: now,
@@ -377,24 +469,24 @@ async fn first_start(config: &Config, domains: &Domains) -> Result<Option<String
             ..LotTerms::default()
         },
     };
-    domains.storage.ledger.grant(grant).await?;
-    let (_, secret) = domains
+    app_state.storage.ledger.grant(grant).await?;
+    let (_, secret) = app_state
         .keys
-        .create(id, KeyWish::plain("first"))
+        .create(id, KeyParams::plain("first"))
         .await
         .map_err(anyhow::Error::from)?;
     Ok(Some(secret.reveal().to_owned()))
 }
 
-/// The bound address is the first line; what follows is for people.
+/// Prints the startup banner. The first line is the bound address, for scripts.
 fn announce(
     config: &Config,
     address: SocketAddr,
     admin: SocketAddr,
     services: &Services,
     first_key: Option<&str>,
-) -> Result<()> {
-    let snapshot = services.domains.catalog.current().clone();
+) {
+    let snapshot = services.app_state.catalog.current().clone();
     let models = snapshot.models();
     let url = config
         .file
@@ -412,7 +504,7 @@ fn announce(
         .collect();
     match real {
         0 => text.push_str(
-            "  models         sim/chat (the simulator). For real ones set OPENAI_API_KEY or add a [providers.x] block; `tollgate doctor` helps\n",
+            "  models         sim/chat (the simulator). To add providers, set OPENAI_API_KEY or add a [providers.x] block; `tollgate doctor` helps\n",
         ),
         _ => {
             let more = if real > shown.len() { ", …" } else { "" };
@@ -427,19 +519,25 @@ fn announce(
     let key = match first_key {
         Some(key) => {
             text.push_str(&format!(
-                "  first key      {key}   (shown this once; its account has {FIRST_CREDITS} credits)\n"
+                "  first key      {key}   (shown once; store it now; its account has {FIRST_START_CREDITS} credits)\n"
             ));
             key
         }
-        None => "$KEY",
+        None => "$TOLLGATE_API_KEY",
     };
     text.push_str(&format!(
         "\nTry it:\n  curl {url}/v1/chat/completions -H \"Authorization: Bearer {key}\" -H 'Content-Type: application/json' \\\n    -d '{{\"model\":\"sim/chat\",\"messages\":[{{\"role\":\"user\",\"content\":\"Hello!\"}}]}}'\n"
     ));
+    print(&text);
+}
+
+/// Prints to stdout. A failed write is logged and does not stop the process.
+pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = written {
+        tracing::warn!(%error, "cannot write to stdout");
+    }
 }
 
 fn shown_path(path: &Path) -> String {

@@ -1,25 +1,25 @@
-//! When to stop: SIGTERM or SIGINT once to stop gracefully, twice to stop soon.
+//! Stop signals: the first SIGTERM or SIGINT stops gracefully, the second within seconds.
 
 use anyhow::Result;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that ask the process to stop.
+/// The stop signals of the process.
 pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-/// What was asked.
+/// The kind of stop signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// By a service manager: load balancers are given time to notice.
+    /// SIGTERM, from a service manager. The server delays the stop so that load balancers notice.
     Terminate,
-    /// By a person at a terminal.
+    /// SIGINT, from a terminal.
     Interrupt,
 }
 
 impl StopSignals {
-    /// Listens for them.
+    /// Registers the signal handlers.
     pub fn new() -> Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -27,7 +27,7 @@ impl StopSignals {
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) -> Stop {
         tokio::select! {
             _ = self.terminate.recv() => Stop::Terminate,

@@ -1,5 +1,5 @@
-//! The time of an installation: its database's where nodes share one, so that they agree on when a hold, a lot or a week is over
-//! whatever their own clocks show; else the machine's.
+//! The clock of an installation. Nodes with a shared database use its time, so they agree on when a
+//! hold, a lot or a week ends. Otherwise the clock is that of the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,116 +9,120 @@ use tollgate_storage::Engine;
 use tollgate_types::Clock;
 use tollgate_types::clock::{SteadyClock, Timestamp};
 
-/// Between two looks at what the time is.
-const FOLLOW_EVERY: Duration = Duration::from_secs(10);
-/// By how much a clock is corrected without a word.
-const CORRECTION: Duration = Duration::from_secs(10);
-/// How far the machine's clock may be from the database's to be taken for right: nodes are kept in step by better means than
-/// a question whose way takes a while.
-const AGREEMENT: Duration = Duration::from_millis(500);
-/// An answer that took longer says too little about the time.
-const PROMPT: Duration = Duration::from_secs(2);
-/// How far this machine's clock is ahead of the time of the installation, in seconds.
-const AHEAD: &str = "tollgate_clock_ahead_seconds";
+/// Interval of synchronization.
+const SYNC_INTERVAL: Duration = Duration::from_secs(10);
+/// Corrections above this are logged and treated as a jump.
+const JUMP_THRESHOLD: Duration = Duration::from_secs(10);
+/// Maximum difference at which the machine's clock counts as correct. Nodes are synchronized by
+/// more precise means than a query with its latency.
+const MAX_DRIFT: Duration = Duration::from_millis(500);
+/// A query that took longer is ignored because its time is too imprecise.
+const MAX_QUERY_TIME: Duration = Duration::from_secs(2);
+/// Metric: how far this machine's clock is ahead of the installation's time, in seconds.
+const CLOCK_AHEAD_METRIC: &str = "tollgate_clock_ahead_seconds";
 
-/// The clock, and what sets it.
+/// The installation's clock and its synchronization.
 #[derive(Debug)]
-pub struct TimeKeeper {
+pub struct ClockSync {
     clock: Arc<SteadyClock>,
-    /// How long a call may be between its hold and its settlement.
+    /// Maximum time between the hold and the settlement of a call.
     longest_call: Duration,
-    /// Until when, by the monotonic clock, calls may run that began before the time jumped.
-    unsure_until: AtomicU64,
+    /// Monotonic time in microseconds until which calls from before a jump may still run.
+    untrusted_until: AtomicU64,
 }
 
-impl TimeKeeper {
-    /// Starts with the machine's time.
+impl ClockSync {
+    /// Starts with the machine's time. `longest_call` is the maximum time between a hold and its
+    /// settlement.
     pub fn new(longest_call: Duration) -> Self {
         metrics::describe_gauge!(
-            AHEAD,
+            CLOCK_AHEAD_METRIC,
             metrics::Unit::Seconds,
-            "How far the clock of this machine is ahead of the time that the installation goes by"
+            "How far this machine's clock is ahead of the installation's time"
         );
         Self {
             clock: Arc::default(),
             longest_call,
-            unsure_until: AtomicU64::new(0),
+            untrusted_until: AtomicU64::new(0),
         }
     }
 
-    /// The time.
+    /// Returns the clock.
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }
 
-    /// Sets the clock before anything goes by it.
+    /// Sets the clock for the first time, before any code uses it.
     pub async fn start(&self, engine: &dyn Engine) {
-        if let Some(now) = self.ask(engine).await {
+        if let Some(now) = self.query_time(engine).await {
             self.clock.set(now);
-            self.tell_ahead();
+            self.record_ahead();
         }
     }
 
-    /// Sets the clock again and again. Never returns.
+    /// Synchronizes the clock periodically. Never returns.
     pub async fn follow(&self, engine: &dyn Engine) {
         loop {
-            tokio::time::sleep(FOLLOW_EVERY).await;
-            self.look(engine).await;
+            tokio::time::sleep(SYNC_INTERVAL).await;
+            self.sync_once(engine).await;
         }
     }
 
-    async fn look(&self, engine: &dyn Engine) {
-        let Some(now) = self.ask(engine).await else { return };
+    async fn sync_once(&self, engine: &dyn Engine) {
+        let Some(now) = self.query_time(engine).await else {
+            return;
+        };
         let forward = self.clock.set(now);
-        if Duration::from_micros(forward.unsigned_abs()) > CORRECTION {
+        if Duration::from_micros(forward.unsigned_abs()) > JUMP_THRESHOLD {
             let longest = u64::try_from(self.longest_call.as_micros()).unwrap_or(u64::MAX);
             let until = self.clock.monotonic_micros().saturating_add(longest);
-            self.unsure_until.store(until, Ordering::Relaxed);
+            self.untrusted_until.store(until, Ordering::Relaxed);
             let seconds = forward / 1_000_000;
             tracing::warn!(
                 seconds,
-                "the time has jumped; holds are released later for a while"
+                "the time jumped; expired holds are released with a delay for a while"
             );
         }
-        self.tell_ahead();
+        self.record_ahead();
     }
 
-    /// Whether a hold whose time is over cannot be that of a call that runs: none began before the time jumped.
-    pub fn is_sure(&self) -> bool {
-        self.clock.monotonic_micros() >= self.unsure_until.load(Ordering::Relaxed)
+    /// Returns whether an expired hold cannot belong to a running call, because no running call
+    /// started before a time jump.
+    pub fn is_trusted(&self) -> bool {
+        self.clock.monotonic_micros() >= self.untrusted_until.load(Ordering::Relaxed)
     }
 
-    /// How far this machine's clock is ahead, in microseconds.
+    /// Returns how far this machine's clock is ahead, in microseconds.
     pub fn ahead(&self) -> i64 {
         self.clock.machine().as_micros() - self.clock.now().as_micros()
     }
 
-    async fn ask(&self, engine: &dyn Engine) -> Option<Timestamp> {
+    async fn query_time(&self, engine: &dyn Engine) -> Option<Timestamp> {
         let asked_at = self.clock.monotonic_micros();
         match engine.time().await {
             Ok(Some(shared)) => {
                 let took = Duration::from_micros(self.clock.monotonic_micros() - asked_at);
                 let (shared, machine) = (shared.plus(took / 2), self.clock.machine());
-                let apart = Duration::from_micros(shared.as_micros().abs_diff(machine.as_micros()));
-                let now = if apart <= AGREEMENT + took {
+                let difference = Duration::from_micros(shared.as_micros().abs_diff(machine.as_micros()));
+                let now = if difference <= MAX_DRIFT + took {
                     machine
                 } else {
                     shared
                 };
-                (took < PROMPT).then_some(now)
+                (took < MAX_QUERY_TIME).then_some(now)
             }
             Ok(None) => Some(self.clock.machine()),
-            // The clock goes on.
+            // The clock continues unsynchronized.
             Err(_) => None,
         }
     }
 
-    fn tell_ahead(&self) {
+    fn record_ahead(&self) {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "nobody looks at microseconds of many years"
+            reason = "microseconds do not matter in differences of many years"
         )]
-        metrics::gauge!(AHEAD).set(self.ahead() as f64 / 1e6);
+        metrics::gauge!(CLOCK_AHEAD_METRIC).set(self.ahead() as f64 / 1e6);
     }
 }
 
@@ -130,9 +134,9 @@ mod tests {
     use tollgate_storage::{Engine, Result};
     use tollgate_types::clock::Timestamp;
 
-    use super::TimeKeeper;
+    use super::ClockSync;
 
-    /// A database whose time is set by hand.
+    /// A database with an adjustable time.
     struct Database(Mutex<Timestamp>);
 
     #[async_trait::async_trait]
@@ -159,25 +163,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_time_is_the_databases() {
+    async fn the_clock_follows_the_database() {
         let noon = Timestamp::parse("2026-11-20T12:00:00Z").unwrap();
-        let (database, keeper) = (
+        let (database, clock_sync) = (
             Database(Mutex::new(noon)),
-            TimeKeeper::new(Duration::from_secs(60)),
+            ClockSync::new(Duration::from_secs(60)),
         );
-        let clock = keeper.clock();
-        keeper.start(&database).await;
+        let clock = clock_sync.clock();
+        clock_sync.start(&database).await;
         let soon = Duration::from_secs(5);
         assert!(clock.now() >= noon && clock.now().since(noon) < soon);
-        assert!(keeper.is_sure(), "nothing runs yet");
+        assert!(clock_sync.is_trusted(), "no call is running yet");
         let follow = async |at: Timestamp| {
             *database.0.lock().unwrap() = at;
-            keeper.look(&database).await;
+            clock_sync.sync_once(&database).await;
             clock.now().as_micros() - at.as_micros()
         };
         assert!((0..5_000_000).contains(&follow(noon.plus(soon)).await));
-        assert!(keeper.is_sure(), "that was a correction");
+        assert!(clock_sync.is_trusted(), "small corrections are no jump");
         assert!((0..5_000_000).contains(&follow(noon.minus(Duration::from_secs(7_200))).await));
-        assert!(!keeper.is_sure());
+        assert!(!clock_sync.is_trusted());
     }
 }

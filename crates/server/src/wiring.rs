@@ -1,5 +1,6 @@
-//! Builds everything from the settings. Nothing here decides; it only connects.
+//! Builds storage, domains and services from the settings. Contains no decisions, only connections.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,89 +10,93 @@ use tollgate_accounts::{
     Admins, KeyShape, Keys, KeysConfig, Limiter, MediaAddresses, TokenShape, Vault, WebhookSecrets,
 };
 use tollgate_backends::postgres::LeaseConfig;
-use tollgate_backends::{postgres, sqlite};
+use tollgate_backends::{Migrated, postgres, sqlite};
 use tollgate_billing::test_clock::TestClocks;
 use tollgate_billing::{Notices, Plans, TopUps};
 use tollgate_catalog::Catalog;
-use tollgate_edge::Gate;
-use tollgate_inference::batches::{BatchRecords, Batches, LineRoom, MessageBatches};
+use tollgate_edge::Authenticator;
+use tollgate_inference::batches::{BatchRecords, Batches, LineSlots, MessageBatches};
 use tollgate_inference::files::Files;
-use tollgate_inference::responses::{Background, Kept};
-use tollgate_jobs::webhooks::{self, Renderers, Webhooks};
+use tollgate_inference::responses::{Background, Responses};
+use tollgate_jobs::webhooks::{self, RendererChain, Webhooks};
 use tollgate_jobs::{Handler, Jobs, Worker};
-use tollgate_media::{Recipes, Records, Shelf, Studio};
+use tollgate_media::{MediaJobs, MediaStorage, Recipes, Records};
+use tollgate_media_tools::Tools;
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
 use tollgate_providers::egress::SystemResolver;
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient};
-use tollgate_storage::{BlobStore, FileSource, FileUse, Storage};
-use tollgate_studio::Tools;
+use tollgate_storage::{BlobStore, FileSource, FileUse, Storage, StorageError};
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
 use tollgate_types::{Clock, WorkerId};
 
 use crate::assemble::http_client;
+use crate::config::file::LimitsSection;
 use crate::config::{Config, StorageUrl};
 use crate::counters::Counting;
-use crate::gauge::StudioGauge;
+use crate::inspector::StudioInspector;
 use crate::mail;
 use crate::media;
 use crate::payments::{self, Sales};
-use crate::roster::Roster;
+use crate::provider_status::ProviderStatus;
 use crate::secrets;
-use crate::time::TimeKeeper;
+use crate::time::ClockSync;
+use crate::vitals::Vitals;
 
-/// How long what was read of a key is believed without another look. What is changed is told to every node; this bounds
-/// how late a node notices that is told nothing.
+/// How long a cached key is used without another lookup. Changes are sent to every node; this limit
+/// applies if a node misses one.
 const KEY_TTL: Duration = Duration::from_secs(5);
-/// The directory of leases' journals within the data directory.
+/// Directory of the lease journals within the data directory.
 const LEASES: &str = "leases";
 
-/// What commands and requests have in common.
-pub struct Domains {
-    /// The time.
+/// State that commands and requests share.
+pub struct AppState {
+    /// The installation's clock.
     pub clock: Arc<dyn Clock>,
-    /// What it is set by.
-    pub time: TimeKeeper,
-    /// Makes ids.
+    /// Sets the clock.
+    pub time: ClockSync,
+    /// Generator of ids.
     pub ids: Arc<IdSource>,
-    /// Everything that is kept.
+    /// The stores of the storage engine.
     pub storage: Storage,
-    /// The bytes of media.
+    /// The store of media bytes.
     pub blobs: Arc<dyn BlobStore>,
-    /// Signs their addresses.
+    /// Signer of media URLs.
     pub addresses: MediaAddresses,
-    /// What accounts have uploaded.
+    /// Files that accounts have uploaded.
     pub files: Arc<Files>,
-    /// What is told of their batches.
+    /// Batch summaries for webhooks and the admin API.
     pub batch_records: Arc<BatchRecords>,
-    /// Keys.
+    /// API keys and their cache.
     pub keys: Arc<Keys>,
-    /// Administrators.
+    /// Administrators and their tokens.
     pub admins: Arc<Admins>,
-    /// Seals what is kept for tenants.
+    /// Encrypts stored tenant data.
     pub vault: Vault,
-    /// What posts to accounts are signed with.
+    /// Signing secrets of webhooks.
     pub webhook_secrets: WebhookSecrets,
-    /// Plans that can be subscribed to.
+    /// Plans that accounts can subscribe to.
     pub plans: Arc<Plans>,
-    /// Sells credits, if they are sold.
+    /// Credit sales; `None` if no payment provider is configured.
     pub top_ups: Option<Arc<TopUps>>,
-    /// Tells accounts what they want to know.
+    /// Sender of alerts to accounts.
     pub notices: Notices,
-    /// Models.
+    /// The model catalog.
     pub catalog: Arc<Catalog>,
-    /// Providers in use; none in a process that serves nobody.
-    pub roster: Roster,
-    /// What goes on after its request was answered.
+    /// Providers in use; empty in a process that serves no requests.
+    pub provider_status: ProviderStatus,
+    /// Storage and notifications of asynchronous jobs.
     pub jobs: Arc<Jobs>,
-    /// Limits.
+    /// Rate limiter for requests and tokens.
     pub limiter: Arc<Limiter>,
-    /// What they are counted by.
+    /// Default limits of accounts, as of the start.
+    pub default_limits: LimitsSection,
+    /// The counters of the rate limiter.
     pub counting: Counting,
 }
 
-impl Domains {
-    /// What moves test clocks.
+impl AppState {
+    /// Returns the service that advances test clocks.
     pub fn test_clocks(&self) -> TestClocks<'_> {
         TestClocks {
             storage: &self.storage,
@@ -102,65 +107,69 @@ impl Domains {
     }
 }
 
-/// What serving requests needs beside that.
+/// Services for serving requests, in addition to [`AppState`].
 pub struct Services {
-    /// The common part.
-    pub domains: Arc<Domains>,
-    /// The other side of calls.
+    /// State shared with commands.
+    pub app_state: Arc<AppState>,
+    /// The providers in use.
     pub providers: Arc<Providers>,
-    /// What they share.
+    /// HTTP client that the providers share.
     pub http: Arc<HttpClient>,
-    /// Makes calls.
+    /// The pipeline of metered calls.
     pub pipeline: Arc<Pipeline>,
-    /// Keeps responses.
-    pub kept: Arc<Kept>,
-    /// Makes those whose callers do not wait.
+    /// Responses that callers have stored.
+    pub responses: Arc<Responses>,
+    /// Runs responses with `background: true`.
     pub background: Arc<Background>,
-    /// Carries out many requests in one file.
+    /// Runs the requests of batches.
     pub batches: Arc<Batches>,
-    /// Makes pictures and films.
-    pub studio: Arc<Studio>,
-    /// Writes down what owners see of jobs.
+    /// Runs image, video and audio jobs.
+    pub media_jobs: Arc<MediaJobs>,
+    /// Renders jobs for their owners.
     pub records: Arc<Records>,
-    /// Carries jobs out, of every kind.
+    /// Runs jobs of every kind.
     pub worker: Arc<Worker>,
-    /// Tells who wants to know that a job has ended.
+    /// Sends webhooks when jobs end.
     pub webhooks: Arc<Webhooks>,
-    /// Who is calling.
-    pub gate: Arc<Gate>,
+    /// Authenticates callers by API key.
+    pub authenticator: Arc<Authenticator>,
+    /// The engine and tasks that the process depends on.
+    pub vitals: Vitals,
 }
 
-/// The domains of a command, which no limit concerns.
-pub async fn domains(config: &Config) -> Result<Domains> {
-    let time = TimeKeeper::new(config.pipeline_settings().hold_lifetime());
+/// Builds the state of a command. Rate limits are counted in memory because commands are not
+/// limited.
+pub async fn app_state(config: &Config) -> Result<AppState> {
+    let time = ClockSync::new(config.pipeline_settings().hold_lifetime());
     let clock = time.clock();
-    domains_with(config, time, async { Ok(Counting::alone(&clock)) }, None).await
+    build_app_state(config, time, async { Ok(Counting::in_process(&clock)) }, None).await
 }
 
-/// The domains of a server.
-pub async fn serving_domains(config: &Config) -> Result<Domains> {
+/// Builds the state of a server.
+pub async fn serving_app_state(config: &Config) -> Result<AppState> {
     let longest_call = config.pipeline_settings().hold_lifetime();
-    let time = TimeKeeper::new(longest_call);
+    let time = ClockSync::new(longest_call);
     let clock = time.clock();
     let leases = LeaseConfig::new(config.data.join(LEASES), longest_call, clock.clone());
     let leases = config.file.storage.leases.then_some(leases);
-    domains_with(config, time, Counting::open(config, &clock), leases).await
+    build_app_state(config, time, Counting::open(config, &clock), leases).await
 }
 
-/// The domains of a process that carries out jobs. What they may cost was held where they were accepted: it needs no leases.
-pub async fn working_domains(config: &Config) -> Result<Domains> {
-    let time = TimeKeeper::new(config.pipeline_settings().hold_lifetime());
+/// Builds the state of a worker. It needs no leases, because the nodes that accept jobs create
+/// their holds.
+pub async fn worker_app_state(config: &Config) -> Result<AppState> {
+    let time = ClockSync::new(config.pipeline_settings().hold_lifetime());
     let clock = time.clock();
-    domains_with(config, time, Counting::open(config, &clock), None).await
+    build_app_state(config, time, Counting::open(config, &clock), None).await
 }
 
-/// Opens storage, then what limits are counted by, and builds the domains over them. The catalog is empty.
-async fn domains_with(
+/// Opens storage, then the counters of limits, and builds the domains on top. The catalog is empty.
+async fn build_app_state(
     config: &Config,
-    time: TimeKeeper,
+    time: ClockSync,
     counting: impl Future<Output = Result<Counting>>,
     leases: Option<LeaseConfig>,
-) -> Result<Domains> {
+) -> Result<AppState> {
     let mut seed = [0_u8; 8];
     getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
     let ids = Arc::new(IdSource::new(u64::from_ne_bytes(seed)));
@@ -169,7 +178,7 @@ async fn domains_with(
     let http = http_client(config);
     let payments = payments::build(config, &http)?;
     let mailer = mail::build(config)?;
-    let blobs = media::open(config).context("cannot open what media are kept in")?;
+    let blobs = media::open(config, &pepper).context("cannot open the media store")?;
     let addresses = media::addresses(config, &pepper)?;
     let clock = time.clock();
     let storage = open_storage(config, &clock, leases).await?;
@@ -210,8 +219,9 @@ async fn domains_with(
     };
     let files = Files {
         store: storage.files.clone(),
+        vault: vault.clone(),
         blobs: blobs.clone(),
-        most: FileUse {
+        limit: FileUse {
             files: config.file.limits.files,
             bytes: config.file.limits.files_gib.saturating_mul(1 << 30),
         },
@@ -224,7 +234,7 @@ async fn domains_with(
     };
     let plans = Arc::new(Plans::default());
     plans.replace(config.plans());
-    Ok(Domains {
+    Ok(AppState {
         jobs: Arc::new(Jobs::new(storage.jobs.clone())),
         plans,
         top_ups,
@@ -242,8 +252,9 @@ async fn domains_with(
         vault,
         webhook_secrets,
         catalog: Arc::default(),
-        roster: Roster::default(),
+        provider_status: ProviderStatus::default(),
         limiter,
+        default_limits: config.file.limits,
         counting,
     })
 }
@@ -258,9 +269,14 @@ async fn open_storage(
             let directory = path.parent().unwrap_or(&config.data);
             secrets::make_private_dir(directory)?;
             let settings = sqlite::SqliteConfig::new(directory, clock.clone());
-            Ok(sqlite::open(settings).await?)
+            let opened = sqlite::open(settings).await;
+            Ok(opened.map_err(|error| with_disk_full_hint(error, directory))?)
         }
         StorageUrl::Postgres(url) => {
+            if leases.is_some() {
+                // The lease journal is in this directory.
+                secrets::make_private_dir(&config.data)?;
+            }
             let mut settings = postgres::PostgresConfig::new(url.expose_secret());
             settings.max_connections = config.file.storage.max_connections;
             settings.leases = leases;
@@ -271,43 +287,61 @@ async fn open_storage(
     }
 }
 
-/// Brings the database's schema up to date.
-pub async fn migrate(config: &Config) -> Result<()> {
+/// Migrates the database schema to the current version.
+pub async fn migrate(config: &Config) -> Result<Migrated> {
     match &config.storage {
-        // The embedded database is brought up to date whenever it is opened.
-        StorageUrl::Sqlite(_) => {
+        // The embedded database is migrated whenever it is opened.
+        StorageUrl::Sqlite(path) => {
+            let directory = path.parent().unwrap_or(&config.data);
+            let from = sqlite::schema_version(directory).await?;
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-            Ok(open_storage(config, &clock, None).await?.engine.close().await?)
+            open_storage(config, &clock, None).await?.engine.close().await?;
+            let to = sqlite::schema_version(directory).await?;
+            Ok(Migrated { from, to })
         }
         StorageUrl::Postgres(url) => Ok(postgres::migrate(url.expose_secret()).await?),
     }
 }
 
-/// The client for what callers name by its address.
+/// Creates the HTTP client for caller-supplied URLs.
 fn egress(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     let settings = EgressSettings {
         allow: config.egress.clone(),
-        most_at_once: config.file.egress.most_at_once,
+        max_concurrent: config.file.egress.max_concurrent,
         ..EgressSettings::default()
     };
     EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
 }
 
-/// The client for those who are told that a job has ended: who does not answer keeps nobody else waiting for long.
-fn post_office(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
+/// Creates the HTTP client for webhooks. Its timeout keeps a slow receiver from delaying others.
+fn webhook_client(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     let settings = EgressSettings {
         allow: config.egress.clone(),
-        most_at_once: webhooks::AT_ONCE,
-        total: webhooks::PATIENCE,
+        max_concurrent: webhooks::MAX_CONCURRENT_POSTS,
+        total: webhooks::POST_TIMEOUT,
         ..EgressSettings::default()
     };
     EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
 }
 
-/// Builds what serves requests. `files` has what requests name by its id.
+/// Adds a hint to the error of a start on a full disk. The start needs free space to complete the
+/// calls of the previous process.
+fn with_disk_full_hint(error: StorageError, directory: &Path) -> anyhow::Error {
+    let cause = error.to_string();
+    let error = anyhow::Error::from(error);
+    match cause.contains("disk is full") || cause.contains("No space left") {
+        true => error.context(format!(
+            "the disk of {} is full; no data is lost: free at least 64 MiB and start again",
+            directory.display()
+        )),
+        false => error,
+    }
+}
+
+/// Builds the services that serve requests. `files` resolves the file ids in requests.
 pub fn services(
     config: &Config,
-    domains: Arc<Domains>,
+    app_state: Arc<AppState>,
     http: Arc<HttpClient>,
     files: Arc<dyn FileSource>,
 ) -> Services {
@@ -315,106 +349,110 @@ pub fn services(
     let media = MediaSources {
         fetcher: Arc::new(egress(config, &http)),
         files,
-        gauge: Arc::new(StudioGauge::new(Tools::find())),
+        inspector: Arc::new(StudioInspector::new(Tools::find())),
     };
     let pipeline = Arc::new(Pipeline::new(
-        domains.catalog.clone(),
+        app_state.catalog.clone(),
         providers.clone(),
-        domains.limiter.clone(),
-        domains.storage.ledger.clone(),
+        app_state.limiter.clone(),
+        app_state.storage.ledger.clone(),
         media,
-        domains.clock.clone(),
+        app_state.clock.clone(),
         config.pipeline_settings(),
     ));
-    domains.roster.watch(&pipeline);
-    let gate = Arc::new(Gate::new(
-        domains.keys.clone(),
-        domains.limiter.clone(),
-        domains.clock.clone(),
+    app_state.provider_status.watch(&pipeline);
+    let authenticator = Arc::new(Authenticator::new(
+        app_state.keys.clone(),
+        app_state.limiter.clone(),
+        app_state.clock.clone(),
     ));
-    let kept = Arc::new(Kept::new(
-        domains.storage.responses.clone(),
-        domains.vault.clone(),
-        domains.clock.clone(),
+    let responses = Arc::new(Responses::new(
+        app_state.storage.responses.clone(),
+        app_state.vault.clone(),
+        app_state.clock.clone(),
     ));
     let background = Arc::new(Background {
-        jobs: domains.jobs.clone(),
+        jobs: app_state.jobs.clone(),
         pipeline: pipeline.clone(),
-        kept: kept.clone(),
-        vault: domains.vault.clone(),
-        accounts: domains.storage.accounts.clone(),
-        prices: domains.storage.prices.clone(),
-        clock: domains.clock.clone(),
+        responses: responses.clone(),
+        vault: app_state.vault.clone(),
+        accounts: app_state.storage.accounts.clone(),
+        prices: app_state.storage.prices.clone(),
+        clock: app_state.clock.clone(),
     });
-    let shelf = Arc::new(Shelf {
-        blobs: domains.blobs.clone(),
-        media: domains.storage.media.clone(),
-        addresses: domains.addresses.clone(),
-        clock: domains.clock.clone(),
+    let storage = Arc::new(MediaStorage {
+        blobs: app_state.blobs.clone(),
+        media: app_state.storage.media.clone(),
+        addresses: app_state.addresses.clone(),
+        clock: app_state.clock.clone(),
     });
     let records = Arc::new(Records {
-        vault: domains.vault.clone(),
-        shelf: shelf.clone(),
+        vault: app_state.vault.clone(),
+        storage: storage.clone(),
     });
     let webhooks = Arc::new(Webhooks {
-        jobs: domains.jobs.clone(),
-        store: domains.storage.webhooks.clone(),
-        secrets: domains.webhook_secrets.clone(),
-        vault: domains.vault.clone(),
-        poster: Arc::new(post_office(config, &http)),
-        renderer: Arc::new(Renderers(vec![domains.batch_records.clone(), records.clone()])),
-        clock: domains.clock.clone(),
+        jobs: app_state.jobs.clone(),
+        store: app_state.storage.webhooks.clone(),
+        secrets: app_state.webhook_secrets.clone(),
+        vault: app_state.vault.clone(),
+        poster: Arc::new(webhook_client(config, &http)),
+        renderer: Arc::new(RendererChain(vec![
+            app_state.batch_records.clone(),
+            records.clone(),
+        ])),
+        clock: app_state.clock.clone(),
     });
     let batches = Arc::new(Batches {
-        jobs: domains.jobs.clone(),
-        store: domains.storage.batches.clone(),
-        files: domains.files.clone(),
+        jobs: app_state.jobs.clone(),
+        store: app_state.storage.batches.clone(),
+        files: app_state.files.clone(),
         pipeline: pipeline.clone(),
-        vault: domains.vault.clone(),
-        accounts: domains.storage.accounts.clone(),
-        prices: domains.storage.prices.clone(),
+        vault: app_state.vault.clone(),
+        accounts: app_state.storage.accounts.clone(),
+        prices: app_state.storage.prices.clone(),
         webhooks: webhooks.clone(),
-        most_tokens: config.file.limits.batch_tokens,
-        ids: domains.ids.clone(),
-        clock: domains.clock.clone(),
-        room: LineRoom::default(),
+        max_open_tokens: config.file.limits.batch_tokens,
+        ids: app_state.ids.clone(),
+        clock: app_state.clock.clone(),
+        slots: LineSlots::default(),
     });
-    let studio = Arc::new(Studio {
+    let media_jobs = Arc::new(MediaJobs {
         pipeline: pipeline.clone(),
-        jobs: domains.jobs.clone(),
+        jobs: app_state.jobs.clone(),
         webhooks: webhooks.clone(),
-        shelf,
-        vault: domains.vault.clone(),
-        accounts: domains.storage.accounts.clone(),
+        storage,
+        vault: app_state.vault.clone(),
+        accounts: app_state.storage.accounts.clone(),
         tools: Tools::find(),
         recipes: Recipes::load(),
-        clock: domains.clock.clone(),
+        clock: app_state.clock.clone(),
     });
     let mut handlers: Vec<Arc<dyn Handler>> = vec![
         background.clone(),
         batches.clone(),
         Arc::new(MessageBatches(batches.clone())),
     ];
-    handlers.extend(tollgate_media::handlers(&studio));
+    handlers.extend(tollgate_media::handlers(&media_jobs));
     let worker = Worker::new(
-        WorkerId::from_u128(domains.ids.next(domains.clock.now())),
-        domains.jobs.clone(),
-        domains.clock.clone(),
+        WorkerId::from_u128(app_state.ids.next(app_state.clock.now())),
+        app_state.jobs.clone(),
+        app_state.clock.clone(),
         handlers,
         config.worker_settings(),
     );
     Services {
-        domains,
+        vitals: Vitals::new(app_state.storage.engine.clone()),
+        app_state,
         providers,
         http,
         pipeline,
-        kept,
+        responses,
         background,
         batches,
-        studio,
+        media_jobs,
         records,
         worker,
         webhooks,
-        gate,
+        authenticator,
     }
 }

@@ -1,4 +1,4 @@
-//! Who may use the admin API. Only a keyed digest of a token is stored.
+//! Administrators of the gateway. Only a keyed digest of a token is stored.
 
 use async_trait::async_trait;
 use tollgate_types::{AdminId, Timestamp};
@@ -8,51 +8,53 @@ use crate::key::KeyDigest;
 use crate::subscription::names;
 
 names! {
-    /// What an administrator may do.
+    /// Permissions of an administrator.
     Role {
-        /// Look at everything.
+        /// Read access to everything.
         Viewer = "viewer",
-        /// Look, suspend accounts, create and revoke keys, set limits.
+        /// Read access; suspend accounts, create and revoke keys, set limits.
         Support = "support",
-        /// Look, and move credits: grants, refunds, plans, prices.
+        /// Read access; move credits: grants, refunds, plans, prices.
         Billing = "billing",
-        /// Everything, administrators included.
+        /// All permissions, including the management of administrators.
         Owner = "owner",
     }
 }
 
-/// Somebody who may use the admin API, by a token.
+/// A user of the admin API, identified by a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
-    /// Id.
+    /// Unique id of the administrator.
     pub id: AdminId,
-    /// The name in the audit log. No two that are not revoked have the same.
+    /// Name in the audit log, unique among the administrators that are not revoked.
     pub name: String,
-    /// What the administrator may do.
+    /// Permissions of the administrator.
     pub role: Role,
     /// Digest of the token.
     pub digest: KeyDigest,
     /// The token's last four characters.
     pub last4: String,
-    /// When it was created.
+    /// Time when the administrator was created.
     pub created_at: Timestamp,
-    /// When it was revoked, for ever.
+    /// Time of the revocation, which is permanent.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Stores administrators.
+/// Stores administrators and their token digests.
 #[async_trait]
 pub trait AdminStore: Send + Sync {
-    /// Stores the administrator. `Conflict` when one that is not revoked has the name, or any has the id or digest.
+    /// Stores the administrator. `Conflict` when one that is not revoked has the name, or any has
+    /// the id or digest.
     async fn create(&self, admin: Admin) -> Result<()>;
 
-    /// The administrator whose token's digest has these first 16 bytes, revoked or not. The caller compares the whole
-    /// digest in constant time.
+    /// Finds the administrator whose token's digest has these first 16 bytes, revoked or not. The
+    /// caller compares the whole digest in constant time.
     async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<Admin>>;
 
-    /// Every administrator in order of id, those that are revoked included.
+    /// Lists all administrators in order of id, including revoked ones.
     async fn list(&self) -> Result<Vec<Admin>>;
 
-    /// Revokes the administrator and answers it; the time of the first revocation stays. `NotFound` when there is none.
+    /// Revokes the administrator and returns it; the time of the first revocation stays. `NotFound`
+    /// when it does not exist.
     async fn revoke(&self, id: AdminId, at: Timestamp) -> Result<Admin>;
 }

@@ -1,4 +1,4 @@
-//! Reading the books from outside: what `tollgate ledger check` is shown.
+//! Visitor over all ledger rows, used by `tollgate ledger check`.
 
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, Timestamp};
@@ -10,41 +10,42 @@ use crate::refund::Refund;
 use crate::subscription::PlanUse;
 use crate::usage::{UsagePart, UsageRow};
 
-/// The ledger accounts of a tenant's book.
+/// The ledger accounts of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LedgerAccount {
-    /// The world outside. It goes down as credits are bought or granted.
+    /// Counterpart of purchases and grants. Its balance goes down as credits are bought or granted.
     Cash,
-    /// What the tenant can spend. Never below zero.
+    /// Credits that the tenant can spend. Never below zero.
     Credits,
-    /// What is held by calls that run. Never below zero.
+    /// Credits held by running calls. Never below zero.
     Hold,
-    /// What calls have cost.
+    /// Charges of calls that credits paid.
     RevenueUsage,
-    /// What calls cost beyond their hold, borne by the operator. It goes down.
+    /// Cost of calls beyond their hold, borne by the operator. It goes down.
     ExpenseOverrun,
-    /// What is left of the open week of a plan. Never below zero.
+    /// Unused allowance of the open week of a plan. Never below zero.
     Allowance,
-    /// Where allowances come from. It goes down.
+    /// Source of allowances. It goes down.
     GrantPlan,
-    /// What calls have cost and allowances paid.
+    /// Charges of calls that allowances paid.
     RevenueIncluded,
-    /// What was paid for plans.
+    /// Fees paid for plans.
     RevenuePlan,
-    /// What was left of allowances when their week was over, and of lots that expired.
+    /// Unused allowances of closed weeks, and unspent credits of expired lots.
     Breakage,
-    /// What the operator gave away. It goes down.
+    /// Promotional credits given by the operator. It goes down.
     ExpenseGoodwill,
-    /// What was charged and given back. It goes down.
+    /// Refunds of charges. It goes down.
     RevenueRefunds,
-    /// What nodes have taken out of credits ahead of the calls that they serve. Never below zero.
+    /// Credits that nodes have leased for the calls that they serve. Never below zero.
     Lease,
-    /// What calls cost that a node reported when its lease was gone, borne by the operator. It goes down.
+    /// Cost of calls that a node reported after its lease was gone, borne by the operator. It goes
+    /// down.
     ExpenseCrashLoss,
 }
 
 impl LedgerAccount {
-    /// Every ledger account.
+    /// All ledger accounts.
     pub const ALL: [LedgerAccount; 14] = [
         LedgerAccount::Cash,
         LedgerAccount::Credits,
@@ -62,7 +63,7 @@ impl LedgerAccount {
         LedgerAccount::ExpenseCrashLoss,
     ];
 
-    /// The name used in storage.
+    /// Name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             LedgerAccount::Cash => "cash",
@@ -82,14 +83,14 @@ impl LedgerAccount {
         }
     }
 
-    /// The ledger account with this name.
+    /// Parses the name used in storage.
     pub fn parse(name: &str) -> Option<Self> {
         LedgerAccount::ALL
             .into_iter()
             .find(|account| account.as_str() == name)
     }
 
-    /// Whether the balance may not go below zero.
+    /// Whether the balance must not go below zero.
     pub const fn is_constrained(self) -> bool {
         matches!(
             self,
@@ -98,36 +99,36 @@ impl LedgerAccount {
     }
 }
 
-/// A stored balance.
+/// A stored balance of one ledger account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerBalance {
-    /// Which ledger account.
+    /// Ledger account of the balance.
     pub account: LedgerAccount,
-    /// Its balance.
+    /// Balance in nano-credits; negative for accounts that go down.
     pub balance: Credits,
 }
 
-/// What a transfer belongs to.
+/// The operation that a transfer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferSubject {
-    /// A hold; the leg says which step.
+    /// A hold; the leg tells the step.
     Hold(HoldId),
-    /// A grant.
+    /// A grant of credits from outside.
     Grant(TransferId),
     /// A week of a plan.
     Window(TransferId),
-    /// A period that was paid for.
+    /// A paid period of a subscription.
     Period(TransferId),
-    /// A part of a lot that left it.
+    /// Credits that expired or were withdrawn from a lot.
     Lot(TransferId),
-    /// A refund.
+    /// A refund of a call's charge.
     Refund(TransferId),
     /// A change of the size of a lease.
     Lease(TransferId),
 }
 
 impl TransferSubject {
-    /// The name used in storage.
+    /// Name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             TransferSubject::Hold(_) => "hold",
@@ -140,7 +141,7 @@ impl TransferSubject {
         }
     }
 
-    /// The 128 bits of the id.
+    /// Returns the 128 bits of the id.
     pub const fn entry(self) -> u128 {
         match self {
             TransferSubject::Hold(id) => id.as_u128(),
@@ -153,7 +154,7 @@ impl TransferSubject {
         }
     }
 
-    /// The subject with this name in storage.
+    /// Parses the name used in storage, with the id.
     pub fn parse(name: &str, entry: u128) -> Option<Self> {
         match name {
             "hold" => Some(TransferSubject::Hold(HoldId::from_u128(entry))),
@@ -168,7 +169,7 @@ impl TransferSubject {
     }
 }
 
-/// Which step a transfer is.
+/// Step of an operation; each step is one transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Leg {
     /// `cash → credits`.
@@ -181,7 +182,7 @@ pub enum Leg {
     Release,
     /// `expense:overrun → revenue:usage`.
     Overrun,
-    /// `allowance → hold`.
+    /// `allowance → hold`: the part of a hold that a plan pays.
     HoldAllowance,
     /// `hold → revenue:included`.
     SettleIncluded,
@@ -199,7 +200,7 @@ pub enum Leg {
     Promotion,
     /// `credits → breakage`: a lot has expired.
     Expire,
-    /// `credits → cash`: what is left of a purchase is taken back.
+    /// `credits → cash`: the unspent rest of a purchase is withdrawn.
     Withdraw,
     /// `revenue:refunds → credits`.
     Refund,
@@ -209,21 +210,24 @@ pub enum Leg {
     Lease,
     /// `lease → credits`.
     ReturnLease,
-    /// `lease → hold`.
+    /// `lease → hold`: a hold paid from a node's lease.
     HoldLease,
     /// `hold → lease`.
     ReleaseLease,
     /// `expense:crash_loss → revenue:usage`: the lease was gone when the call was reported.
     CrashLoss,
-    /// `hold → credits` while the job of the hold goes on, by its number from 0: what it cannot cost any more.
+    /// `credits → expense:goodwill`: the unspent rest of a promotion is withdrawn.
+    RevokePromotion,
+    /// `hold → credits` while the job of the hold still runs: the part that the job can no longer
+    /// cost. Numbered from 0.
     ReleaseEarly(u8),
 }
 
-/// How often a hold gives something back before it is resolved.
-pub const MOST_EARLY: u8 = 16;
-/// The number in storage of the first time.
-const FIRST_EARLY: i16 = 100;
-const EARLY: [&str; MOST_EARLY as usize] = [
+/// Maximum number of partial releases of a hold before it is resolved.
+pub const MAX_EARLY_RELEASES: u8 = 16;
+/// Stored number of the first early release; the others follow it.
+const FIRST_EARLY_RELEASE: i16 = 100;
+const EARLY_RELEASE_NAMES: [&str; MAX_EARLY_RELEASES as usize] = [
     "release_early_1",
     "release_early_2",
     "release_early_3",
@@ -243,8 +247,8 @@ const EARLY: [&str; MOST_EARLY as usize] = [
 ];
 
 impl Leg {
-    /// Every step that is taken once.
-    const ONCE: [Leg; 22] = [
+    /// All steps that happen at most once for a subject.
+    const UNNUMBERED: [Leg; 23] = [
         Leg::Grant,
         Leg::Hold,
         Leg::Settle,
@@ -267,19 +271,23 @@ impl Leg {
         Leg::HoldLease,
         Leg::ReleaseLease,
         Leg::CrashLoss,
+        Leg::RevokePromotion,
     ];
 
-    /// Every step.
+    /// Returns all steps, including the numbered early releases.
     pub fn all() -> impl Iterator<Item = Leg> {
-        Leg::ONCE
+        Leg::UNNUMBERED
             .into_iter()
-            .chain((0..MOST_EARLY).map(Leg::ReleaseEarly))
+            .chain((0..MAX_EARLY_RELEASES).map(Leg::ReleaseEarly))
     }
 
-    /// The name that people read.
+    /// Name shown to users.
     pub fn as_str(self) -> &'static str {
         match self {
-            Leg::ReleaseEarly(number) => EARLY.get(usize::from(number)).copied().unwrap_or("release_early"),
+            Leg::ReleaseEarly(number) => EARLY_RELEASE_NAMES
+                .get(usize::from(number))
+                .copied()
+                .unwrap_or("release_early"),
             Leg::Grant => "grant",
             Leg::Hold => "hold",
             Leg::Settle => "settle",
@@ -302,15 +310,16 @@ impl Leg {
             Leg::HoldLease => "hold_lease",
             Leg::ReleaseLease => "release_lease",
             Leg::CrashLoss => "crash_loss",
+            Leg::RevokePromotion => "revoke_promotion",
         }
     }
 
-    /// The step with this name.
+    /// Parses the name.
     pub fn parse(name: &str) -> Option<Self> {
         Leg::all().find(|leg| leg.as_str() == name)
     }
 
-    /// The number used in storage.
+    /// Number used in storage.
     pub const fn as_i16(self) -> i16 {
         match self {
             Leg::Grant => 0,
@@ -335,16 +344,17 @@ impl Leg {
             Leg::HoldLease => 19,
             Leg::ReleaseLease => 20,
             Leg::CrashLoss => 21,
-            Leg::ReleaseEarly(number) => FIRST_EARLY + number as i16,
+            Leg::RevokePromotion => 22,
+            Leg::ReleaseEarly(number) => FIRST_EARLY_RELEASE + number as i16,
         }
     }
 
-    /// The step with this number.
+    /// Parses the number used in storage.
     pub fn from_i16(number: i16) -> Option<Self> {
         Leg::all().find(|leg| leg.as_i16() == number)
     }
 
-    /// Where the amount comes from and where it goes.
+    /// Returns the debited and the credited ledger account.
     pub const fn sides(self) -> (LedgerAccount, LedgerAccount) {
         match self {
             Leg::Grant => (LedgerAccount::Cash, LedgerAccount::Credits),
@@ -369,91 +379,93 @@ impl Leg {
             Leg::HoldLease => (LedgerAccount::Lease, LedgerAccount::Hold),
             Leg::ReleaseLease => (LedgerAccount::Hold, LedgerAccount::Lease),
             Leg::CrashLoss => (LedgerAccount::ExpenseCrashLoss, LedgerAccount::RevenueUsage),
+            Leg::RevokePromotion => (LedgerAccount::Credits, LedgerAccount::ExpenseGoodwill),
         }
     }
 }
 
-/// A stored transfer.
+/// A stored transfer between two ledger accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferRow {
-    /// What it belongs to.
+    /// Operation that the transfer belongs to.
     pub subject: TransferSubject,
-    /// Which step.
+    /// Step of that operation.
     pub leg: Leg,
-    /// Loses the amount.
+    /// Ledger account that loses the amount.
     pub debit: LedgerAccount,
-    /// Gains the amount.
+    /// Ledger account that gains the amount.
     pub credit: LedgerAccount,
-    /// Above zero.
+    /// Amount in nano-credits, above zero.
     pub amount: Credits,
-    /// When.
+    /// Time of the transfer.
     pub created_at: Timestamp,
-    /// The prices that applied, if it is of a call.
+    /// Price version that applied, for transfers of a call.
     pub price_version: Option<PriceVersion>,
-    /// Its place in the account's chain; `None` when it was made before there was one.
+    /// Place in the account's chain; `None` for transfers older than the chain.
     pub link: Option<Link>,
 }
 
 /// A hold that is not resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenHold {
-    /// Id.
+    /// Id of the hold and of its later usage row.
     pub id: HoldId,
-    /// What is held, of credits and allowance together, without what went back already.
+    /// Credits and allowance held now, without early releases.
     pub amount: Credits,
-    /// How much of it is of a plan's allowance.
+    /// Part of the amount that comes from a plan's allowance.
     pub allowance: Credits,
-    /// The plan that applied.
+    /// Plan that applied when the hold was taken.
     pub plan: Option<PlanUse>,
-    /// When the sweep may void it.
+    /// Time when the sweep may void it.
     pub expires_at: Timestamp,
 }
 
-/// What a node has taken out of an account's credits ahead of the calls that it serves.
+/// Credits of an account that a node has leased for the calls that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenLease {
-    /// Id.
+    /// Unique id of the lease.
     pub id: TransferId,
-    /// What is left of it, as the node said last.
+    /// Unspent credits of the lease, as last reported by the node.
     pub balance: Credits,
-    /// What calls that run hold of it, as the node said last.
+    /// Credits held by running calls of the node, as last reported.
     pub in_flight: Credits,
-    /// Until when the node may take holds out of it.
+    /// Time until which the node may take holds from the lease.
     pub expires_at: Timestamp,
-    /// When it is closed by others, whatever its node has not reported.
+    /// Time when another node closes it, even if its node has not reported.
     pub reclaim_at: Timestamp,
 }
 
-/// Is shown the books. For each account, in this order: `account`, its `balance`s, its `chain`, its `lot`s, its open
-/// `lease`s and `hold`s, its `refund`s, its `line`s, its `transfer`s, `part`s and `usage` rows, `account_end`. Transfers, parts and usage
-/// rows come in ascending order of the 128 bits of what they belong to, a call's transfers before its parts and both before its usage row. All `price`s come before the
-/// first account.
+/// Receives all ledger rows. For each account, in this order: `account`, its `balance`s, its
+/// `chain`, its `lot`s, its open `lease`s and `hold`s, its `refund`s, its `line`s, its `transfer`s,
+/// `part`s and `usage` rows, `account_end`. Transfers, parts and usage rows come in ascending order
+/// of the 128 bits of their subject, a call's transfers before its parts and both before its usage
+/// row. All `price`s come before the first account.
 pub trait AuditVisitor: Send {
     /// A price version.
     fn price(&mut self, version: PriceVersion, model: &str, prices: &Prices);
-    /// A tenant's book begins.
+    /// Starts the rows of an account.
     fn account(&mut self, account: AccountId);
-    /// A stored balance of the book.
+    /// A stored balance of the account.
     fn balance(&mut self, balance: LedgerBalance);
-    /// What the book says about its chain.
+    /// The stored state of the account's chain.
     fn chain(&mut self, chain: Chain);
-    /// A lot of the book, spent or not.
+    /// A lot of the account, spent or not.
     fn lot(&mut self, lot: &Lot);
-    /// A lease of the book.
+    /// An open lease of the account.
     fn lease(&mut self, lease: OpenLease);
-    /// A hold of the book that is not resolved.
+    /// An open hold of the account.
     fn hold(&mut self, hold: OpenHold);
-    /// A transfer of the book.
+    /// A transfer of the account.
     fn transfer(&mut self, transfer: TransferRow);
-    /// A part of a usage row of the book.
+    /// A part of a usage row of the account.
     fn part(&mut self, row: HoldId, part: &UsagePart);
-    /// A usage row of the book.
+    /// A usage row of the account.
     fn usage(&mut self, row: &UsageRow);
-    /// A refund of the book.
+    /// A refund of the account.
     fn refund(&mut self, refund: &Refund);
-    /// A line of a batch of the book, which may still run.
+    /// A batch line of the account, possibly still running.
     fn line(&mut self, line: &ChargedLine);
-    /// The book ends.
+    /// Ends the rows of the account.
     fn account_end(&mut self);
     /// A row that cannot be read: a name or number outside its range.
     fn unreadable(&mut self, what: String);

@@ -1,4 +1,5 @@
-//! The audit log: what operators changed, one line for each change. It only grows, and it holds no secrets.
+//! The audit log: one entry for each change by an operator. It is append-only and contains no
+//! secrets.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, AdminId, AuditId, RequestId, Timestamp};
@@ -10,50 +11,51 @@ use crate::Result;
 pub struct AuditEntry {
     /// Id; later entries have higher ones.
     pub id: AuditId,
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// Whose name: an administrator's, `cli` for the command line, `settings` for the settings file.
+    /// Name of the actor: an administrator's, `cli` for the command line, `settings` for the
+    /// settings file.
     pub actor: String,
-    /// Which administrator.
+    /// Id of the administrator; `None` for `cli` and `settings`.
     pub actor_id: Option<AdminId>,
-    /// The role that counted.
+    /// Role under which the action was authorized.
     pub role: String,
-    /// What was done, such as `account.change`.
+    /// Action, such as `account.change`.
     pub action: String,
-    /// The account that it was about.
+    /// Account that the change concerns.
     pub account: Option<AccountId>,
-    /// What it was about: an id or a name; may be empty.
+    /// Id or name of the changed object; may be empty.
     pub object: String,
-    /// What it was before, as a JSON object.
+    /// Object before the change, as a JSON object.
     pub before: Option<String>,
-    /// What it became, as a JSON object.
+    /// Object after the change, as a JSON object.
     pub after: Option<String>,
-    /// The request by which it came.
+    /// Request that made the change.
     pub request: Option<RequestId>,
-    /// `done`, or the error code of what was refused or failed.
+    /// `done`, or the error code of a refused or failed change.
     pub outcome: String,
 }
 
-/// Which entries; what is not said does not matter.
+/// Filter for audit entries; `None` matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Those about this account.
+    /// Entries about this account.
     pub account: Option<AccountId>,
-    /// Those of this name.
+    /// Entries of the actor with this name.
     pub actor: Option<String>,
-    /// Those that did this.
+    /// Entries with this action.
     pub action: Option<String>,
-    /// Those at or after this instant.
+    /// Entries at or after this instant.
     pub since: Option<Timestamp>,
 }
 
-/// Stores the audit log.
+/// Stores the audit log, append-only.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
     /// Appends an entry, durably when it returns. `Conflict` when the id exists.
     async fn append(&self, entry: AuditEntry) -> Result<()>;
 
-    /// Entries in descending order of id, those before `before`, at most `limit`.
+    /// Lists entries in descending order of id, before `before`, at most `limit`.
     async fn list(&self, filter: AuditFilter, before: Option<AuditId>, limit: u32)
     -> Result<Vec<AuditEntry>>;
 }

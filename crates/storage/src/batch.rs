@@ -1,123 +1,125 @@
-//! Lines of batches: what each has made and what it costs. A batch is a job, and these are what its charge is the sum of; so they stay
-//! when what they made is forgotten.
+//! Lines of batches: the result and the cost of each. A batch is a job, and its charge is the sum
+//! of its lines; so the lines stay when their content is deleted.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, Credits, HoldId, JobId, PriceVersion, Timestamp, Usage};
 
 use crate::{JobLease, Result};
 
-/// What has become of a line.
+/// State of a line that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineState {
-    /// It may have been carried out. It is never begun again.
-    Begun,
-    /// It was answered.
+    /// The line may have been executed. It is never started again.
+    Started,
+    /// The request of the line succeeded.
     Done,
-    /// It has failed.
+    /// The request of the line failed.
     Failed,
 }
 
 impl LineState {
-    /// The name in storage.
+    /// Name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
-            LineState::Begun => "begun",
+            LineState::Started => "begun",
             LineState::Done => "done",
             LineState::Failed => "failed",
         }
     }
 
-    /// The state with this name.
+    /// Parses the name used in storage.
     pub fn parse(name: &str) -> Option<Self> {
-        [LineState::Begun, LineState::Done, LineState::Failed]
+        [LineState::Started, LineState::Done, LineState::Failed]
             .into_iter()
             .find(|state| state.as_str() == name)
     }
 }
 
-/// A line that was begun.
+/// A line of a batch that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchLine {
     /// Its place among the requests of the batch, from 0.
     pub number: u32,
-    /// What has become of it.
+    /// State of the line.
     pub state: LineState,
-    /// What is told of it. It is sealed, and empty when it was forgotten.
+    /// Result of the line, sealed; empty after it was deleted.
     pub content: Vec<u8>,
-    /// The list that it is priced by.
+    /// Price version of the line.
     pub price_version: PriceVersion,
-    /// What it consumed.
+    /// Usage of the line, such as its tokens.
     pub usage: Usage,
-    /// What it costs the caller.
+    /// Amount that the caller pays.
     pub charge: Credits,
-    /// What it costs beyond that; the operator bears it.
+    /// Cost beyond the charge; the operator bears it.
     pub overrun: Credits,
-    /// What the hold of the batch has for it; zero where that is not known.
+    /// Part of the batch's hold that belongs to the line; zero if not known.
     pub held: Credits,
 }
 
-/// How many lines have become what.
+/// Number of lines by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// Under way.
-    pub begun: u64,
-    /// Answered.
+    /// Lines that are running.
+    pub started: u64,
+    /// Lines that succeeded.
     pub done: u64,
-    /// Failed.
+    /// Lines that failed.
     pub failed: u64,
 }
 
 impl LineCounts {
-    /// So many more of this state.
+    /// Adds `count` lines of a state.
     pub fn add(&mut self, state: LineState, count: u64) {
         match state {
-            LineState::Begun => self.begun += count,
+            LineState::Started => self.started += count,
             LineState::Done => self.done += count,
             LineState::Failed => self.failed += count,
         }
     }
 }
 
-/// A line, as far as the books go: its part of the charge of its hold.
+/// The ledger's view of a line: its part of the charge of the batch's hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargedLine {
     /// The hold of the batch.
     pub hold: HoldId,
-    /// The list that it is priced by.
+    /// Price version of the line.
     pub price_version: PriceVersion,
-    /// What it consumed.
+    /// Usage of the line, such as its tokens.
     pub usage: Usage,
-    /// What it costs the caller.
+    /// Amount that the caller pays.
     pub charge: Credits,
-    /// What it costs beyond that.
+    /// Cost beyond the charge; the operator bears it.
     pub overrun: Credits,
 }
 
-/// Keeps lines. What is written under a lease that is void is `Conflict`.
+/// Stores lines. A write with an expired or lost lease is a `Conflict`.
 #[async_trait]
 pub trait BatchStore: Send + Sync {
-    /// Writes down that a line is carried out next; false when it was begun before.
+    /// Records that a line is about to be executed; returns false if it was started before.
     async fn begin(&self, lease: JobLease, number: u32, version: PriceVersion, at: Timestamp)
     -> Result<bool>;
 
-    /// Writes down what has become of a line that was begun. `Conflict` when it was not, or has ended.
+    /// Records the result of a started line. `Conflict` when the line was not started, or has
+    /// ended.
     async fn end(&self, lease: JobLease, line: BatchLine, at: Timestamp) -> Result<()>;
 
-    /// Writes down that a batch goes on: processes that have died with it do not count any more.
-    async fn goes_on(&self, lease: JobLease) -> Result<()>;
+    /// Records progress of a batch: resets its count of process deaths.
+    async fn reset_deaths(&self, lease: JobLease) -> Result<()>;
 
-    /// What the hold of a batch had for its lines that have ended beyond what they cost.
-    async fn freed(&self, account: AccountId, batch: JobId) -> Result<Credits>;
+    /// Returns the part of a batch's hold that its ended lines did not use.
+    async fn unused_hold(&self, account: AccountId, batch: JobId) -> Result<Credits>;
 
-    /// The lines that a hold pays for, as far as the books go. It is for operators: it may read all lines of the account.
+    /// Returns the ledger's view of the lines that a hold pays for. For operators: it may read all
+    /// lines of the account.
     async fn charged(&self, account: AccountId, hold: HoldId) -> Result<Vec<ChargedLine>>;
 
-    /// How many lines of a batch have become what.
+    /// Returns the number of lines of a batch by state.
     async fn counts(&self, account: AccountId, batch: JobId) -> Result<LineCounts>;
 
-    /// What has become of each line that was begun, in their order.
+    /// Returns the state of each started line, in order of number.
     async fn states(&self, account: AccountId, batch: JobId) -> Result<Vec<(u32, LineState)>>;
 
-    /// Lines that were begun, in their order, from this one on and at most so many.
+    /// Returns started lines in order of number, beginning at `from`, at most `limit`.
     async fn lines(&self, account: AccountId, batch: JobId, from: u32, limit: u32) -> Result<Vec<BatchLine>>;
 }

@@ -1,4 +1,5 @@
-//! The bytes of media. Where they are is up to the engine; what is known of them is in [`crate::media`].
+//! Blobs: the bytes of media and files. The engine chooses their location; [`crate::media`] stores
+//! their metadata.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,17 +12,18 @@ use tollgate_types::AccountId;
 
 use crate::{Result, StorageError, StorageErrorKind};
 
-/// The name of an object. Only the gateway makes one, and never twice; it leads with the account, so that what is one
-/// account's is never found by another's name.
+/// The key of an object. Only the gateway generates keys, and never the same one twice. A key
+/// begins with the account, so that no account can read another's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlobKey {
-    /// Whose it is.
+    /// Owner of the object.
     pub account: AccountId,
-    /// 128 random bits.
+    /// 128 random bits that identify the object within the account.
     pub object: u128,
 }
 
-/// `acct_…/`, the first two of 32 lower-case hexadecimal digits, `/`, and all of them: the same in a folder and in a bucket.
+/// `acct_…/`, the first two of 32 lower-case hexadecimal digits, `/`, and all 32 digits. Folders
+/// and buckets use the same form.
 impl fmt::Display for BlobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.object >> 120;
@@ -29,16 +31,16 @@ impl fmt::Display for BlobKey {
     }
 }
 
-/// Bytes as they come. It ends after its first error.
+/// A stream of bytes. It ends after its first error.
 pub type BlobContent = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
 
-/// Bytes that are there already, as content.
+/// Makes content from bytes in memory.
 pub fn whole(bytes: impl Into<Bytes>) -> BlobContent {
     let bytes = bytes.into();
     Box::pin(stream::once(async move { Ok(bytes) }))
 }
 
-/// Content to its end.
+/// Reads content to its end.
 pub async fn collect(mut content: BlobContent) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while let Some(part) = content.next().await {
@@ -47,13 +49,13 @@ pub async fn collect(mut content: BlobContent) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// An object, or a part of one.
+/// An object, or a range of one.
 pub struct Blob {
-    /// Bytes of the whole object.
+    /// Length of the whole object, in bytes.
     pub length: u64,
-    /// Which of them come.
+    /// Byte range that `content` delivers.
     pub range: Range<u64>,
-    /// They.
+    /// The bytes of the range.
     pub content: BlobContent,
 }
 
@@ -66,30 +68,32 @@ impl fmt::Debug for Blob {
     }
 }
 
-/// Keeps objects. An object is there as a whole or not at all, whenever somebody looks and wherever the process dies.
+/// Stores objects. A write is atomic: readers see the whole object or none, also after a crash.
 #[async_trait]
 pub trait BlobStore: Send + Sync {
-    /// `files` or `s3`.
+    /// Name of the engine: `files` or `s3`.
     fn name(&self) -> &'static str;
 
-    /// Keeps an object of at most `most` bytes; answers how many it has. What was begun is taken back when it fails or
-    /// when nobody waits for it any more.
+    /// Stores an object of at most `max_bytes` bytes; returns its length. A partial write is
+    /// removed when it fails or when the future is dropped.
     ///
-    /// `Conflict` when the key is taken or there is more content; `Unavailable` when there is no room; what the content
-    /// fails with.
-    async fn put(&self, key: BlobKey, content: BlobContent, most: u64) -> Result<u64>;
+    /// `Conflict` when the key exists or the content is longer; `Unavailable` when the store
+    /// is full; otherwise the error of the content.
+    async fn put(&self, key: BlobKey, content: BlobContent, max_bytes: u64) -> Result<u64>;
 
-    /// An object, or what of this range of its bytes there is; `None` when it is not there.
+    /// Returns an object, or the existing part of a byte range; `None` if the object does not
+    /// exist.
     async fn get(&self, key: BlobKey, range: Option<Range<u64>>) -> Result<Option<Blob>>;
 
-    /// Bytes of an object; `None` when it is not there.
+    /// Returns the length of an object in bytes; `None` if it does not exist.
     async fn length(&self, key: BlobKey) -> Result<Option<u64>>;
 
-    /// Deletes an object. One that is not there is deleted already.
+    /// Deletes an object. A missing object is not an error.
     async fn delete(&self, key: BlobKey) -> Result<()>;
 }
 
-/// What of a range there is in an object of this length. A range that begins behind the end is empty, and at the end.
+/// Limits a range to an object of this length. A range that begins beyond the end becomes empty, at
+/// the end.
 pub fn clamp(range: Option<Range<u64>>, length: u64) -> Range<u64> {
     let Some(range) = range else {
         return 0..length;
@@ -98,17 +102,17 @@ pub fn clamp(range: Option<Range<u64>>, length: u64) -> Range<u64> {
     start..range.end.clamp(start, length)
 }
 
-/// More content than was allowed.
-pub fn too_large(most: u64) -> StorageError {
+/// Returns the `Conflict` for content of more than `max_bytes` bytes.
+pub fn too_large(max_bytes: u64) -> StorageError {
     StorageError::new(
         StorageErrorKind::Conflict,
-        format!("the object has more than {most} bytes"),
+        format!("the object has more than {max_bytes} bytes"),
     )
 }
 
-/// Tries whether a store can be used: keeps a small object under this key, reads it back and deletes it.
+/// Tests that a store works: writes a small object under this key, reads it back and deletes it.
 ///
-/// `Corrupt` when something else is read back.
+/// `Corrupt` when the bytes read differ from those written.
 pub async fn probe(store: &dyn BlobStore, key: BlobKey) -> Result<()> {
     const TEXT: &[u8] = b"probe";
     store.put(key, whole(TEXT), TEXT.len() as u64).await?;
@@ -132,8 +136,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_cut_to_what_there_is() {
-        for (range, length, there) in [
+    fn ranges_are_cut_to_the_object() {
+        for (range, length, expected) in [
             (None, 5, 0..5),
             (None, 0, 0..0),
             (Some(0..5), 5, 0..5),
@@ -145,7 +149,7 @@ mod tests {
             (Some(3..3), 5, 3..3),
             (Some(Range { start: 4, end: 2 }), 5, 4..4),
         ] {
-            assert_eq!(clamp(range.clone(), length), there, "{range:?} of {length}");
+            assert_eq!(clamp(range.clone(), length), expected, "{range:?} of {length}");
         }
     }
 

@@ -1,66 +1,68 @@
-//! Calibrations: profiles by which probabilities of typed decisions are corrected, one version after another for each model
-//! of an account.
+//! Calibrations: profiles that correct the probabilities of typed decisions. The calibrations of an
+//! account are versioned for each model.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, CalibrationId, Timestamp};
 
 use crate::Result;
 
-/// A calibration to be kept.
+/// A calibration to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCalibration {
-    /// Id. Later calibrations have greater ones.
+    /// Unique id; later calibrations have greater ids.
     pub id: CalibrationId,
-    /// Owner.
+    /// Account that owns the calibration.
     pub account: AccountId,
-    /// Of which model, by its public id.
+    /// Public id of the model.
     pub model: String,
-    /// For people.
+    /// Optional display name.
     pub name: Option<String>,
-    /// What it does, as JSON.
+    /// Correction profile, as JSON.
     pub profile: String,
-    /// To how many examples it was fitted.
+    /// Number of examples that the profile was fitted to.
     pub examples: u32,
-    /// What it brought, as JSON.
+    /// Metrics of the fit, as JSON.
     pub summary: String,
-    /// When it was fitted.
+    /// Time of the fit.
     pub created_at: Timestamp,
 }
 
-/// A calibration.
+/// A stored calibration with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
-    /// What was kept.
-    pub kept: NewCalibration,
-    /// Which of its model, from 1. The number of one that was deleted is not used again.
+    /// The stored values.
+    pub details: NewCalibration,
+    /// Version for its model, from 1. Numbers of deleted versions are not reused.
     pub version: u32,
-    /// Whether it is used where none is named: the one that was chosen, else the newest of its model.
+    /// Whether requests without a named calibration use it: the chosen one, else the newest of its
+    /// model.
     pub is_default: bool,
 }
 
-/// Which calibrations are listed.
+/// Filter for listing calibrations; `None` matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CalibrationFilter {
-    /// Of this model.
+    /// Only calibrations of the model with this public id.
     pub model: Option<String>,
-    /// Older than this one, which need not be there any more.
+    /// Only calibrations older than this one, which may have been deleted.
     pub after: Option<CalibrationId>,
 }
 
-/// Stores calibrations.
+/// Stores calibrations and the chosen default of each model.
 #[async_trait]
 pub trait CalibrationStore: Send + Sync {
-    /// Keeps a calibration as the next version of its model, if with it the account has no more than `most`; `None` when it
-    /// would. `NotFound` when the account does not exist, `Conflict` when the id is taken.
-    async fn insert(&self, new: NewCalibration, most: u32) -> Result<Option<Calibration>>;
+    /// Stores a calibration as the next version of its model; `None` if the account would then have
+    /// more than `max`. `NotFound` when the account does not exist, `Conflict` when the id is
+    /// taken.
+    async fn insert(&self, new: NewCalibration, max: u32) -> Result<Option<Calibration>>;
 
-    /// The calibration with this id, if it is this account's.
+    /// Returns the account's calibration with this id.
     async fn get(&self, account: AccountId, id: CalibrationId) -> Result<Option<Calibration>>;
 
-    /// The calibration that an account uses for a model where none is named.
+    /// Returns the calibration that requests of an account use for a model by default.
     async fn default_of(&self, account: AccountId, model: &str) -> Result<Option<Calibration>>;
 
-    /// Calibrations of an account, the newest first and at most `limit`.
+    /// Lists calibrations of an account, newest first, at most `limit`.
     async fn list(
         &self,
         account: AccountId,
@@ -68,8 +70,9 @@ pub trait CalibrationStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Calibration>>;
 
-    /// Chooses a calibration as the default of its model, or takes such a choice back, so that the newest one is it again;
-    /// answers the calibration as it is then. `None` when the account has none with this id.
+    /// Makes a calibration the default of its model, or undoes that choice, so that the newest one
+    /// is the default again. Returns the calibration afterwards; `None` if the account has none
+    /// with this id.
     async fn choose(
         &self,
         account: AccountId,
@@ -77,6 +80,6 @@ pub trait CalibrationStore: Send + Sync {
         is_chosen: bool,
     ) -> Result<Option<Calibration>>;
 
-    /// Deletes a calibration; whether there was one.
+    /// Deletes a calibration; returns whether it existed.
     async fn delete(&self, account: AccountId, id: CalibrationId) -> Result<bool>;
 }

@@ -1,17 +1,20 @@
-//! The chain of an account's transfers: each has a place and a hash that covers it and the hash before, so that no
-//! transfer can be changed, removed or moved without breaking the chain behind it.
+//! The hash chain of an account's transfers. Each transfer has a sequence number and a hash that
+//! covers its fields and the previous hash. Changing, removing or moving a transfer breaks the
+//! chain from there on.
 //!
 //! A hash is the SHA-256 of these bytes, numbers big-endian with a sign:
 //!
 //! ```text
 //! "tollgate transfer 1"
-//! the hash before, 32 bytes (zeros at the first)    account, 16 bytes    place, 8 bytes (the first is 1)
-//! entry, 16 bytes    leg, 2 bytes    amount in nano-credits, 8 bytes    time in microseconds, 8 bytes
+//! the hash before, 32 bytes (zeros at the first)
+//! account, 16 bytes    place, 8 bytes (the first is 1)
+//! entry, 16 bytes    leg, 2 bytes
+//! amount in nano-credits, 8 bytes    time in microseconds, 8 bytes
 //! price version: a byte 1 and 8 bytes, or a byte 0
 //! subject, debit, credit: each its length in bytes, 2 bytes, and its name
 //! ```
 //!
-//! The PostgreSQL engine makes the same in its function `transfer_hash`.
+//! The PostgreSQL function `transfer_hash` computes the same hash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +24,7 @@ use tollgate_types::AccountId;
 
 use crate::audit::TransferRow;
 
-/// What every hash begins with: which encoding it is of.
+/// Prefix of every hash input: the version of the encoding.
 const ENCODING: &[u8] = b"tollgate transfer 1";
 
 /// The hash of a transfer. Its text form is 64 hexadecimal digits.
@@ -29,7 +32,7 @@ const ENCODING: &[u8] = b"tollgate transfer 1";
 pub struct TransferHash(pub [u8; 32]);
 
 impl TransferHash {
-    /// What comes before the first transfer.
+    /// Previous hash of the first transfer: all zeros.
     pub const BEFORE_FIRST: TransferHash = TransferHash([0; 32]);
 }
 
@@ -45,7 +48,7 @@ impl fmt::Debug for TransferHash {
     }
 }
 
-/// A text that is no hash.
+/// The text is not 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashError;
 
@@ -70,32 +73,32 @@ impl FromStr for TransferHash {
     }
 }
 
-/// The place of a transfer in its account's chain.
+/// Place of a transfer in its account's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number; the first is 1.
+    /// Sequence number; the first is 1.
     pub sequence: i64,
-    /// The hash of the transfer before.
+    /// Hash of the previous transfer.
     pub previous: TransferHash,
-    /// Its own.
+    /// Hash of this transfer.
     pub hash: TransferHash,
 }
 
-/// What a book says about its chain.
+/// Stored state of an account's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Chain {
     /// The link of the newest transfer; `None` before the first.
     pub head: Option<Link>,
-    /// Transfers that were made before there was a chain. They are in none.
+    /// Number of transfers older than the chain, which have no link.
     pub unchained: u64,
 }
 
 impl TransferRow {
-    /// The hash of this transfer of an account at a place behind another.
+    /// Computes the hash of this transfer with its account, sequence number and previous hash.
     pub fn hash(&self, account: AccountId, sequence: i64, previous: TransferHash) -> TransferHash {
         let version = match self.price_version {
             None => &[0][..],
-            Some(version) => &with_mark(version.as_u64().to_be_bytes())[..],
+            Some(version) => &with_tag(version.as_u64().to_be_bytes())[..],
         };
         let mut digest = Sha256::new()
             .chain_update(ENCODING)
@@ -114,7 +117,7 @@ impl TransferRow {
         TransferHash(digest.finalize().into())
     }
 
-    /// The link of this transfer of an account behind another, or at the beginning.
+    /// Returns the link of this transfer after `head`, or as the first of the chain.
     pub fn link_after(&self, account: AccountId, head: Option<Link>) -> Link {
         let sequence = head.map_or(1, |head| head.sequence + 1);
         let previous = head.map_or(TransferHash::BEFORE_FIRST, |head| head.hash);
@@ -126,7 +129,7 @@ impl TransferRow {
     }
 }
 
-fn with_mark(value: [u8; 8]) -> [u8; 9] {
+fn with_tag(value: [u8; 8]) -> [u8; 9] {
     let mut marked = [1; 9];
     marked[1..].copy_from_slice(&value);
     marked
@@ -153,7 +156,8 @@ mod tests {
         }
     }
 
-    /// The documented bytes, written out by hand: who verifies a chain elsewhere must come to the same.
+    /// The documented bytes, written by hand: other verifiers of a chain must compute the same
+    /// hash.
     #[test]
     fn the_encoding_is_the_documented_one() {
         let bytes = [
@@ -177,7 +181,7 @@ mod tests {
     fn every_field_is_covered() {
         let (account, row) = (AccountId::from_u128(1), settle());
         let hash = |row: TransferRow| row.hash(account, 1, TransferHash::BEFORE_FIRST);
-        let mut seen = vec![
+        let mut hashes = vec![
             hash(row),
             row.hash(AccountId::from_u128(9), 1, TransferHash::BEFORE_FIRST),
             row.hash(account, 2, TransferHash::BEFORE_FIRST),
@@ -187,7 +191,7 @@ mod tests {
             subject: TransferSubject::Hold(HoldId::from_u128(3)),
             ..row
         };
-        seen.extend(
+        hashes.extend(
             [
                 other,
                 TransferRow {
@@ -198,17 +202,17 @@ mod tests {
             .map(hash),
         );
         let (debit, credit) = (row.credit, row.debit);
-        seen.extend([TransferRow { debit, ..row }, TransferRow { credit, ..row }].map(hash));
+        hashes.extend([TransferRow { debit, ..row }, TransferRow { credit, ..row }].map(hash));
         let amount = Credits::from_nanos(31);
         let created_at = Timestamp::from_micros(1);
-        seen.extend([TransferRow { amount, ..row }, TransferRow { created_at, ..row }].map(hash));
+        hashes.extend([TransferRow { amount, ..row }, TransferRow { created_at, ..row }].map(hash));
         for price_version in [None, Some(PriceVersion::from_u64(8))] {
-            seen.push(hash(TransferRow { price_version, ..row }));
+            hashes.push(hash(TransferRow { price_version, ..row }));
         }
-        let count = seen.len();
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen.len(), count);
+        let count = hashes.len();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), count);
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! What can go wrong in storage.
+//! Errors of the storage layer.
 
 use std::fmt;
+use std::time::Duration;
 
-/// What kind of failure it is; callers decide by it.
+use tollgate_types::{Error, ErrorCode, Retry};
+
+/// Kind of a storage failure; callers choose their reaction by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageErrorKind {
     /// The row does not exist.
@@ -11,23 +14,23 @@ pub enum StorageErrorKind {
     Conflict,
     /// The engine cannot be reached or is shutting down. Nothing was written.
     Unavailable,
-    /// The engine did not answer in time. It may have been written.
+    /// The engine did not answer in time. The write may have happened.
     Timeout,
-    /// What was read makes no sense.
+    /// A stored row could not be decoded.
     Corrupt,
 }
 
 /// A failure of storage.
 #[derive(Debug)]
 pub struct StorageError {
-    /// What kind of failure it is.
+    /// Kind of failure; callers choose their reaction by it.
     pub kind: StorageErrorKind,
     /// The cause, for the log.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl StorageError {
-    /// A failure of this kind.
+    /// Makes a failure of this kind.
     pub fn new(kind: StorageErrorKind, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self {
             kind,
@@ -35,7 +38,7 @@ impl StorageError {
         }
     }
 
-    /// The row does not exist.
+    /// Makes a `NotFound` failure; the text says that `what` does not exist.
     pub fn not_found(what: impl fmt::Display) -> Self {
         Self::new(StorageErrorKind::NotFound, format!("{what} does not exist"))
     }
@@ -43,12 +46,41 @@ impl StorageError {
 
 impl fmt::Display for StorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.source)
+        self.source.fmt(f)
     }
 }
 
+/// Storage failures are not the caller's fault: `overloaded` with a retry hint when the engine does
+/// not answer, else an internal error.
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        match error.kind {
+            StorageErrorKind::Unavailable | StorageErrorKind::Timeout => {
+                let message = "The gateway cannot reach its storage at the moment. Retry with backoff.";
+                Error::new(ErrorCode::Overloaded, message)
+                    .with_retry(Retry::After(Duration::from_secs(2)))
+                    .with_source(error.to_string())
+            }
+            _ => Error::internal(error),
+        }
+    }
+}
+
+/// `Display` prints the cause itself, so `source` skips it and returns the source of the cause.
 impl std::error::Error for StorageError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&*self.source)
+        self.source.source()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_shown_once_without_their_kind() {
+        let error = StorageError::new(StorageErrorKind::Unavailable, "the disk is full");
+        assert_eq!(error.to_string(), "the disk is full");
+        assert!(std::error::Error::source(&error).is_none());
     }
 }

@@ -1,32 +1,32 @@
-//! Files of accounts: a row for each, whose bytes are in a [`crate::BlobStore`], and what a request gets that names one by
-//! its id.
+//! Uploaded files: metadata in a row for each, bytes in a [`crate::BlobStore`], and the reading of
+//! files that a request references by id.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, FileId, Timestamp};
 
 use crate::{BlobKey, Result, StorageError};
 
-/// What a file is for, as whoever has made it says.
+/// Purpose of a file, as declared by its creator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilePurpose {
-    /// Documents of assistants.
+    /// Documents for assistants.
     Assistants,
-    /// Requests of a batch, one on each line.
+    /// Requests of a batch, one per line.
     Batch,
-    /// Examples to train with.
+    /// Training examples for fine-tuning.
     FineTune,
-    /// Pictures to look at.
+    /// Images for vision input.
     Vision,
-    /// Anything that requests name.
+    /// Any input of requests.
     UserData,
-    /// What evaluations go through.
+    /// Data for evaluations.
     Evals,
-    /// What came of a batch. Nobody uploads one.
+    /// Results of a batch. Callers cannot upload files with this purpose.
     BatchOutput,
 }
 
 impl FilePurpose {
-    /// All of them.
+    /// All purposes, `BatchOutput` included.
     pub const ALL: [FilePurpose; 7] = [
         FilePurpose::Assistants,
         FilePurpose::Batch,
@@ -37,7 +37,7 @@ impl FilePurpose {
         FilePurpose::BatchOutput,
     ];
 
-    /// The name, for callers and in storage.
+    /// Name used on the wire and in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             FilePurpose::Assistants => "assistants",
@@ -50,41 +50,42 @@ impl FilePurpose {
         }
     }
 
-    /// The purpose with this name.
+    /// Parses the name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|purpose| purpose.as_str() == name)
     }
 }
 
-/// A file, without its bytes.
+/// Metadata of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptFile {
-    /// Id. Later files have greater ones.
+pub struct FileRecord {
+    /// Unique id; later files have greater ids.
     pub id: FileId,
-    /// Owner.
+    /// Account that owns the file.
     pub account: AccountId,
-    /// Its bytes are under the key of the account and this.
+    /// Object number in the `BlobKey` of its bytes.
     pub object: u128,
-    /// Of its bytes.
+    /// SHA-256 of the bytes.
     pub sha256: [u8; 32],
-    /// How many there are.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its name, as its sender called it.
+    /// File name as given by the sender.
     pub filename: String,
-    /// What it is, in lower case and without parameters: as its bytes begin, not as its sender called it.
+    /// Media type detected from the first bytes, in lower case and without parameters; the sender's
+    /// claim is ignored.
     pub media_type: String,
-    /// What it is for.
+    /// Declared purpose of the file.
     pub purpose: FilePurpose,
-    /// How many lines it has that are not empty, where each is a request.
+    /// Number of non-empty lines, for files with one request per line.
     pub lines: Option<u64>,
-    /// When it was kept.
+    /// Time when the file was stored.
     pub created_at: Timestamp,
-    /// From when on it is not there any more.
+    /// Time from which the file is hidden from its owner; `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
 }
 
-impl KeptFile {
-    /// Where its bytes are.
+impl FileRecord {
+    /// Returns the key of its bytes.
     pub fn blob(&self) -> BlobKey {
         BlobKey {
             account: self.account,
@@ -93,99 +94,103 @@ impl KeptFile {
     }
 }
 
-/// How much an account has kept, or may keep.
+/// Storage used by an account, or its quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileUse {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Bytes of all of them.
+    /// Total size in bytes.
     pub bytes: u64,
 }
 
-/// Which files are listed.
+/// Filter and order of a file list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileFilter {
-    /// For this.
+    /// Only files with this purpose.
     pub purpose: Option<FilePurpose>,
-    /// Behind this one, in the order of the list. It need not be there any more.
+    /// Only files after this one in the order of the list; it may have been deleted.
     pub after: Option<FileId>,
-    /// The oldest first; else the newest.
+    /// Whether the oldest comes first instead of the newest.
     pub is_ascending: bool,
 }
 
-/// Stores what is known of files. One that was deleted or whose time is over is not there for whoever asks for it, but its
-/// row stays until its bytes are known to be gone.
+/// Stores metadata of files. A deleted or expired file is invisible, but its row stays until its
+/// bytes are deleted.
 #[async_trait]
 pub trait FileStore: Send + Sync {
-    /// Writes down that bytes are about to be kept there, so that they are found when their file is never written down: from
-    /// `until` on they are left over. `NotFound` when the account does not exist, `Conflict` when the id is taken.
+    /// Records an upload before its bytes are written, so that they can be found if the upload
+    /// never completes: from `until` on they are leftover. `NotFound` when the account does not
+    /// exist, `Conflict` when the id is taken.
     async fn begin(&self, blob: BlobKey, id: FileId, now: Timestamp, until: Timestamp) -> Result<()>;
 
-    /// What was begun comes to nothing: it is left over from now on. Whether there was something.
-    async fn give_up(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool>;
+    /// Abandons an upload: its bytes are leftover from now on. Returns whether there was one.
+    async fn abandon_upload(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool>;
 
-    /// Writes down a file whose bytes are kept already, if with it the account has no more than `most`; whether it has
-    /// done so. `NotFound` when the account does not exist, `Conflict` when the id is taken by more than what was begun.
-    async fn insert(&self, file: KeptFile, most: FileUse) -> Result<bool>;
+    /// Records a file whose bytes are stored, unless the account would then exceed `max`; returns
+    /// whether it was recorded. `NotFound` when the account does not exist, `Conflict` when the id
+    /// belongs to another file.
+    async fn insert(&self, file: FileRecord, max: FileUse) -> Result<bool>;
 
-    /// The file with this id, if it is this account's and is there.
-    async fn get(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<Option<KeptFile>>;
+    /// Returns the account's file with this id, if it is neither deleted nor expired.
+    async fn get(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<Option<FileRecord>>;
 
-    /// Files of an account that are there, at most `limit`.
+    /// Lists files of an account that are neither deleted nor expired, at most `limit`.
     async fn list(
         &self,
         account: AccountId,
         filter: FileFilter,
         now: Timestamp,
         limit: u32,
-    ) -> Result<Vec<KeptFile>>;
+    ) -> Result<Vec<FileRecord>>;
 
-    /// How much an account has kept.
+    /// Returns the storage that an account uses.
     async fn used(&self, account: AccountId, now: Timestamp) -> Result<FileUse>;
 
-    /// From now on the file is not there; whether it was.
+    /// Marks the file as deleted; returns whether it existed.
     async fn delete(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool>;
 
-    /// Files that are not there any more and whose bytes are not known to be gone, at most so many.
+    /// Returns deleted, expired or abandoned files whose bytes may still exist, at most `limit`.
     async fn leftover(&self, now: Timestamp, limit: u32) -> Result<Vec<(FileId, BlobKey)>>;
 
-    /// Forgets a file that is not there any more and whose bytes are gone; whether there was one.
+    /// Removes the row of such a file after its bytes were deleted; returns whether there was one.
     async fn forget(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool>;
 }
 
-/// A file as a request gets it that names it.
+/// Content of a file that a request references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredFile {
-    /// All of it.
+    /// The whole content.
     pub bytes: Vec<u8>,
-    /// What it is, in lower case and without parameters: as its bytes begin, not as its sender called it.
+    /// Media type detected from the first bytes, in lower case and without parameters; the sender's
+    /// claim is ignored.
     pub media_type: String,
-    /// Its name.
+    /// File name as given by the sender.
     pub filename: String,
 }
 
-/// Why there is nothing to hand out.
+/// Reason why a file could not be read.
 #[derive(Debug)]
 pub enum FileError {
-    /// The account has no file with this id. Another account's file is not there.
+    /// The account has no file with this id. Files of other accounts are not found either.
     NotFound,
-    /// There is more of it than was asked for.
+    /// The file is larger than `max_bytes`.
     TooLarge,
-    /// Storage failed.
+    /// The storage engine failed.
     Storage(StorageError),
 }
 
-/// A file, or why there is none.
+/// Result of reading a file.
 pub type FileResult = std::result::Result<StoredFile, FileError>;
 
-/// Reads files by the ids that requests name.
+/// Reads files by the ids in requests.
 #[async_trait]
 pub trait FileSource: Send + Sync {
-    /// The file of this account with this id, as its owner wrote it, unless it has more than `most_bytes`.
-    async fn read(&self, account: AccountId, id: &str, most_bytes: u64) -> FileResult;
+    /// Reads the account's file with this id, as its owner uploaded it. `TooLarge` if it has more
+    /// than `max_bytes`.
+    async fn read(&self, account: AccountId, id: &str, max_bytes: u64) -> FileResult;
 }
 
-/// Where nothing can be uploaded: it has no file of anybody.
+/// A source without files, for a gateway without uploads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 

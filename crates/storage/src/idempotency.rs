@@ -1,68 +1,72 @@
-//! Requests that their callers may repeat without repeating their effect (`Idempotency-Key`).
+//! Idempotency keys: requests that callers may repeat without repeating their effect
+//! (`Idempotency-Key`).
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, RequestId, Timestamp};
 
 use crate::Result;
 
-/// A caller's key together with the path that it was sent to, digested.
-pub type RepeatKey = [u8; 32];
+/// Hash of a caller's key and the path of the request.
+pub type IdempotencyKeyHash = [u8; 32];
 
-/// A request that wants to be the one that is carried out under its key.
+/// Claim of a request to be executed under its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose.
+    /// Account of the caller.
     pub account: AccountId,
-    /// The key.
-    pub key: RepeatKey,
-    /// Digest of what is asked for: under one key it is always the same.
+    /// Hash of the key and path.
+    pub key: IdempotencyKeyHash,
+    /// Hash of the request content; all requests with one key must have the same.
     pub fingerprint: [u8; 32],
-    /// The request.
+    /// Request that makes the claim.
     pub request: RequestId,
-    /// Now.
+    /// Time of the claim.
     pub now: Timestamp,
-    /// When a claim that was neither answered nor released is void: its process died.
+    /// Time when a claim without answer or release becomes void, because its process died.
     pub abandoned_at: Timestamp,
-    /// When the key may be used anew.
+    /// Time when the key may be reused.
     pub expires_at: Timestamp,
 }
 
-/// What became of a claim.
+/// Result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claimed {
-    /// The request is the one to be carried out.
+pub enum ClaimOutcome {
+    /// The caller executes the request.
     First,
-    /// Another one is being carried out.
+    /// Another request with the key is running.
     Running,
-    /// Another one was carried out.
+    /// Another request with the key was answered.
     Answered {
-        /// Which.
+        /// Id of the answered request.
         request: RequestId,
-        /// Its answer, as it was kept.
+        /// Stored answer of that request.
         content: Vec<u8>,
     },
-    /// The key was used for something else.
+    /// The key was used for a request with other content.
     Reused,
 }
 
-/// Stores claims and the answers to them. Of all requests with one key, one is first.
+/// Stores claims and their answers. Of all concurrent requests with one key, exactly one is first.
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    /// Claims the key, durably when it returns: to all others it is taken until it is released, abandoned or expired.
-    async fn claim(&self, claim: Claim) -> Result<Claimed>;
+    /// Claims the key, durably when it returns: the key stays taken until it is released, abandoned
+    /// or expired.
+    async fn claim(&self, claim: Claim) -> Result<ClaimOutcome>;
 
-    /// Keeps the answer of the request that was first, for those that come later; whether the claim was still its own.
+    /// Stores the answer of the first request for later ones; returns whether the request still had
+    /// the claim.
     async fn answer(
         &self,
         account: AccountId,
-        key: RepeatKey,
+        key: IdempotencyKeyHash,
         request: RequestId,
         content: Vec<u8>,
     ) -> Result<bool>;
 
-    /// Gives the key back: the request came to nothing and may be made again. A claim that was answered stays.
-    async fn release(&self, account: AccountId, key: RepeatKey, request: RequestId) -> Result<()>;
+    /// Releases the key of a request that had no effect, so that it can be repeated. An answered
+    /// claim stays.
+    async fn release(&self, account: AccountId, key: IdempotencyKeyHash, request: RequestId) -> Result<()>;
 
-    /// Deletes claims that have expired, the oldest first and at most so many; how many there were.
+    /// Deletes expired claims, oldest first, at most `limit`; returns how many.
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64>;
 }

@@ -1,12 +1,14 @@
-//! Jobs: work that goes on after its request was answered, however often the process dies.
+//! Jobs: work that continues after its request was answered and survives process deaths.
 //!
-//! A job is accepted together with its hold and ends together with its settlement, so nobody pays for what does not exist and
-//! nothing that exists is free. A worker has a *lease* on each job that it carries out; what it writes is refused once another
-//! has the job. What is asked of a provider is a *step*: it is written down before the provider is asked, and again with the
-//! handle before the provider is asked how it goes. So a step that was intended and has no handle may have been carried out,
-//! and is not asked for a second time.
+//! A job is accepted together with its hold and ends together with its settlement, so a caller
+//! never pays for a missing result and never gets a free one. A worker has a *lease* on each job
+//! that it executes; its writes are refused once another worker has the job. A request to a
+//! provider is a *step*: the step is stored before the provider is called, and stored again with
+//! the provider's handle before the provider is polled. An intended step without a handle may have
+//! been executed, and is not requested a second time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_types::{
@@ -15,35 +17,74 @@ use tollgate_types::{
 };
 
 use crate::{
-    HoldOutcome, NewHold, Resolution, Result, Settlement, StorageError, StorageErrorKind, UsagePart,
+    CLOCK_TOLERANCE, HoldOutcome, NewHold, Resolution, Result, Settlement, StorageError, StorageErrorKind,
+    UsagePart,
 };
 
-/// After so many deaths of a process that had it, in a row and without a step forward, a job is not tried again.
-pub const MOST_DEATHS: u32 = 3;
+/// Number of consecutive deaths after which a job is given up: a process died while it worked on
+/// the job, without a step of progress. The last death counts only if the process worked on no
+/// other job ([`JobActivity::WorkingAlone`]).
+pub const MAX_DEATHS: u32 = 3;
 
-/// A job to be accepted. Its hold says whose it is, for which request and with which key.
+/// Number of deaths after which a job is a suspect: from then on a process works on it alone.
+pub const SUSPECT_DEATHS: u32 = MAX_DEATHS - 1;
+
+/// Current activity of a process for a leased job. It decides whether a death of the process counts
+/// against the job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JobActivity {
+    /// The process waits for a provider: its death is unrelated to the job.
+    Waiting,
+    /// The process computes, renders, downloads or reads, possibly for other jobs too. Its death
+    /// counts, but never gives the job up.
+    #[default]
+    Working,
+    /// Like `Working`, and the process works on no other job.
+    WorkingAlone,
+}
+
+impl JobActivity {
+    /// All activities, for parsing.
+    pub const ALL: [Self; 3] = [Self::Waiting, Self::Working, Self::WorkingAlone];
+
+    /// Name used in storage.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Working => "working",
+            Self::WorkingAlone => "working_alone",
+        }
+    }
+
+    /// Parses the name used in storage.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|activity| activity.as_str() == name)
+    }
+}
+
+/// A job to be accepted. Its hold names the account, the request and the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
-    /// Id.
+    /// Unique id of the job.
     pub id: JobId,
-    /// What kind of work it is, such as `image.generation`.
+    /// Kind of work, such as `image.generation`.
     pub kind: Arc<str>,
-    /// What is asked for, as its handler reads it. It may be sealed.
+    /// Parameters of the job, in the format of its handler; may be sealed.
     pub body: Vec<u8>,
-    /// When it is too late to begin it.
+    /// Latest time to start the job.
     pub start_by: Option<Timestamp>,
-    /// An address that is told when it has ended. It may be sealed.
+    /// Webhook address to notify when the job ends; may be sealed.
     pub webhook: Option<Vec<u8>>,
 }
 
-/// Why a job has no result, as its callers are told.
+/// Error of a failed job, as shown to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError {
-    /// Code.
+    /// Error code of the API.
     pub code: ErrorCode,
-    /// For people; it names no provider.
+    /// Human-readable message without provider names.
     pub message: String,
-    /// Which parameter is meant.
+    /// Name of the request parameter that caused the error.
     pub param: Option<String>,
 }
 
@@ -59,75 +100,77 @@ impl From<&Error> for JobError {
 
 impl From<&JobError> for Error {
     fn from(error: &JobError) -> Self {
-        let mut told = Error::new(error.code, error.message.clone());
-        told.param.clone_from(&error.param);
-        told
+        let mut converted = Error::new(error.code, error.message.clone());
+        converted.param.clone_from(&error.param);
+        converted
     }
 }
 
-/// A job.
+/// A stored job with its state and result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// What was accepted.
+    /// The accepted job.
     pub terms: NewJob,
-    /// Whose.
+    /// Account that owns and pays for the job.
     pub account: AccountId,
-    /// With which key.
+    /// API key of the request.
     pub key: Option<KeyId>,
-    /// For which request.
+    /// Request that created the job.
     pub request: RequestId,
-    /// What pays for it.
+    /// Hold that pays for the job.
     pub hold: HoldId,
-    /// How much that is.
+    /// Amount of the hold.
     pub held: Credits,
-    /// The prices that were in force when it was accepted.
+    /// Price version of the model at acceptance.
     pub price_version: PriceVersion,
     /// The model as the caller named it.
     pub model: Arc<str>,
-    /// What it is.
+    /// Current status of the job.
     pub status: JobStatus,
-    /// Where it is in its work, in a word of its handler; empty until it was begun.
+    /// Current phase, named by the handler; empty before the start.
     pub phase: Arc<str>,
-    /// How much of it is done, in percent, where that is known.
+    /// Progress in percent, if known.
     pub progress: Option<u8>,
-    /// What came of it, as its handler writes it. It may be sealed.
+    /// Result in the format of the handler; may be sealed.
     pub result: Option<Vec<u8>>,
-    /// Why nothing came of it.
+    /// Reason why there is no result.
     pub error: Option<JobError>,
-    /// Whether its caller does not want it any more.
+    /// Whether the caller requested a cancellation.
     pub cancel_requested: bool,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub created_at: Timestamp,
-    /// When it was begun.
+    /// Time of the first lease.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// Time when the job ended.
     pub completed_at: Option<Timestamp>,
-    /// What it has cost; none until it has ended.
+    /// Cost of the job; `None` until it has ended.
     pub charge: Option<Credits>,
-    /// What it has consumed.
+    /// Usage of the job, such as its tokens.
     pub usage: Usage,
-    /// The number of its last event; zero before the first.
+    /// Sequence number of the last event; zero before the first.
     pub last_event: u64,
 }
 
-/// What one provider was asked for, and what became of it.
+/// One request to a provider, with its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobStep {
-    /// Its number within the job, from 0.
+    /// Number within the job, from 0.
     pub number: u32,
-    /// What it is.
+    /// State of the step.
     pub state: StepState,
-    /// Which attempt this is, from 1. With the job it makes the key under which the provider is asked.
+    /// Number of the attempt, from 1. Together with the job it forms the idempotency key at the
+    /// provider.
     pub attempt: u32,
-    /// How the provider is asked for the result: what it answered, as the handler reads it. Of a step that is only intended, who
-    /// is asked.
+    /// Handle for polling the provider, in the format of the handler. For an intended step: the
+    /// provider to call.
     pub handle: Vec<u8>,
-    /// What came of it, as its handler reads it.
+    /// Outcome in the format of the handler.
     pub outcome: Vec<u8>,
 }
 
 impl JobStep {
-    /// `Conflict` unless this may follow what the step was before: the first attempt, what has become of it, or the next attempt.
+    /// Returns `Conflict` unless this step may follow its earlier state: it must be the first
+    /// attempt, a result of the attempt, or the next attempt.
     pub fn check_after(&self, before: Option<&JobStep>) -> Result<()> {
         let may_follow = match before {
             None => self.state == StepState::Intended && self.attempt == 1,
@@ -149,33 +192,33 @@ impl JobStep {
     }
 }
 
-/// Something that happened to a job, in its order.
+/// An event of a job, in order of occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEvent {
-    /// Its number within the job, from 1.
+    /// Number within the job, from 1.
     pub sequence: u64,
-    /// What happened, such as `job.completed`.
+    /// Event type, such as `job.completed`.
     pub kind: Arc<str>,
-    /// More of it: JSON, as its handler writes it. It may be sealed.
+    /// Event data: JSON in the format of the handler; may be sealed.
     pub body: Vec<u8>,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
 }
 
-/// An event to be added.
+/// An event to be appended; storage assigns number and time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJobEvent {
-    /// What happened.
+    /// Event type, such as `job.completed`.
     pub kind: Arc<str>,
-    /// More of it.
+    /// Event data: JSON; may be sealed.
     pub body: Vec<u8>,
 }
 
 impl NewJobEvent {
-    /// The kind of [`NewJobEvent::cancelling`].
+    /// The event type of [`NewJobEvent::cancelling`].
     pub const CANCELLING: &'static str = "job.cancelling";
 
-    /// What a job that was begun tells once, when its caller does not want it any more.
+    /// Makes the event of the first cancellation request for a started job.
     pub fn cancelling() -> Self {
         Self {
             kind: Self::CANCELLING.into(),
@@ -183,8 +226,8 @@ impl NewJobEvent {
         }
     }
 
-    /// What every job tells when it becomes this: `job.queued`, `job.in_progress`, and how it ends.
-    pub fn became(status: JobStatus) -> Self {
+    /// Makes the event of a new status: `job.queued`, `job.in_progress`, or the terminal status.
+    pub fn status_changed(status: JobStatus) -> Self {
         Self {
             kind: format!("job.{}", status.as_str()).into(),
             body: Vec::new(),
@@ -192,165 +235,198 @@ impl NewJobEvent {
     }
 }
 
-/// The right of a worker to carry a job out. It is void when another has the job.
+/// The right of a worker to execute a job. It is void once another worker has the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct JobLease {
-    /// Whose job.
+    /// Account that owns the job.
     pub account: AccountId,
-    /// Which.
+    /// Job that is leased.
     pub job: JobId,
-    /// Who has it.
+    /// Worker that holds the lease.
     pub worker: WorkerId,
-    /// How often it has been leased: an older number is refused.
+    /// Number of leases of the job so far; writes with an older number are refused.
     pub epoch: u64,
 }
 
-/// A job that is to be carried out.
+/// A job that the worker has to execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedJob {
-    /// The job.
+    /// The job to execute.
     pub job: Job,
-    /// Its steps so far, in their order.
+    /// The job's steps so far, in order of number.
     pub steps: Vec<JobStep>,
-    /// The right to it.
+    /// The worker's right to the job.
     pub lease: JobLease,
-    /// How many processes in a row have died with it.
+    /// Number of consecutive processes that died while they worked on the job.
     pub deaths: u32,
+    /// Activity with which the work continues: [`JobActivity::Waiting`] or
+    /// [`JobActivity::Working`].
+    pub activity: JobActivity,
 }
 
-/// What a worker can take.
+/// Limits for leasing jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobClaim {
-    /// Who asks.
+    /// Worker that requests the leases.
     pub worker: WorkerId,
-    /// The time.
+    /// Time of the claim: jobs due by then are leased.
     pub now: Timestamp,
-    /// Until when the leases are.
+    /// Expiry of the leases.
     pub until: Timestamp,
-    /// How many jobs.
+    /// Maximum number of jobs to lease.
     pub limit: u32,
-    /// How many of one account may run at once, on all workers together.
+    /// Maximum number of running jobs of one account, on all workers together.
     pub per_account: u32,
 }
 
-/// What is written of a job that is carried out.
+/// Maximum pause before a worker continues a job.
+pub const MAX_PAUSE: Duration = Duration::from_secs(300);
+
+impl JobClaim {
+    /// Returns the latest valid due time of a job. A later one was written while the clock was
+    /// ahead: the job is due now.
+    pub fn latest_due(&self) -> Timestamp {
+        self.now.plus(MAX_PAUSE + CLOCK_TOLERANCE)
+    }
+
+    /// Returns the latest valid end of a lease. A later one was written while the clock was ahead:
+    /// the lease then ends at `until`, so that a live worker can renew it first.
+    pub fn latest_lease(&self) -> Timestamp {
+        self.until.plus(self.until.since(self.now) + CLOCK_TOLERANCE)
+    }
+}
+
+/// Progress of a running job; `None` leaves a field unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct JobAdvance {
-    /// A step that has become something.
+    /// A step with a new state.
     pub step: Option<JobStep>,
-    /// Where the work is now; as before when none.
+    /// New phase of the work.
     pub phase: Option<Arc<str>>,
-    /// How much of it is done.
+    /// Progress in percent.
     pub progress: Option<u8>,
-    /// What is told of it.
+    /// Activity of the process from now on.
+    pub activity: Option<JobActivity>,
+    /// Events to append.
     pub events: Vec<NewJobEvent>,
 }
 
-/// How a job ends.
+/// The end of a job, with its settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEnd {
-    /// What it becomes: a terminal status.
+    /// Terminal status of the job.
     pub status: JobStatus,
-    /// What came of it.
+    /// Result in the format of the handler; may be sealed.
     pub result: Option<Vec<u8>>,
-    /// Why nothing came of it.
+    /// Reason why there is no result.
     pub error: Option<JobError>,
-    /// How its hold is resolved.
+    /// Settlement of the job's hold.
     pub settlement: Settlement,
-    /// What each model did of it, when several did: lines of its usage row, numbered as they are ordered.
+    /// Usage of each model, when several models worked on the job: parts of its usage row, in this
+    /// order.
     pub parts: Vec<UsagePart>,
-    /// The last things that are told of it.
+    /// Last events to append.
     pub events: Vec<NewJobEvent>,
 }
 
-/// What became of a wish to cancel.
+/// Outcome of a cancellation request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobCancel {
-    /// Nobody had begun it: it is cancelled and costs nothing.
+    /// The job was not started: it is cancelled and costs nothing.
     Cancelled(Box<Job>),
-    /// Whoever carries it out is told.
+    /// The job is running; its worker is notified.
     Requested(Box<Job>),
-    /// It had ended before.
+    /// The job had already ended.
     Ended(Box<Job>),
 }
 
-/// Which jobs are listed: newest first.
+/// Filter for listing the jobs of an account, newest first; `None` matches all.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct JobFilter {
-    /// Of this kind.
+    /// Only jobs of this kind.
     pub kind: Option<String>,
-    /// With this status.
+    /// Only jobs with this status.
     pub status: Option<JobStatus>,
-    /// Older than this one.
+    /// Only jobs older than this one.
     pub before: Option<JobId>,
-    /// Newer than this one: those next to it when there are more than are asked for.
+    /// Only jobs newer than this one; if there are more than the limit, those closest to it.
     pub after: Option<JobId>,
 }
 
-/// Which jobs of any account operators look for: newest first.
+/// Filter for operators over the jobs of all accounts, newest first; `None` matches all.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct JobSearch {
-    /// Of this account.
+    /// Only jobs of this account.
     pub account: Option<AccountId>,
-    /// With this id.
+    /// Only the job with this id.
     pub id: Option<JobId>,
-    /// Of this kind.
+    /// Only jobs of this kind.
     pub kind: Option<String>,
-    /// Older than this one.
+    /// Only jobs older than this one.
     pub before: Option<JobId>,
 }
 
-/// Keeps jobs. Every method is atomic; a method that fails has written nothing.
+/// Stores jobs. Every method is atomic; a method that fails has written nothing.
 #[async_trait]
 pub trait JobStore: Send + Sync {
-    /// Takes the hold and keeps the job, or neither. A denied one has written nothing. The hold has no end of its own: it lasts as
-    /// long as the job. `NotFound` when there is no such account; `Conflict` when an id was used.
+    /// Places the hold and stores the job, or does neither. A denied hold writes nothing. The hold
+    /// does not expire: it lasts as long as the job. `NotFound` when the account does not exist;
+    /// `Conflict` when an id was used.
     async fn accept(&self, job: NewJob, hold: NewHold) -> Result<HoldOutcome>;
 
-    /// A job of an account.
+    /// Returns the account's job with this id.
     async fn get(&self, account: AccountId, id: JobId) -> Result<Option<Job>>;
 
-    /// Jobs of an account, newest first, at most `limit`.
+    /// Lists jobs of an account, newest first, at most `limit`.
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>>;
 
-    /// Jobs of any account, newest first, at most `limit`. It is for operators: it may read all jobs.
+    /// Lists jobs of any account, newest first, at most `limit`. For operators: it may read all
+    /// jobs.
     async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>>;
 
-    /// Leases jobs that nobody carries out and that are due: those that were accepted and can still be begun, and those whose lease
-    /// is over. Who has the fewest running comes first, then who has waited longest. A job that is leased for the first time is begun by that.
+    /// Leases due jobs without a worker: accepted jobs that can still start, and jobs whose lease
+    /// has expired. Accounts with the fewest running jobs come first, then the longest waiting. The
+    /// first lease starts a job. An expired lease that was not released is a death of its process.
+    /// It counts if the process worked on the job: up to [`SUSPECT_DEATHS`] in any case, beyond
+    /// that only if it worked on the job alone.
     async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>>;
 
-    /// Prolongs every lease of a worker; answers those of its jobs whose callers do not want them any more.
+    /// Extends all leases of a worker; returns its jobs with a cancellation request.
     async fn renew(&self, worker: WorkerId, until: Timestamp) -> Result<Vec<JobId>>;
 
-    /// Writes down what has become of a job. `Conflict` when the lease is void, or a step cannot become that.
+    /// Records progress of a job. `Conflict` when the lease is void, or a step cannot have that
+    /// state.
     async fn advance(&self, lease: JobLease, advance: JobAdvance, at: Timestamp) -> Result<()>;
 
-    /// Gives a job back before it has ended, to be carried on from `due`.
+    /// Releases a job before it has ended; the work continues from `due`.
     async fn release(&self, lease: JobLease, due: Timestamp) -> Result<()>;
 
-    /// Gives back to credits what the hold of a job has beyond what is `needed`, before the job ends: what its work cannot cost any
-    /// more. What is of an allowance stays until then, and so does the rest once something went back [`crate::audit::MOST_EARLY`] times.
-    /// Answers what is held now. `Conflict` when the lease is void.
+    /// Releases the credits of a job's hold beyond `needed` before the job ends. Held allowance
+    /// stays until the end. After [`crate::audit::MAX_EARLY_RELEASES`] releases nothing more is
+    /// released early. Returns the amount that is held now. `Conflict` when the lease is void.
     async fn shrink_hold(&self, lease: JobLease, needed: Credits, at: Timestamp) -> Result<Credits>;
 
-    /// Ends a job and resolves its hold. The same lease again answers the first result. `Conflict` when the lease is void.
+    /// Ends a job and settles its hold. Repeated with the same lease, it returns the first result.
+    /// `Conflict` when the lease is void.
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution>;
 
-    /// Cancels a job that nobody has begun, else asks whoever carries it out. The first to ask makes it tell
-    /// [`NewJobEvent::cancelling`], at this time; to ask again changes nothing. `NotFound` when there is none.
+    /// Cancels a job that was not started; otherwise requests its cancellation. The first request
+    /// appends [`NewJobEvent::cancelling`] at this time; later requests change nothing. `NotFound`
+    /// when the job does not exist.
     async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel>;
 
-    /// What has happened to a job after the event of this number, at most `limit`.
+    /// Lists the events of a job after the event with this number, at most `limit`.
     async fn events(&self, account: AccountId, id: JobId, after: u64, limit: u32) -> Result<Vec<JobEvent>>;
 
-    /// Ends jobs that nobody has begun in time, at most `limit`; answers how many. They cost nothing.
+    /// Ends jobs that were not started in time, at most `limit`; returns how many. They cost
+    /// nothing.
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Forgets jobs that have ended before then and of which nobody is to be told any more, at most `limit`; answers how many.
+    /// Deletes jobs that ended before this time and have no pending webhook, at most `limit`;
+    /// returns how many.
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Forgets one job that has ended, with what it was asked for and what came of it; what it has cost stays in the books. Whether
-    /// there was one. `Conflict` when it has not ended, or somebody is still to be told.
+    /// Deletes one ended job with its parameters and result; its cost stays in the ledger. Returns
+    /// whether it existed. `Conflict` when it has not ended, or its webhook is pending.
     async fn forget(&self, account: AccountId, id: JobId) -> Result<bool>;
 }

@@ -9,46 +9,46 @@ use crate::account::Account;
 /// HMAC-SHA-256 of a key under the installation's pepper.
 pub type KeyDigest = [u8; 32];
 
-/// A stored key.
+/// A stored API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Id.
+    /// Unique id of the key.
     pub id: KeyId,
-    /// Owner.
+    /// Account that owns the key.
     pub account: AccountId,
     /// Name given by the owner.
     pub name: String,
-    /// Digest of the key.
+    /// Digest of the secret.
     pub digest: KeyDigest,
-    /// The last four characters, so that people can tell keys apart.
+    /// Last four characters of the secret, shown to tell keys apart.
     pub last4: String,
-    /// What it may reach.
+    /// Models that the key may use.
     pub mode: KeyMode,
-    /// What becomes of what a model cannot do.
+    /// Handling of request features that a model does not support.
     pub compat: Compat,
-    /// Whether pictures are waited for, unless the request says otherwise.
+    /// Whether image requests wait for their result, unless the request says otherwise.
     pub sync: bool,
-    /// Whether it works. Expiry is not a state: it is `expires_at` in the past.
+    /// Whether it works. Expiry is not a state: see `expires_at`.
     pub state: KeyState,
-    /// When it was created.
+    /// Time when the key was created.
     pub created_at: Timestamp,
-    /// When it stops to work, if ever.
+    /// Time when it stops working; `None` if it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// Time of the revocation, which is permanent.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// What a key may reach.
+/// Models that a key may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyMode {
-    /// Everything.
+    /// All models; calls are charged.
     Live,
     /// Simulator models only; spends nothing.
     Test,
 }
 
 impl KeyMode {
-    /// The name used in storage.
+    /// Name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             KeyMode::Live => "live",
@@ -56,7 +56,7 @@ impl KeyMode {
         }
     }
 
-    /// The mode with this name.
+    /// Parses the name used in storage.
     pub fn parse(name: &str) -> Option<Self> {
         [KeyMode::Live, KeyMode::Test]
             .into_iter()
@@ -64,45 +64,48 @@ impl KeyMode {
     }
 }
 
-/// What becomes of parts of a request that change nothing about what the caller's own tools and texts mean, and that the
-/// model cannot use.
+/// How far a request is adapted to a model that does not support a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Compat {
     /// The request is refused.
-    #[default]
     Strict,
-    /// They are left out, and named.
+    /// Instructions within the conversation become a part of the user's turn, and switches that the
+    /// model lacks (parallel calls, effort) are left out. Everything else is refused.
+    #[default]
+    Standard,
+    /// Hosted tools, unknown fields and hints are also left out.
     Lenient,
 }
 
 impl Compat {
-    /// The name used in storage.
+    /// Name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             Compat::Strict => "strict",
+            Compat::Standard => "standard",
             Compat::Lenient => "lenient",
         }
     }
 
-    /// The one with this name.
+    /// Parses the name used in storage.
     pub fn parse(name: &str) -> Option<Self> {
-        [Compat::Strict, Compat::Lenient]
+        [Compat::Strict, Compat::Standard, Compat::Lenient]
             .into_iter()
             .find(|compat| compat.as_str() == name)
     }
 }
 
-/// Whether a key works.
+/// Whether a key is active or revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// It does.
+    /// The key works until it expires.
     Active,
-    /// It was revoked, for ever.
+    /// The key was revoked permanently.
     Revoked,
 }
 
 impl KeyState {
-    /// The name used in storage.
+    /// Name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             KeyState::Active => "active",
@@ -110,7 +113,7 @@ impl KeyState {
         }
     }
 
-    /// The state with this name.
+    /// Parses the name used in storage.
     pub fn parse(name: &str) -> Option<Self> {
         [KeyState::Active, KeyState::Revoked]
             .into_iter()
@@ -118,50 +121,52 @@ impl KeyState {
     }
 }
 
-/// What of a key is to be another. What is not said stays.
+/// A change of a key; `None` leaves a field unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct KeyChange {
-    /// [`Key::compat`].
+    /// New value of [`Key::compat`].
     pub compat: Option<Compat>,
-    /// [`Key::sync`].
+    /// New value of [`Key::sync`].
     pub sync: Option<bool>,
 }
 
-/// A key to be stored, and how many active keys its account may have.
+/// A key to be stored, with the quota of its account.
 #[derive(Clone, Debug)]
 pub struct NewKey {
-    /// The key.
+    /// The key to store.
     pub key: Key,
-    /// Most keys of the account that are not revoked, this one included, where the account has no limit of its own.
+    /// Maximum number of unrevoked keys of the account, including this one, if the account has no
+    /// limit itself.
     pub quota: u32,
 }
 
 /// A key with the account that owns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyOwner {
-    /// The key.
+    /// The API key.
     pub key: Key,
-    /// Its account.
+    /// Account that owns the key.
     pub account: Account,
 }
 
-/// Stores keys.
+/// Stores API keys by digest.
 #[async_trait]
 pub trait KeyStore: Send + Sync {
-    /// Stores the key. `NotFound` when the account does not exist; `Conflict` when the account has its quota of
-    /// keys that are not revoked, counted in the same atomic step.
+    /// Stores the key. `NotFound` when the account does not exist; `Conflict` when the account has
+    /// its quota of keys that are not revoked, counted in the same atomic step.
     async fn create(&self, new: NewKey) -> Result<()>;
 
-    /// The key whose digest has these first 16 bytes, with its account, whatever their states. The caller compares
-    /// the whole digest in constant time.
+    /// Finds the key whose digest has these first 16 bytes, and its account, in any state. The
+    /// caller compares the whole digest in constant time.
     async fn find(&self, digest_prefix: [u8; 16]) -> Result<Option<KeyOwner>>;
 
-    /// Keys of an account in order of id.
+    /// Lists the keys of an account in order of id.
     async fn list(&self, account: AccountId) -> Result<Vec<Key>>;
 
-    /// Changes the key, whatever its state, and answers it. `NotFound` when there is no such key.
+    /// Changes the key in any state and returns it. `NotFound` when it does not exist.
     async fn change(&self, id: KeyId, change: KeyChange) -> Result<Key>;
 
-    /// Revokes the key and answers it; the time of the first revocation stays. `NotFound` when there is no such key.
+    /// Revokes the key and returns it; the time of the first revocation stays. `NotFound` when it
+    /// does not exist.
     async fn revoke(&self, id: KeyId, at: Timestamp) -> Result<Key>;
 }

@@ -1,26 +1,27 @@
-//! What models prefer whatever typed decisions ask of them, so that it is learned once and not by each process.
+//! Label priors: the bias of each model towards certain labels in typed decisions. Stored so that
+//! they are measured once and not by each process.
 
 use async_trait::async_trait;
 
 use crate::Result;
 
-/// What was learned of a model. It says nothing of who asked or what was asked.
+/// Measured prior of a model. It contains no data of callers or requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredLabelPrior {
-    /// The provider's name in the settings.
+    /// Provider name in the settings.
     pub provider: String,
-    /// The model's name there.
+    /// Model name at that provider.
     pub model: String,
-    /// The preferences, as JSON; opaque here.
+    /// The prior as JSON; opaque to storage.
     pub prior: String,
 }
 
-/// Stores preferences. What is written last counts: nodes learn the same of the same model.
+/// Stores label priors. The last write wins: all nodes measure the same value for a model.
 #[async_trait]
 pub trait LabelPriorStore: Send + Sync {
-    /// Of every model, by provider and model.
+    /// Returns the priors of all models, in order of provider and model.
     async fn all(&self) -> Result<Vec<StoredLabelPrior>>;
 
-    /// Replaces what is known of a model.
+    /// Stores the prior of a model, replacing an earlier one.
     async fn save(&self, prior: StoredLabelPrior) -> Result<()>;
 }

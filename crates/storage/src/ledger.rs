@@ -1,57 +1,70 @@
-//! The ledger: double entry within each tenant's own book.
+//! The ledger: double entry, separate for each tenant.
 //!
-//! A ledger account is (tenant, [`crate::LedgerAccount`]). A transfer moves a positive amount from one to another of
-//! the same tenant, so every book sums to zero by itself and tenants never wait for one another.
-//! A call's life is one hold and one resolution: `credits → hold`, then `hold → revenue` for what it cost and
-//! `hold → credits` for the rest. Where the account has a plan, its allowance is drawn on first and returned last, and
-//! every part goes back to where it came from.
+//! A ledger account is (tenant, [`crate::LedgerAccount`]). A transfer moves a positive amount
+//! between two ledger accounts of the same tenant, so the balances of each tenant sum to zero and
+//! tenants never wait for one another. A call has one hold and one resolution: `credits → hold`,
+//! then `hold → revenue` for its cost and `hold → credits` for the rest. If the account has a plan,
+//! its allowance is drawn first and returned last. Unused amounts return to their source.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Timestamp, Usage};
 
-use crate::{LotTerms, Result};
+use crate::{CLOCK_TOLERANCE, LotTerms, Result};
 
-/// A hold to be taken.
+/// Maximum time that the hold of a call may stay open before the sweep voids it.
+pub const MAX_HOLD_LIFETIME: Duration = Duration::from_hours(48);
+
+/// Returns the latest valid expiry of a call's hold. A later one was written while a clock was
+/// ahead.
+pub fn latest_expiry(now: Timestamp) -> Timestamp {
+    now.plus(MAX_HOLD_LIFETIME + CLOCK_TOLERANCE)
+}
+
+/// A hold to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewHold {
-    /// Id; it is also the id of the usage row. The first hold of a request has the request's own value.
+    /// Id of the hold and of its usage row. The first hold of a request has the same 128 bits as
+    /// the request.
     pub id: HoldId,
-    /// Who pays.
+    /// Account that pays.
     pub account: AccountId,
-    /// With which key.
+    /// API key of the call.
     pub key: Option<KeyId>,
-    /// For which request.
+    /// Request that the hold belongs to.
     pub request: RequestId,
     /// Upper bound of the cost; zero for a model that costs nothing.
     pub amount: Credits,
-    /// The prices in force, frozen for this call.
+    /// Price version of the model when the call started.
     pub price_version: PriceVersion,
     /// The model as the caller named it.
     pub model: Arc<str>,
     /// The path of the endpoint, such as `/v1/chat/completions`.
     pub endpoint: &'static str,
-    /// Plans whose allowance does not pay for this model; mostly none.
+    /// Names of the plans whose allowance does not cover this model; usually empty.
     pub not_covered_by: Arc<[Arc<str>]>,
-    /// When the request was accepted. It says in which week of a plan the call falls.
+    /// Time when the request was accepted. It determines the week of a plan.
     pub created_at: Timestamp,
-    /// When the sweep may void it.
+    /// Time when the sweep may void the hold.
     pub expires_at: Timestamp,
 }
 
-/// What became of an attempt to hold.
+/// Outcome of an attempt to place a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldOutcome {
-    /// The amount is held; `available` is what is left to spend.
+    /// The amount is held.
     Held {
         /// Credits left after the hold.
         available: Credits,
     },
-    /// Neither the balance nor balance and allowance together cover the amount; nothing was written.
+    /// Neither the balance alone nor the balance with the allowance covers the amount. Nothing was
+    /// written.
     Denied {
-        /// The most that a hold of these terms could have taken: credits, and the allowance where it applies.
+        /// Largest amount that a hold with these terms could take: credits, plus the allowance
+        /// where it applies.
         available: Credits,
     },
 }
@@ -59,30 +72,30 @@ pub enum HoldOutcome {
 /// How a hold is resolved: what the call cost and what it consumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    /// Which hold.
+    /// Hold to resolve.
     pub hold: HoldId,
-    /// Whose.
+    /// Account that pays.
     pub account: AccountId,
-    /// What the caller pays; at most the held amount. Zero voids the hold.
+    /// Amount that the caller pays; at most the held amount. Zero voids the hold.
     pub charge: Credits,
-    /// What the call cost beyond the held amount; the operator bears it.
+    /// Cost beyond the held amount; the operator bears it.
     pub overrun: Credits,
-    /// What was consumed.
+    /// Usage of the call, such as its tokens.
     pub usage: Usage,
     /// How the call ended.
     pub outcome: Outcome,
-    /// Whether `usage` was counted by the gateway because no report came.
+    /// Whether the gateway counted `usage` because the provider reported none.
     pub estimated: bool,
-    /// Which upstream served, for operators; empty when none did.
-    pub provider: Arc<str>,
-    /// When the first content arrived.
+    /// Target that served, as named in the settings: `provider/model`; empty if none did.
+    pub target: Arc<str>,
+    /// Time of the first content.
     pub first_at: Option<Timestamp>,
-    /// When the call ended.
+    /// Time when the call ended.
     pub ended_at: Timestamp,
 }
 
 impl Settlement {
-    /// The resolution of a hold for which nothing was done, or nothing is known to have been done: it costs nothing.
+    /// Returns the settlement of a hold without known work: the charge is zero.
     pub fn free(account: AccountId, hold: HoldId, outcome: Outcome, ended_at: Timestamp) -> Self {
         Self {
             hold,
@@ -92,86 +105,90 @@ impl Settlement {
             usage: Usage::ZERO,
             outcome,
             estimated: false,
-            provider: Arc::from(""),
+            target: Arc::from(""),
             first_at: None,
             ended_at,
         }
     }
 }
 
-/// What became of a resolution.
+/// Outcome of a settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
-    /// What the caller paid in the end. When the hold had been resolved before, this is the first result.
+    /// Final charge of the caller. If the hold was resolved before, the charge of the first
+    /// resolution.
     pub charge: Credits,
-    /// Whether this call resolved the hold, as opposed to finding it resolved.
+    /// Whether this settlement resolved the hold, and not an earlier one.
     pub first: bool,
     /// Credits left to spend.
     pub available: Credits,
 }
 
-/// Credits put into an account from outside.
+/// Credits added to an account from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Makes the grant happen once, however often it is sent.
+    /// Idempotency id: repeated grants with the same id count once.
     pub id: tollgate_types::id::TransferId,
-    /// Who gets it.
+    /// Account that receives the credits.
     pub account: AccountId,
-    /// How much; above zero.
+    /// Amount, above zero.
     pub amount: Credits,
-    /// When.
+    /// Time of the grant.
     pub at: Timestamp,
-    /// On which terms. A refund is no grant.
+    /// Kind, priority and expiry of the credits. `LotKind::Refund` is not allowed.
     pub terms: LotTerms,
 }
 
-/// What an account can spend and what is held.
+/// Spendable and held credits of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Balance {
     /// Credits that can be spent.
     pub credits: Credits,
-    /// Credits held by calls that run.
+    /// Credits held by running calls.
     pub held: Credits,
 }
 
-/// The most that a hold could take, by who would pay it.
+/// Largest amount that a hold could take, by source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Spendable {
-    /// Credits.
+    /// Credits that can be spent.
     pub credits: Credits,
-    /// What is left of the week of a plan that covers the call.
+    /// Unused allowance of the week, if the plan covers the call.
     pub allowance: Credits,
 }
 
 impl Spendable {
-    /// Both.
+    /// Returns credits plus allowance.
     pub fn total(&self) -> Credits {
         self.credits.checked_add(self.allowance).unwrap_or(Credits::MAX)
     }
 }
 
-/// Keeps the books. Every method is atomic; a method that fails has written nothing.
+/// Stores the ledger. Every method is atomic; a method that fails has written nothing.
 #[async_trait]
 pub trait LedgerStore: Send + Sync {
-    /// Takes the hold if what is left of the open week of an active plan and the balance together cover it, in one step
-    /// that no concurrent hold can slip into: the allowance first, credits for the rest. The first hold of a week closes
-    /// the week before and opens its own. A denied hold writes nothing at all, neither of credits nor of the allowance. When this returns `Held` the hold survives the death of the process.
-    /// `NotFound` when there is no such account; `Conflict` when the hold id was used.
+    /// Places the hold if the balance and the unused allowance of the open week cover it. No
+    /// concurrent hold can intervene. The allowance is drawn first, then credits. The first hold of
+    /// a week closes the week before and opens its own. A denied hold writes nothing. When this
+    /// returns `Held`, the hold survives the death of the process. `NotFound` when the account does
+    /// not exist; `Conflict` when the hold id was used.
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome>;
 
-    /// Resolves the hold: moves `charge` to revenue, first out of what was held of the allowance, the rest back to where
-    /// it came from (of the allowance to `breakage` when its week is closed), the overrun to expense, and writes the
-    /// usage row. A hold resolves once; later resolutions change nothing and answer the first result.
-    /// A charge above the held amount is cut to it. `NotFound` when no such hold was ever taken. When storage is away (`Unavailable`,
-    /// `Timeout`), an engine that can be tries again by itself.
+    /// Resolves the hold: moves `charge` to revenue, first from the held allowance, returns the
+    /// rest to its source (allowance goes to `breakage` when its week is closed), records the
+    /// overrun as an expense, and writes the usage row. A hold resolves once; later settlements
+    /// change nothing and return the first result. A charge above the held amount is reduced to it.
+    /// `NotFound` when the hold never existed. When storage is away (`Unavailable`, `Timeout`), an
+    /// engine may retry by itself.
     async fn settle(&self, settlement: Settlement) -> Result<Resolution>;
 
-    /// Puts credits into an account as a lot of its own, durably when it returns. What was spent before is assigned to the
-    /// lots there were. The same id twice is one grant. `NotFound` when there is no such account; `Conflict` when the sum
-    /// would not fit.
+    /// Adds credits to an account as a separate lot, durably when it returns. Earlier spending is
+    /// first assigned to the existing lots. The same id twice is one grant. `NotFound` when the
+    /// account does not exist; `Conflict` when the sum would overflow.
     async fn grant(&self, grant: Grant) -> Result<Balance>;
 
-    /// The most that a hold of these terms could take, without taking it. `NotFound` when there is no such account.
+    /// Returns the largest amount that a hold with these terms could take, without taking it.
+    /// `NotFound` when the account does not exist.
     async fn spendable(
         &self,
         account: AccountId,
@@ -179,12 +196,14 @@ pub trait LedgerStore: Send + Sync {
         at: Timestamp,
     ) -> Result<Spendable>;
 
-    /// What an account can spend now. `NotFound` when there is no such account.
+    /// Returns the balance of an account. `NotFound` when the account does not exist.
     async fn balance(&self, account: AccountId) -> Result<Balance>;
 
-    /// Voids holds whose time is over, at most `limit`, as [`Outcome::Crashed`]; answers how many.
+    /// Voids expired holds as [`Outcome::Crashed`], at most `limit`; returns how many. For engines
+    /// where holds outlive their process, a hold that expires later than [`latest_expiry`] was
+    /// taken while a clock was ahead; it expires at that latest time.
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Shows the books to a visitor, account by account or of one account alone, as they stand at one instant.
+    /// Passes all ledger rows, of one account or of all, to a visitor, as of one instant.
     async fn audit(&self, account: Option<AccountId>, visitor: &mut dyn crate::AuditVisitor) -> Result<()>;
 }

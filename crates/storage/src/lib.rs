@@ -1,5 +1,6 @@
-//! Ports: everything that is persisted. No transaction object crosses a trait: each method is one atomic unit,
-//! shaped by its use, so that one conformance suite holds every engine to the same promises.
+//! Storage ports: the traits of everything that is persisted. No transaction object crosses a
+//! trait: each method is one atomic unit, shaped by its use, so that one conformance suite can test
+//! every engine.
 
 pub mod account;
 pub mod admin;
@@ -20,8 +21,8 @@ pub mod ledger;
 pub mod lot;
 pub mod media;
 pub mod member;
-pub mod news;
 pub mod notice;
+pub mod notifications;
 pub mod price;
 pub mod provider_subscription;
 pub mod refund;
@@ -40,7 +41,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tollgate_types::Timestamp;
 
-pub use account::{Account, AccountChange, AccountChanged, AccountState, AccountStore, Limits};
+/// Allowed difference between the clocks of two nodes. A larger one counts as a clock fault.
+pub const CLOCK_TOLERANCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+pub use account::{
+    Account, AccountChange, AccountChanged, AccountState, AccountStore, CloseBlockers, CloseOutcome, Limits,
+};
 pub use admin::{Admin, AdminStore, Role};
 pub use audit::{AuditVisitor, LedgerAccount, LedgerBalance};
 pub use audit_log::{AuditEntry, AuditFilter, AuditLog};
@@ -51,22 +57,27 @@ pub use chain::{Chain, Link, TransferHash};
 pub use counter::{Budget, Counters, Decision};
 pub use error::{StorageError, StorageErrorKind};
 pub use file::{
-    FileError, FileFilter, FilePurpose, FileResult, FileSource, FileStore, FileUse, KeptFile, NoFiles,
+    FileError, FileFilter, FilePurpose, FileRecord, FileResult, FileSource, FileStore, FileUse, NoFiles,
     StoredFile,
 };
-pub use idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
+pub use idempotency::{Claim, ClaimOutcome, IdempotencyKeyHash, IdempotencyStore};
 pub use job::{
-    Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobEvent, JobFilter, JobLease, JobSearch,
-    JobStep, JobStore, LeasedJob, NewJob, NewJobEvent,
+    Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobEvent, JobFilter, JobLease,
+    JobSearch, JobStep, JobStore, LeasedJob, NewJob, NewJobEvent,
 };
 pub use key::{Compat, Key, KeyChange, KeyMode, KeyOwner, KeyState, KeyStore, NewKey};
 pub use label_prior::{LabelPriorStore, StoredLabelPrior};
-pub use ledger::{Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Settlement, Spendable};
+pub use ledger::{
+    Balance, Grant, HoldOutcome, LedgerStore, MAX_HOLD_LIFETIME, NewHold, Resolution, Settlement, Spendable,
+    latest_expiry,
+};
 pub use lot::{Lot, LotKind, LotStore, LotTerms};
 pub use media::{Media, MediaStore};
 pub use member::{Member, MemberRole, MemberStore};
-pub use news::{JobNews, News, NewsReader, NewsSource, NoNews};
 pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, NoticeStore};
+pub use notifications::{
+    JobNotification, NoNotifications, Notification, NotificationReader, NotificationSource,
+};
 pub use price::{PriceChange, PriceRecord, PriceStore};
 pub use provider_subscription::{
     ProviderSubscription, ProviderSubscriptionChange, ProviderSubscriptionState, ProviderSubscriptionStore,
@@ -82,65 +93,65 @@ pub use top_up::{AutoTopUp, TopUp, TopUpChange, TopUpKind, TopUpState, TopUpStor
 pub use usage::{Coverage, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal};
 pub use webhook::{Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, LeasedDelivery, WebhookStore};
 
-/// What every storage method answers.
+/// Result of every storage method.
 pub type Result<T> = std::result::Result<T, StorageError>;
 
 /// Handles to every store; no logic.
 #[derive(Clone)]
 pub struct Storage {
-    /// Tenants.
+    /// Accounts of tenants, with their limits.
     pub accounts: Arc<dyn AccountStore>,
-    /// API keys.
+    /// API keys, stored by digest.
     pub keys: Arc<dyn KeyStore>,
     /// Balances, holds and transfers.
     pub ledger: Arc<dyn LedgerStore>,
-    /// What is left of grants and refunds.
+    /// Credit lots: the unspent rest of each grant and refund.
     pub lots: Arc<dyn LotStore>,
-    /// What accounts are told.
+    /// Balance alerts and the webhooks and e-mails sent to accounts.
     pub notices: Arc<dyn NoticeStore>,
     /// Purchases of credits.
     pub top_ups: Arc<dyn TopUpStore>,
-    /// Usage rows.
+    /// Usage rows: one for each settled call.
     pub usage: Arc<dyn UsageStore>,
-    /// Sums and pages of the books.
+    /// Sums and pages of the ledger.
     pub reports: Arc<dyn ReportStore>,
-    /// Who may use the admin API.
+    /// Administrators: users of the admin API.
     pub admins: Arc<dyn AdminStore>,
-    /// What was changed by whom.
+    /// Audit log: the changes that operators made.
     pub audit_log: Arc<dyn AuditLog>,
-    /// Who belongs to accounts.
+    /// Members of accounts.
     pub members: Arc<dyn MemberStore>,
-    /// Price versions.
+    /// Price versions and their activations.
     pub prices: Arc<dyn PriceStore>,
-    /// Kept answers.
+    /// Stored answers of the Responses API.
     pub responses: Arc<dyn ResponseStore>,
-    /// What was made for accounts, as far as it is not bytes.
+    /// Metadata of generated media; the bytes are in a `BlobStore`.
     pub media: Arc<dyn MediaStore>,
-    /// What accounts have uploaded, as far as it is not bytes.
+    /// Metadata of uploaded files; the bytes are in a `BlobStore`.
     pub files: Arc<dyn FileStore>,
-    /// Profiles by which probabilities of decisions are corrected.
+    /// Profiles that correct the probabilities of typed decisions.
     pub calibrations: Arc<dyn CalibrationStore>,
-    /// Plans and what else is paid for by the period.
+    /// Subscriptions: plans and hosted agents, paid by the period.
     pub subscriptions: Arc<dyn SubscriptionStore>,
-    /// Which of them a payment provider renews.
+    /// Subscriptions that a payment provider renews.
     pub provider_subscriptions: Arc<dyn ProviderSubscriptionStore>,
-    /// Requests that may be repeated.
+    /// Idempotency keys with their claims and stored answers.
     pub idempotency: Arc<dyn IdempotencyStore>,
-    /// Work that goes on after its request was answered.
+    /// Asynchronous jobs: work that continues after the response.
     pub jobs: Arc<dyn JobStore>,
-    /// Lines of batches, which are jobs.
+    /// Lines of batches. A batch is a job.
     pub batches: Arc<dyn BatchStore>,
-    /// What models prefer, for typed decisions.
+    /// Label priors of models, for typed decisions.
     pub label_priors: Arc<dyn LabelPriorStore>,
-    /// Who is told that it has ended.
+    /// Webhook deliveries for jobs that have ended.
     pub webhooks: Arc<dyn WebhookStore>,
-    /// What others have changed.
-    pub news: Arc<dyn NewsSource>,
-    /// The engine as a whole.
+    /// Change notifications from the database.
+    pub notifications: Arc<dyn NotificationSource>,
+    /// The storage engine itself: health, clock, flush and close.
     pub engine: Arc<dyn Engine>,
 }
 
-/// The engine as a whole.
+/// Operations on the engine as a whole.
 #[async_trait]
 pub trait Engine: Send + Sync {
     /// `sqlite` or `postgres`.
@@ -149,7 +160,15 @@ pub trait Engine: Send + Sync {
     /// Whether the engine answers now. Called by the readiness probe.
     async fn ping(&self) -> Result<()>;
 
-    /// The time that every process goes by that shares the database; none where there is only one.
+    /// Returns the reason once the engine has failed for good: a task that it needs has died, or
+    /// the disk lost written data. Only a restart of the process helps. Does not return while the
+    /// engine works.
+    async fn failed(&self) -> String {
+        std::future::pending().await
+    }
+
+    /// Returns the current time of the clock that all processes of a shared database use; `None`
+    /// for a database of one process.
     async fn time(&self) -> Result<Option<Timestamp>> {
         Ok(None)
     }

@@ -1,8 +1,10 @@
-//! Lots: credits that came in together, with what is left of them. One is made by each grant and each refund.
+//! Lots: credits that arrived together, with their unspent rest. Each grant and each refund makes
+//! one.
 //!
-//! Calls and fees move credits, not lots. What they spent is assigned to lots later, in [`burn order`](Lot::burns_before)
-//! and always before the set of lots changes, so that it is what assigning every charge at once would have been. Until
-//! then it is the difference between what is left of all lots and what the account has, held or not.
+//! Calls and fees move credits, not lots. Their spending is assigned to lots later, in
+//! [`burn order`](Lot::burn_order), and always before the set of lots changes. So the result is the
+//! same as with immediate assignment. Until then, unassigned spending is the sum of all lots minus
+//! the account's available and held credits.
 
 use std::cmp::Ordering;
 
@@ -15,20 +17,20 @@ use crate::audit::Leg;
 use crate::refund::{NewRefund, RefundOutcome};
 use crate::subscription::entry;
 
-/// Where the credits of a lot came from.
+/// Source of the credits of a lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum LotKind {
-    /// They were paid for.
+    /// The account paid for them.
     #[default]
     Purchase,
-    /// The operator gave them.
+    /// The operator gave them for free.
     Promotion,
-    /// They were charged and given back.
+    /// They refund a charge.
     Refund,
 }
 
 impl LotKind {
-    /// The name used in storage and by the command line.
+    /// Name used in storage and by the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             LotKind::Purchase => "purchase",
@@ -37,14 +39,14 @@ impl LotKind {
         }
     }
 
-    /// The kind with this name.
+    /// Parses the name.
     pub fn parse(name: &str) -> Option<Self> {
         [LotKind::Purchase, LotKind::Promotion, LotKind::Refund]
             .into_iter()
             .find(|kind| kind.as_str() == name)
     }
 
-    /// The transfer that makes such a lot.
+    /// Returns the leg of the transfer that makes such a lot.
     pub const fn leg(self) -> Leg {
         match self {
             LotKind::Purchase => Leg::Grant,
@@ -52,28 +54,38 @@ impl LotKind {
             LotKind::Refund => Leg::Refund,
         }
     }
+
+    /// Returns the leg of the transfer that withdraws the rest of such a lot; `None` if it cannot
+    /// be withdrawn.
+    pub const fn withdrawal(self) -> Option<Leg> {
+        match self {
+            LotKind::Purchase => Some(Leg::Withdraw),
+            LotKind::Promotion => Some(Leg::RevokePromotion),
+            LotKind::Refund => None,
+        }
+    }
 }
 
-/// On which terms credits are given.
+/// Terms of a grant of credits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LotTerms {
-    /// Where they come from.
+    /// Source of the credits.
     pub kind: LotKind,
-    /// Lots of lower priority are spent first.
+    /// Priority: lots with a lower number are spent first.
     pub priority: u8,
-    /// When what is left of them is gone; never, when it is not said.
+    /// Time when the unspent rest expires; `None` for never.
     pub expires_at: Option<Timestamp>,
-    /// For operators.
+    /// Note for operators.
     pub note: String,
 }
 
 impl LotTerms {
-    /// The priority of what is given without one.
+    /// Default priority of a lot.
     pub const PRIORITY: u8 = 100;
 }
 
 impl Default for LotTerms {
-    /// A purchase that never expires.
+    /// Returns the terms of a purchase that never expires.
     fn default() -> Self {
         LotTerms {
             kind: LotKind::Purchase,
@@ -84,29 +96,29 @@ impl Default for LotTerms {
     }
 }
 
-/// Credits that came in together.
+/// Credits that arrived together, by one grant or refund.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lot {
     /// Id of the grant or refund that made it.
     pub id: TransferId,
-    /// Whose.
+    /// Account that owns the credits.
     pub account: AccountId,
-    /// How many there were.
+    /// Amount of the grant or refund.
     pub amount: Credits,
-    /// How many are left of them, less what was spent since spending was assigned last.
+    /// Unspent amount at the last assignment of spending; later spending is not yet subtracted.
     pub remaining: Credits,
-    /// How many were gone with their time.
+    /// Amount that expired.
     pub expired: Credits,
-    /// How many were taken back.
+    /// Amount that was withdrawn.
     pub withdrawn: Credits,
-    /// On which terms.
+    /// Kind, priority and expiry of the credits.
     pub terms: LotTerms,
-    /// When they came.
+    /// Time when the credits arrived.
     pub created_at: Timestamp,
 }
 
 impl Lot {
-    /// A new lot, of which everything is left.
+    /// Makes a lot that is unspent.
     pub fn new(
         id: TransferId,
         account: AccountId,
@@ -126,13 +138,14 @@ impl Lot {
         }
     }
 
-    /// Whether its time is over.
-    pub fn is_over(&self, now: Timestamp) -> bool {
+    /// Whether the lot has expired at `now`.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
         self.terms.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// The order in which lots are spent: lower priority first, then what expires sooner, then what came earlier.
-    pub fn burns_before(&self, other: &Lot) -> Ordering {
+    /// Compares lots in the order of spending: lower priority first, then earlier expiry, then
+    /// earlier arrival.
+    pub fn burn_order(&self, other: &Lot) -> Ordering {
         let key = |lot: &Lot| {
             let expires_at = lot.terms.expires_at.map_or(i64::MAX, Timestamp::as_micros);
             (
@@ -150,82 +163,87 @@ impl Lot {
 /// Credits of an account at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Funds {
-    /// What can be spent.
+    /// Credits that can be spent.
     pub available: Credits,
-    /// What calls that run hold of credits, without what they hold of an allowance.
+    /// Credits held by running calls, without held allowance.
     pub held: Credits,
 }
 
-/// Credits that leave a lot other than by being spent.
+/// Credits that leave a lot without being spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaving {
-    /// What names the transfer. It follows from the lot and what was left of it, so that the same is not taken twice.
+pub struct LotRemoval {
+    /// Id of the transfer, derived from the lot and its rest, so that a repeated removal is
+    /// recognized.
     pub entry: TransferId,
-    /// [`Leg::Expire`] or [`Leg::Withdraw`].
+    /// [`Leg::Expire`], or the lot's [`LotKind::withdrawal`].
     pub leg: Leg,
-    /// How many.
+    /// Amount removed, above zero.
     pub amount: Credits,
 }
 
-/// Assigns to the lots what was spent since this was done last: what they have beyond the account's funds. The lots are
-/// all of the account that have something left; they are put into the order in which they are spent.
+/// Assigns to the lots the spending since the last assignment: their sum minus the account's funds.
+/// `lots` must contain all lots of the account that have something left; they are sorted in the
+/// order of spending.
 pub fn assign(lots: &mut [Lot], funds: Funds) {
-    lots.sort_by(Lot::burns_before);
+    lots.sort_by(Lot::burn_order);
     let total: i128 = lots.iter().map(|lot| i128::from(lot.remaining.nanos())).sum();
     let mut spent = total - i128::from(funds.available.nanos()) - i128::from(funds.held.nanos());
     for lot in lots {
         let remaining = i128::from(lot.remaining.nanos());
         let burnt = spent.clamp(0, remaining);
         spent -= burnt;
-        lot.remaining = narrowed(remaining - burnt);
+        lot.remaining = to_credits(remaining - burnt);
     }
 }
 
-/// Takes from lots whose time is over what no call may still use, at most what the account has available. Calls hold
-/// lots in the order in which they are spent, and a lot that is over is held by those alone that were accepted before:
-/// `held_before` says how much of credits these hold. The lots are as [`assign`] leaves them.
+/// Removes the credits of expired lots that no running call may still use, at most the available
+/// credits. Calls hold lots in the order of spending, and an expired lot is held only by calls
+/// accepted before its expiry: `held_before` returns the credits that these hold. The lots must
+/// come from [`assign`].
 pub fn expire(
     lots: &mut [Lot],
     funds: Funds,
     now: Timestamp,
     held_before: impl Fn(Timestamp) -> Credits,
-) -> Vec<Leaving> {
+) -> Vec<LotRemoval> {
     let (mut reserved, mut available) = (Credits::ZERO, funds.available);
-    let mut leaving = Vec::new();
+    let mut removals = Vec::new();
     for lot in lots {
-        let over = lot.terms.expires_at.filter(|_| lot.is_over(now));
+        let over = lot.terms.expires_at.filter(|_| lot.is_expired(now));
         let free = free(lot, over.map_or(funds.held, &held_before), &mut reserved).min(available);
         if over.is_some() && free > Credits::ZERO {
             available = available.saturating_sub(free);
-            leaving.push(leave(lot, Leg::Expire, free));
+            removals.push(remove_credits(lot, Leg::Expire, free));
         }
     }
-    leaving
+    removals
 }
 
-/// Takes what is left of a lot and held by no call, at most so much that `total` was taken back of it then. The lots are
-/// as [`assign`] leaves them.
-pub fn withdraw(lots: &mut [Lot], funds: Funds, which: TransferId, total: Credits) -> Option<Leaving> {
+/// Withdraws the rest of a lot that no call holds, until `total` is withdrawn from it. The lots
+/// must come from [`assign`].
+pub fn withdraw(lots: &mut [Lot], funds: Funds, which: TransferId, total: Credits) -> Option<LotRemoval> {
     let mut reserved = Credits::ZERO;
     for lot in lots {
         let free = free(lot, funds.held, &mut reserved).min(funds.available);
         let free = free.min(total.saturating_sub(lot.withdrawn));
         if lot.id == which {
-            return (free > Credits::ZERO).then(|| leave(lot, Leg::Withdraw, free));
+            let leg = lot.terms.kind.withdrawal().filter(|_| free > Credits::ZERO)?;
+            return Some(remove_credits(lot, leg, free));
         }
     }
     None
 }
 
-/// What of a lot is not held, when `held` is what calls hold and `reserved` what they hold of the lots before.
+/// Returns the part of a lot that is not held: `held` is the total held by calls, `reserved` their
+/// share of the earlier lots.
 fn free(lot: &Lot, held: Credits, reserved: &mut Credits) -> Credits {
-    let kept = held.saturating_sub(*reserved).min(lot.remaining);
-    *reserved = Credits::from_nanos(reserved.nanos().saturating_add(kept.nanos()));
-    lot.remaining.saturating_sub(kept)
+    let still_held = held.saturating_sub(*reserved).min(lot.remaining);
+    *reserved = Credits::from_nanos(reserved.nanos().saturating_add(still_held.nanos()));
+    lot.remaining.saturating_sub(still_held)
 }
 
-/// Takes credits out of a lot.
-fn leave(lot: &mut Lot, leg: Leg, amount: Credits) -> Leaving {
+/// Subtracts credits from a lot and records them as expired or withdrawn.
+fn remove_credits(lot: &mut Lot, leg: Leg, amount: Credits) -> LotRemoval {
     let kind: &[u8] = if leg == Leg::Expire {
         b"expire"
     } else {
@@ -239,33 +257,34 @@ fn leave(lot: &mut Lot, leg: Leg, amount: Credits) -> Leaving {
         &mut lot.withdrawn
     };
     *sum = Credits::from_nanos(sum.nanos().saturating_add(amount.nanos()));
-    Leaving { entry, leg, amount }
+    LotRemoval { entry, leg, amount }
 }
 
-fn narrowed(nanos: i128) -> Credits {
+fn to_credits(nanos: i128) -> Credits {
     Credits::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// Keeps lots. Every method is atomic together with the money that it moves; a method that fails has written nothing.
-/// Lots are made by [`crate::LedgerStore::grant`].
+/// Stores lots. Every method is atomic together with its transfers; a method that fails has written
+/// nothing. [`crate::LedgerStore::grant`] makes lots.
 #[async_trait]
 pub trait LotStore: Send + Sync {
-    /// All lots of an account in the order in which they are spent, with what is left of each now: all spending is
-    /// assigned, and those whose time is over have expired. `NotFound` when there is no such account.
+    /// Lists the lots of an account in the order of spending, with their rest now: all spending is
+    /// assigned, and due lots have expired. `NotFound` when the account does not exist.
     async fn lots(&self, account: AccountId, now: Timestamp) -> Result<Vec<Lot>>;
 
-    /// Has lots expire whose time is over, of at most `limit` accounts, those that are over longest first; answers how
-    /// many. What calls that were accepted before hold of them stays until these have ended.
+    /// Expires due lots of at most `limit` accounts, longest overdue first; returns how many.
+    /// Credits held by calls that were accepted before the expiry stay until these calls end.
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
-    /// Takes back what is left of a purchase and held by no call, at most so much that `total` was taken back of it since
-    /// it was made; answers how much was taken now, which may be nothing. `NotFound` when there is no such lot;
-    /// `Conflict` when it was not paid for.
+    /// Withdraws the rest of a purchase or a promotion that no call holds, until `total` is
+    /// withdrawn since the lot was made. Returns the amount withdrawn now, possibly zero.
+    /// `NotFound` when the lot does not exist; `Conflict` when it is a refund.
     async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits>;
 
-    /// Gives back what was charged for a call, never more in total than was charged: what credits paid as a lot of its
-    /// own that never expires, what an allowance paid to its week while that is open. The same id twice is one refund.
-    /// `NotFound` when there is no such usage row; `Conflict` when the id is that of a refund of another call.
+    /// Refunds the charge of a call, never more in total than was charged. Credits become a
+    /// separate lot that never expires; allowance returns to its week while that is open. The same
+    /// id twice is one refund. `NotFound` when the usage row does not exist; `Conflict` when the id
+    /// belongs to a refund of another call.
     async fn refund(&self, new: NewRefund) -> Result<RefundOutcome>;
 }
 
@@ -334,9 +353,9 @@ mod tests {
         }
     }
 
-    /// Lots, funds, what calls of before hold, and what leaves.
+    /// Each row: lots, funds, credits held by earlier calls, and the expected rest.
     #[test]
-    fn what_expires_is_what_no_call_of_before_holds() {
+    fn credits_held_by_earlier_calls_do_not_expire() {
         let over = |id, remaining| lot(id, remaining, 100, Some(10), 0);
         let lasting = |id, remaining| lot(id, remaining, 100, None, 0);
         for (lots, funds, before, expected) in [
@@ -354,7 +373,8 @@ mod tests {
                 16,
                 vec![(1, 10), (2, 10)],
             ),
-            // Calls that came later hold what is not over; where there is nothing else, it is gone when they end.
+            // Later calls hold the credits that do not expire. If there are no others, the held
+            // credits expire when the calls end.
             (
                 vec![over(1, 10), lasting(2, 10)],
                 funds(14, 6),
@@ -375,9 +395,9 @@ mod tests {
             let sum = |lots: &[Lot]| lots.iter().map(|lot| lot.remaining.nanos()).sum::<i64>();
             let had = sum(&lots);
             let now = Timestamp::from_micros(10);
-            let leaving = expire(&mut lots, funds, now, |_| Credits::from_nanos(before));
+            let removals = expire(&mut lots, funds, now, |_| Credits::from_nanos(before));
             assert_eq!(left(&lots), expected);
-            let gone: i64 = leaving.iter().map(|leaving| leaving.amount.nanos()).sum();
+            let gone: i64 = removals.iter().map(|removals| removals.amount.nanos()).sum();
             assert_eq!(had - sum(&lots), gone);
             let expired: i64 = lots.iter().map(|lot| lot.expired.nanos()).sum();
             assert_eq!((expired, gone <= funds.available.nanos()), (gone, true));
@@ -385,16 +405,16 @@ mod tests {
     }
 
     #[test]
-    fn each_part_that_leaves_has_a_name_of_its_own() {
+    fn each_removal_has_its_own_entry() {
         let mut first = lot(1, 10, 100, Some(0), 0);
-        let one = leave(&mut first, Leg::Expire, Credits::from_nanos(4));
-        let two = leave(&mut first, Leg::Expire, Credits::from_nanos(4));
-        let other = leave(
+        let one = remove_credits(&mut first, Leg::Expire, Credits::from_nanos(4));
+        let two = remove_credits(&mut first, Leg::Expire, Credits::from_nanos(4));
+        let other = remove_credits(
             &mut lot(1, 10, 100, Some(0), 0),
             Leg::Withdraw,
             Credits::from_nanos(4),
         );
-        let again = leave(
+        let again = remove_credits(
             &mut lot(1, 10, 100, Some(0), 0),
             Leg::Expire,
             Credits::from_nanos(9),

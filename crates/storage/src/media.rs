@@ -1,4 +1,5 @@
-//! What was made for accounts: a row for each image, video or recording, whose bytes are in a [`crate::BlobStore`].
+//! Generated media: a row for each image, video or recording, whose bytes are in a
+//! [`crate::BlobStore`].
 
 use std::time::Duration;
 
@@ -7,42 +8,42 @@ use tollgate_types::{AccountId, MediaId, Timestamp};
 
 use crate::{BlobKey, Result};
 
-/// The longest that an object is kept, from when it was made.
-pub const LONGEST_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Maximum retention of an object, from its creation.
+pub const MAX_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// An object.
+/// Metadata of a generated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// Id. Nobody can guess it.
+    /// Unique id, impossible to guess.
     pub id: MediaId,
-    /// Owner.
+    /// Account that owns the object.
     pub account: AccountId,
-    /// Its bytes are under the key of the account and this.
+    /// Object number in the `BlobKey` of its bytes.
     pub object: u128,
-    /// Of its bytes.
+    /// SHA-256 of the bytes.
     pub sha256: [u8; 32],
-    /// How many there are.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it is, such as `image/png`, as its bytes begin.
+    /// Media type detected from the first bytes, such as `image/png`.
     pub mime_type: String,
-    /// In pixels.
+    /// Width in pixels, if known.
     pub width: Option<u32>,
-    /// In pixels.
+    /// Height in pixels, if known.
     pub height: Option<u32>,
-    /// How long it plays, to the microsecond.
+    /// Playing time of a video or recording, in whole microseconds.
     pub duration: Option<Duration>,
-    /// When it was made.
+    /// Time when the object was generated.
     pub created_at: Timestamp,
-    /// From when on it is not handed out.
+    /// Time from which it is not served.
     pub expires_at: Timestamp,
     /// The request or job that made it.
     pub source: Option<u128>,
-    /// When its bytes were found to be gone. What is left is the knowledge that there was something.
+    /// Time when its bytes were found to be deleted. The row stays as a record of the object.
     pub deleted_at: Option<Timestamp>,
 }
 
 impl Media {
-    /// Where its bytes are.
+    /// Returns the key of its bytes.
     pub fn blob(&self) -> BlobKey {
         BlobKey {
             account: self.account,
@@ -50,28 +51,30 @@ impl Media {
         }
     }
 
-    /// Whether it is handed out at this moment.
-    pub fn is_there(&self, now: Timestamp) -> bool {
+    /// Whether it is served at this time.
+    pub fn is_available(&self, now: Timestamp) -> bool {
         self.deleted_at.is_none() && now < self.expires_at
     }
 }
 
-/// Stores what is known of media.
+/// Stores metadata of media. The bytes are in a [`crate::BlobStore`].
 #[async_trait]
 pub trait MediaStore: Send + Sync {
-    /// Writes down an object whose bytes are kept already. `NotFound` when the account does not exist, `Conflict` when
-    /// the id is taken.
+    /// Records an object whose bytes are already stored. `NotFound` when the account does not
+    /// exist, `Conflict` when the id is taken.
     async fn insert(&self, media: Media) -> Result<()>;
 
-    /// The object with this id, whosever it is, its time being over or its bytes deleted included. For addresses that
-    /// are signed; they say nothing until the signature has been checked with the account.
+    /// Returns the object with this id of any account, also if expired or deleted. For signed
+    /// addresses: check the signature with the object's account before any use.
     async fn get(&self, id: MediaId) -> Result<Option<Media>>;
 
-    /// The same, if it is this account's. Another account's is not there.
+    /// Returns the account's object with this id, also if expired or deleted; `None` for other
+    /// accounts' objects.
     async fn of_account(&self, account: AccountId, id: MediaId) -> Result<Option<Media>>;
 
-    /// Keeps an object whose time is not over until then, if that is later, and no longer than [`LONGEST_KEPT`]; answers
-    /// until when it is kept. `None` when it is not there or its time is over: its bytes may be on their way out.
+    /// Extends the retention of an unexpired object to `until`, at most to [`MAX_RETENTION`]; never
+    /// shortens it. Returns the resulting expiry. `None` when the object does not exist or has
+    /// expired: its bytes may be in deletion.
     async fn extend(
         &self,
         account: AccountId,
@@ -80,9 +83,10 @@ pub trait MediaStore: Send + Sync {
         until: Timestamp,
     ) -> Result<Option<Timestamp>>;
 
-    /// Objects whose time is over and whose bytes are not known to be gone, the oldest first and at most so many.
+    /// Lists expired objects whose bytes may still exist, oldest first, at most `limit`.
     async fn expired(&self, now: Timestamp, limit: u32) -> Result<Vec<Media>>;
 
-    /// Notes that the bytes of an object are gone; whether that is new. The row stays.
+    /// Records that the bytes of an object were deleted; returns whether that is new. The row
+    /// stays.
     async fn forget(&self, account: AccountId, id: MediaId, now: Timestamp) -> Result<bool>;
 }

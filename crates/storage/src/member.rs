@@ -1,4 +1,4 @@
-//! The people of an account.
+//! Members: the people of an account.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, MemberId, Timestamp};
@@ -7,21 +7,21 @@ use crate::Result;
 use crate::subscription::names;
 
 names! {
-    /// What a member may do with the account.
+    /// Permissions of a member within the account.
     MemberRole {
-        /// Everything. Once an account has an owner, it always has one.
+        /// All permissions. Once an account has an owner, it always has one.
         Owner = "owner",
-        /// Everything but to close the account or to change owners.
+        /// All permissions except closing the account and changing owners.
         Admin = "admin",
-        /// Use it.
+        /// Use of the account.
         Member = "member",
-        /// Look at it.
+        /// Read access to the account.
         Viewer = "viewer",
     }
 }
 
 impl MemberRole {
-    /// The only owner among the members of an account.
+    /// Returns the only owner of an account; `None` if it has none or several.
     pub fn last_owner(members: &[Member]) -> Option<MemberId> {
         let mut owners = members.iter().filter(|member| member.role == MemberRole::Owner);
         match (owners.next(), owners.next()) {
@@ -31,35 +31,37 @@ impl MemberRole {
     }
 }
 
-/// Somebody who belongs to an account.
+/// A person who belongs to an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Id.
+    /// Unique id of the member.
     pub id: MemberId,
-    /// Which account.
+    /// Account of the member.
     pub account: AccountId,
-    /// Address, in small letters; once in an account.
+    /// E-mail address in lower case, unique within the account.
     pub email: String,
-    /// What the member may do.
+    /// Permissions of the member.
     pub role: MemberRole,
-    /// Since when.
+    /// Time when the member was added.
     pub created_at: Timestamp,
 }
 
-/// Stores members. What would leave an account that has an owner without one is a `Conflict`, whatever runs at once.
+/// Stores members. Removing or demoting the last owner of an account is a `Conflict`, also when
+/// calls run concurrently.
 #[async_trait]
 pub trait MemberStore: Send + Sync {
-    /// Stores the member. `NotFound` when the account does not exist, `Conflict` when it has a member of this address.
+    /// Stores the member. `NotFound` when the account does not exist, `Conflict` when it has a
+    /// member with this address.
     async fn add(&self, member: Member) -> Result<()>;
 
-    /// Members of an account in order of id.
+    /// Lists the members of an account in order of id.
     async fn list(&self, account: AccountId) -> Result<Vec<Member>>;
 
-    /// Changes a member's role and answers the member as it was. `NotFound` when the account has no such member,
-    /// `Conflict` when it is the last owner.
+    /// Changes a member's role and returns the member as before. `NotFound` when the account has no
+    /// such member, `Conflict` when it is the last owner.
     async fn set_role(&self, account: AccountId, id: MemberId, role: MemberRole) -> Result<Member>;
 
-    /// Removes a member and answers it. `NotFound` when the account has no such member, `Conflict` when it is the last
-    /// owner.
+    /// Removes a member and returns it. `NotFound` when the account has no such member, `Conflict`
+    /// when it is the last owner.
     async fn remove(&self, account: AccountId, id: MemberId) -> Result<Member>;
 }

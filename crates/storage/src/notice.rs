@@ -1,36 +1,39 @@
-//! What accounts are told, such as that a balance is low: written down first, and sent until it arrives or is given up.
+//! Notices: webhooks and e-mails to accounts, such as a low balance alert. A notice is stored
+//! first, and sent until it arrives or is given up.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, Credits, NoticeId, Timestamp};
 
-use crate::Result;
+use crate::{CLOCK_TOLERANCE, Result};
 
-/// When an account is told that its balance is low, and how.
+/// The low balance alert of an account, with its recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalanceAlert {
-    /// Whose.
+    /// Account that the alert belongs to.
     pub account: AccountId,
-    /// It is low when less than this can be spent.
+    /// Threshold: the balance is low when fewer credits can be spent.
     pub below: Credits,
-    /// An address that is posted to.
+    /// Webhook address for a signed POST.
     pub webhook: Option<String>,
-    /// A mailbox.
+    /// E-mail address of the recipient.
     pub email: Option<String>,
-    /// Whether it was low when it was looked at last: it is told once, until it was not low again.
+    /// Whether the balance was low at the last check. One alert is sent until the balance recovers.
     pub is_low: bool,
 }
 
-/// How something is told.
+/// Transport of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
-    /// By a signed POST.
+    /// A signed HTTP POST.
     Webhook,
-    /// By a mail.
+    /// An e-mail over SMTP.
     Email,
 }
 
 impl Channel {
-    /// The name used in storage and by the command line.
+    /// Name used in storage and by the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Channel::Webhook => "webhook",
@@ -38,7 +41,7 @@ impl Channel {
         }
     }
 
-    /// The channel with this name.
+    /// Parses the name.
     pub fn parse(name: &str) -> Option<Self> {
         [Channel::Webhook, Channel::Email]
             .into_iter()
@@ -46,19 +49,28 @@ impl Channel {
     }
 }
 
-/// What became of a notice.
+/// Maximum wait before a webhook or a notice is sent again.
+pub const MAX_RETRY_WAIT: Duration = Duration::from_hours(27);
+
+/// Returns the latest valid due time of a webhook or a notice. A later one was written while the
+/// clock was ahead: it is due now.
+pub fn latest_retry(now: Timestamp) -> Timestamp {
+    now.plus(MAX_RETRY_WAIT + CLOCK_TOLERANCE)
+}
+
+/// State of a notice or webhook delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoticeState {
-    /// It is to be sent.
+    /// It has to be sent, or sent again.
     Pending,
-    /// It has arrived.
+    /// The recipient accepted it.
     Delivered,
-    /// It was given up.
+    /// It was given up after its last attempt.
     Failed,
 }
 
 impl NoticeState {
-    /// The name used in storage and by the command line.
+    /// Name used in storage and by the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             NoticeState::Pending => "pending",
@@ -67,7 +79,7 @@ impl NoticeState {
         }
     }
 
-    /// The state with this name.
+    /// Parses the name.
     pub fn parse(name: &str) -> Option<Self> {
         [NoticeState::Pending, NoticeState::Delivered, NoticeState::Failed]
             .into_iter()
@@ -75,87 +87,90 @@ impl NoticeState {
     }
 }
 
-/// Something that an account is told.
+/// A message to an account by webhook or e-mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Id; the same whenever it is sent.
+    /// Unique id, the same for each attempt.
     pub id: NoticeId,
-    /// Whom.
+    /// Account that receives the notice.
     pub account: AccountId,
-    /// How.
+    /// Transport of the notice.
     pub channel: Channel,
-    /// Where.
+    /// Webhook address or e-mail address.
     pub address: String,
-    /// What, as JSON.
+    /// Content, as JSON.
     pub body: String,
-    /// What became of it.
+    /// State of the delivery.
     pub state: NoticeState,
-    /// How often it was sent, or is being sent.
+    /// Number of attempts, including one in progress.
     pub attempts: u32,
-    /// When it is to be sent, or sent again should nobody tell what became of it.
+    /// Time of the next attempt. During an attempt: time when it is repeated if its outcome is not
+    /// recorded.
     pub due_at: Timestamp,
-    /// Why it did not arrive when it was sent last.
+    /// Reason why the last attempt failed.
     pub failure: Option<String>,
-    /// When it came up.
+    /// Time when the notice was created.
     pub created_at: Timestamp,
 }
 
-/// How an attempt at sending ended.
+/// Outcome of an attempt to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeOutcome {
-    /// It has arrived.
+    /// The recipient accepted it.
     Delivered,
-    /// It has not, and is sent again.
-    Again {
-        /// When.
+    /// The attempt failed and is repeated.
+    Retry {
+        /// Time of the next attempt.
         due_at: Timestamp,
-        /// Why it has not.
+        /// Reason of the failure.
         why: String,
     },
-    /// It has not and is given up.
+    /// The attempt failed and the notice is given up.
     Failed {
-        /// Why.
+        /// Reason of the failure.
         why: String,
     },
 }
 
 impl NoticeOutcome {
-    /// The state after it, why it did not arrive, and when it is sent again.
+    /// Returns the new state, the failure, and the time of the next attempt.
     pub fn parts(self, due_at: Timestamp) -> (NoticeState, Option<String>, Timestamp) {
         match self {
             NoticeOutcome::Delivered => (NoticeState::Delivered, None, due_at),
-            NoticeOutcome::Again { due_at, why } => (NoticeState::Pending, Some(why), due_at),
+            NoticeOutcome::Retry { due_at, why } => (NoticeState::Pending, Some(why), due_at),
             NoticeOutcome::Failed { why } => (NoticeState::Failed, Some(why), due_at),
         }
     }
 }
 
-/// Stores who is to be told what, and what is still to be sent.
+/// Stores balance alerts and notices.
 #[async_trait]
 pub trait NoticeStore: Send + Sync {
-    /// Sets when an account is told that its balance is low, or that it is not. `NotFound` when there is no such account.
+    /// Sets or removes the low balance alert of an account. `NotFound` when the account does not
+    /// exist.
     async fn set_alert(&self, account: AccountId, alert: Option<BalanceAlert>) -> Result<()>;
 
-    /// When an account is told that its balance is low.
+    /// Returns the low balance alert of an account.
     async fn alert(&self, account: AccountId) -> Result<Option<BalanceAlert>>;
 
-    /// Every alert in order of account, after `after`, at most `limit`.
+    /// Lists all alerts in order of account, after `after`, at most `limit`.
     async fn alerts(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<BalanceAlert>>;
 
-    /// Notes whether a balance is low, with what is to be sent for it; whether that was not noted before. Of several nodes
-    /// that see the same, one notes it.
+    /// Records whether a balance is low, together with the notices to send; returns whether that is
+    /// new. If several nodes record the same, only one of them gets `true`.
     async fn note_low(&self, account: AccountId, is_low: bool, notices: Vec<Notice>) -> Result<bool>;
 
-    /// Takes what is due, the oldest first and at most so much: to nobody else it is due before `until`. Each counts as
-    /// one attempt more.
+    /// Leases due notices until `until`, oldest first, at most `limit`. Each lease counts as an
+    /// attempt.
     async fn claim(&self, now: Timestamp, until: Timestamp, limit: u32) -> Result<Vec<Notice>>;
 
-    /// Notes how the attempt of this number at sending a notice ended; a later attempt is not touched.
+    /// Records the outcome of the notice's current attempt; a later attempt is not changed.
     async fn finish(&self, notice: &Notice, outcome: NoticeOutcome) -> Result<()>;
 
-    /// What an account was told, newest first, at most `limit`.
+    /// Lists the notices of an account, newest first, at most `limit`.
     async fn list(&self, account: AccountId, limit: u32) -> Result<Vec<Notice>>;
 
-    /// Deletes what was delivered or given up and came up before an instant, at most so much; how much there was.
+    /// Deletes delivered and failed notices that were created before this time, at most `limit`;
+    /// returns how many.
     async fn sweep(&self, before: Timestamp, limit: u32) -> Result<u64>;
 }

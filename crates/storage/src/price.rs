@@ -1,54 +1,54 @@
-//! Price versions: written once, never changed.
+//! Price versions: immutable once written.
 
 use async_trait::async_trait;
 use tollgate_types::{AuditId, PriceVersion, Prices, Timestamp};
 
 use crate::Result;
 
-/// A price version of a model.
+/// A recorded price version of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceRecord {
-    /// Its name.
+    /// Content hash that names the version.
     pub version: PriceVersion,
     /// The model's public id.
     pub model: String,
-    /// The prices.
+    /// Prices of the version.
     pub prices: Prices,
-    /// When it was first recorded.
+    /// Time of the first recording.
     pub created_at: Timestamp,
 }
 
-/// A model's prices became those of a version.
+/// Activation of a price version for a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceChange {
-    /// Orders the changes.
+    /// Unique id; later changes have greater ids.
     pub id: AuditId,
     /// The model's public id.
     pub model: String,
-    /// The version.
+    /// Version that became active.
     pub version: PriceVersion,
-    /// Since when.
+    /// Time of the activation.
     pub at: Timestamp,
-    /// Who did it.
+    /// Name of the actor, as in the audit log.
     pub actor: String,
 }
 
-/// Stores price versions.
+/// Stores price versions and their activations.
 #[async_trait]
 pub trait PriceStore: Send + Sync {
-    /// Records versions that are not recorded yet, durably when it returns. A version that is recorded stays as it is.
+    /// Records new versions, durably when it returns. Existing versions stay unchanged.
     async fn record(&self, records: Vec<PriceRecord>) -> Result<()>;
 
-    /// The version; `None` when it was never recorded.
+    /// Returns the version; `None` if it was never recorded.
     async fn get(&self, version: PriceVersion) -> Result<Option<PriceRecord>>;
 
-    /// Records versions that are not recorded yet, and that they are in force from now on, in one step. A model whose
-    /// version in force is that of its change already gets no other change.
-    async fn put_in_force(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()>;
+    /// Records new versions and activates them by `changes`, in one step. A change to the already
+    /// active version of its model is skipped.
+    async fn activate(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()>;
 
-    /// The prices in force of every model that ever had any, in order of model.
-    async fn in_force(&self) -> Result<Vec<PriceRecord>>;
+    /// Returns the active price version of every model that ever had one, in order of model.
+    async fn active(&self) -> Result<Vec<PriceRecord>>;
 
-    /// The changes of a model's prices with what they became, newest first, at most `limit`.
+    /// Lists the activations for a model with their prices, newest first, at most `limit`.
     async fn history(&self, model: &str, limit: u32) -> Result<Vec<(PriceChange, PriceRecord)>>;
 }

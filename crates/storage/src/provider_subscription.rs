@@ -1,99 +1,101 @@
-//! Subscriptions that a payment provider renews: what was asked of it, which of its subscriptions pays one of here, and what
-//! it is known to do with that. The period, the week and what is owed are those of the subscription itself.
+//! Subscriptions that a payment provider renews: the request to the provider, the link to its
+//! subscription, and its known renewal state. Period, week and debt belong to the subscription
+//! itself.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tollgate_types::{AccountId, Course, Credits, Money, SubscriptionId, Timestamp};
+use tollgate_types::{AccountId, Credits, Money, RenewalState, SubscriptionId, Timestamp};
 
 use crate::subscription::names;
 use crate::{Cadence, Result, StorageError, StorageErrorKind, Subscription};
 
 names! {
-    /// How far one has come.
+    /// State of a subscription at a payment provider.
     ProviderSubscriptionState {
-        /// Nothing was paid yet.
+        /// The first payment is outstanding.
         Pending = "pending",
-        /// The provider's subscription pays the one of here.
-        Begun = "begun",
-        /// Nothing begins: it was not paid, or there was another plan when it was.
+        /// The provider's subscription pays the local one.
+        Started = "begun",
+        /// It never starts: it was not paid, or the account had another plan when it was paid.
         Failed = "failed",
     }
 }
 
-/// A subscription at a payment provider. It is written down before the provider hears of it.
+/// A subscription at a payment provider. It is stored before the provider receives the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderSubscription {
-    /// The id of the subscription that it pays, or is to pay.
+    /// Id of the local subscription that it pays.
     pub id: SubscriptionId,
-    /// Whose.
+    /// Account that subscribes.
     pub account: AccountId,
-    /// The provider's name.
+    /// Name of the payment provider.
     pub provider: String,
-    /// The name of the plan.
+    /// Name of the plan in the settings.
     pub plan: Arc<str>,
-    /// What a period costs, in credits.
+    /// Price of a period, in credits.
     pub price: Credits,
-    /// How long a period is.
+    /// Length of a period.
     pub cadence: Cadence,
-    /// What a week includes.
+    /// Weekly allowance of the plan.
     pub allowance: Credits,
-    /// What the provider was asked to take for a period.
+    /// Amount that the provider charges for a period.
     pub money: Money,
-    /// How far it has come.
+    /// State of the provider's subscription.
     pub state: ProviderSubscriptionState,
-    /// The provider's id of the page on which it is paid for first.
+    /// Provider's id of the checkout page for the first payment.
     pub checkout: Option<String>,
-    /// The provider's id of the subscription.
+    /// Provider's id of the subscription.
     pub reference: Option<String>,
-    /// What the provider is known to do when a period is over; nothing while it has no subscription.
-    pub course: Option<Course>,
-    /// The provider's id of the invoice that paid the last period.
+    /// Known behaviour of the provider at the end of a period; `None` while it has no subscription.
+    pub course: Option<RenewalState>,
+    /// Provider's id of the invoice of the last paid period.
     pub invoice: Option<String>,
-    /// Why it failed.
+    /// Reason of the failure.
     pub failure: Option<String>,
-    /// When it was asked for.
+    /// Time of the request.
     pub created_at: Timestamp,
-    /// When it changed last.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// What becomes of one.
+/// A change of a provider's subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderSubscriptionChange {
-    /// There is a page on which it is paid for.
+    /// The checkout page was created.
     Opened {
-        /// The provider's id of the page.
+        /// Provider's id of the checkout page.
         checkout: String,
     },
-    /// A period was paid, and the provider goes on.
+    /// A period was paid, and the provider continues to renew.
     Paid {
-        /// The provider's id of the subscription.
+        /// Provider's id of the subscription.
         reference: String,
-        /// The provider's id of the invoice.
+        /// Provider's id of the invoice.
         invoice: String,
     },
-    /// It was paid, and nothing can begin: the provider has to end it.
+    /// It was paid but cannot start: the provider has to end it.
     Refused {
-        /// The provider's id of the subscription.
+        /// Provider's id of the subscription.
         reference: String,
-        /// A word for why.
+        /// Short reason code.
         why: String,
     },
     /// It will not be paid.
     Failed {
-        /// A word for why.
+        /// Short reason code.
         why: String,
     },
-    /// This is what the provider does.
-    Course(Course),
+    /// Reported renewal state of the provider.
+    RenewalState(RenewalState),
 }
 
 impl ProviderSubscription {
-    /// The subscription after a change. What it already says changes nothing. `Conflict` when it cannot be: what one
-    /// subscription of the provider pays is not paid by another, and one that does not exist has no course.
+    /// Returns the subscription after a change. A repeated change has no effect. `Conflict` when
+    /// the change is impossible: another subscription of the provider already pays, or there is
+    /// none to have a renewal state.
     pub fn after(&self, change: ProviderSubscriptionChange, at: Timestamp) -> Result<Self> {
-        use ProviderSubscriptionChange::{Course as Does, Failed, Opened, Paid, Refused};
+        use ProviderSubscriptionChange::{Failed, Opened, Paid, Refused, RenewalState as RenewalChanged};
         use ProviderSubscriptionState as State;
         let mut next = self.clone();
         let is_another = |reference: &str| self.reference.as_deref().is_some_and(|own| own != reference);
@@ -102,26 +104,27 @@ impl ProviderSubscription {
                 return Err(self.conflict("paid by another subscription"));
             }
             (State::Pending, Opened { checkout }) => next.checkout = Some(checkout),
-            (State::Begun, Paid { invoice, .. }) => next.invoice = Some(invoice),
+            (State::Started, Paid { invoice, .. }) => next.invoice = Some(invoice),
             (State::Pending | State::Failed, Paid { reference, invoice }) if self.course.is_none() => {
-                next.state = State::Begun;
+                next.state = State::Started;
                 (next.reference, next.invoice) = (Some(reference), Some(invoice));
-                next.course = Some(Course::Renews);
+                next.course = Some(RenewalState::Renews);
                 next.failure = None;
             }
             (State::Pending | State::Failed, Refused { reference, why }) if self.course.is_none() => {
                 next.state = State::Failed;
                 (next.reference, next.failure) = (Some(reference), Some(why));
-                next.course = Some(Course::Renews);
+                next.course = Some(RenewalState::Renews);
             }
             (State::Failed, Refused { .. }) => {}
             (State::Pending | State::Failed, Failed { why }) => {
                 next.state = State::Failed;
                 next.failure = Some(why);
             }
-            // What was begun stays so, whatever is said of an earlier attempt.
-            (State::Begun, Failed { .. }) => {}
-            (_, Does(course)) if self.course.is_some() => next.course = Some(course),
+            // A started subscription stays started, regardless of later reports about an earlier
+            // attempt.
+            (State::Started, Failed { .. }) => {}
+            (_, RenewalChanged(course)) if self.course.is_some() => next.course = Some(course),
             _ => return Err(self.conflict("changed so")),
         }
         if next != *self {
@@ -130,13 +133,13 @@ impl ProviderSubscription {
         Ok(next)
     }
 
-    /// What the provider is to do, by what became of the subscription here.
-    pub fn wanted(&self, subscription: Option<&Subscription>) -> Course {
+    /// Returns the renewal state that the provider should have, given the local subscription.
+    pub fn desired_renewal(&self, subscription: Option<&Subscription>) -> RenewalState {
         match subscription {
-            Some(found) if found.state.is_terminal() => Course::Ended,
-            Some(found) if found.cancel_at_period_end => Course::Ends,
-            Some(_) => Course::Renews,
-            None => Course::Ended,
+            Some(found) if found.state.is_terminal() => RenewalState::Ended,
+            Some(found) if found.cancel_at_period_end => RenewalState::Ends,
+            Some(_) => RenewalState::Renews,
+            None => RenewalState::Ended,
         }
     }
 
@@ -146,22 +149,24 @@ impl ProviderSubscription {
     }
 }
 
-/// Stores what payment providers renew.
+/// Stores subscriptions at payment providers.
 #[async_trait]
 pub trait ProviderSubscriptionStore: Send + Sync {
-    /// Writes one down. `NotFound` when there is no such account, `Conflict` when the id was used.
+    /// Stores a new one. `NotFound` when the account does not exist, `Conflict` when the id was
+    /// used.
     async fn create(&self, new: ProviderSubscription) -> Result<()>;
 
-    /// The one that pays this subscription; `None` when there is none.
+    /// Returns the one that pays this subscription; `None` if there is none.
     async fn get(&self, id: SubscriptionId) -> Result<Option<ProviderSubscription>>;
 
-    /// The one with the provider's id of its subscription.
+    /// Finds the one with the provider's id of the subscription.
     async fn by_reference(&self, reference: &str) -> Result<Option<ProviderSubscription>>;
 
-    /// Those of an account that have a page and are not paid yet, oldest first.
+    /// Lists those of an account that have a checkout page and are unpaid, oldest first.
     async fn pending(&self, account: AccountId) -> Result<Vec<ProviderSubscription>>;
 
-    /// Changes one as [`ProviderSubscription::after`] says, and answers it. `NotFound` when there is none.
+    /// Applies a change by [`ProviderSubscription::after`] and returns the result. `NotFound` when
+    /// it does not exist.
     async fn change(
         &self,
         id: SubscriptionId,
@@ -169,11 +174,12 @@ pub trait ProviderSubscriptionStore: Send + Sync {
         at: Timestamp,
     ) -> Result<ProviderSubscription>;
 
-    /// Those that have begun and whose subscription is active or past due with its paid time over, those that are owed
-    /// longest first.
+    /// Lists started ones whose local subscription is active or past due after its paid time,
+    /// longest overdue first, at most `limit`.
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<ProviderSubscription>>;
 
-    /// Those of which the provider does something else than [`wanted`](ProviderSubscription::wanted), those that changed
-    /// longest ago first.
-    async fn differing(&self, limit: u32) -> Result<Vec<ProviderSubscription>>;
+    /// Lists those whose provider has another renewal state than
+    /// [`desired_renewal`](ProviderSubscription::desired_renewal), longest unchanged first, at most
+    /// `limit`.
+    async fn out_of_sync(&self, limit: u32) -> Result<Vec<ProviderSubscription>>;
 }

@@ -1,5 +1,5 @@
-//! Refunds: what was charged for a call and given back. What credits paid becomes credits again, as a lot of its own;
-//! what an allowance paid goes back to its week while that is open, and is not given back afterwards.
+//! Refunds of calls. Credits are refunded as a separate lot; allowance returns to its week while
+//! that is open, and is not refunded afterwards.
 
 use sha2::{Digest, Sha256};
 use tollgate_types::id::TransferId;
@@ -9,44 +9,44 @@ use crate::lot::{Lot, LotKind, LotTerms};
 use crate::subscription::first_bits;
 use crate::usage::UsageRow;
 
-/// What is to be given back of a call's charge.
+/// A refund to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRefund {
-    /// Makes the refund happen once, however often it is sent.
+    /// Idempotency id: repeated refunds with the same id count once.
     pub id: TransferId,
-    /// Who gets it.
+    /// Account that receives the refund.
     pub account: AccountId,
-    /// The call, by the id of its usage row.
+    /// Id of the call's usage row.
     pub hold: HoldId,
-    /// How much; all that can be given back when it is not said.
+    /// Amount; `None` for everything refundable.
     pub amount: Option<Credits>,
-    /// For operators.
+    /// Note for operators.
     pub reason: String,
-    /// When.
+    /// Time of the refund.
     pub at: Timestamp,
 }
 
-/// What was given back.
+/// A stored refund of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
-    /// Id; where credits were given back also that of their lot.
+    /// Id of the refund and, if it has credits, of their lot.
     pub id: TransferId,
-    /// Whose.
+    /// Account that received the refund.
     pub account: AccountId,
-    /// The call, by the id of its usage row.
+    /// Id of the call's usage row.
     pub hold: HoldId,
-    /// How much became credits.
+    /// Amount returned as credits.
     pub credits: Credits,
-    /// How much went back to the week of a plan.
+    /// Amount returned to the week of a plan.
     pub allowance: Credits,
-    /// For operators.
+    /// Note for operators.
     pub reason: String,
-    /// When.
+    /// Time of the refund.
     pub created_at: Timestamp,
 }
 
 impl Refund {
-    /// The lot of what became credits.
+    /// Returns the lot of the refunded credits; `None` if there are none.
     pub fn lot(&self) -> Option<Lot> {
         let terms = LotTerms {
             kind: LotKind::Refund,
@@ -58,24 +58,24 @@ impl Refund {
     }
 }
 
-/// What became of an attempt to give something back.
+/// Outcome of an attempt to refund.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefundOutcome {
-    /// It was given back, now or when this was sent before.
+    /// The refund exists, from now or from an earlier request.
     Done {
-        /// What was given back.
+        /// The stored refund.
         refund: Refund,
-        /// Whether it was sent before.
+        /// Whether it existed before this request.
         is_repeated: bool,
     },
-    /// It is more than can be given back, or there is nothing; nothing was written.
+    /// The amount exceeds the refundable amount, or nothing is refundable; nothing was written.
     Denied {
-        /// What can be given back.
+        /// Refundable amount; zero if everything was refunded.
         refundable: Credits,
     },
 }
 
-/// What names a refund: the call, and what whoever asks calls it.
+/// Derives the id of a refund from the call and an idempotency key.
 pub fn refund_id(hold: HoldId, key: &str) -> TransferId {
     let digest = Sha256::new()
         .chain_update(b"refund")
@@ -84,7 +84,7 @@ pub fn refund_id(hold: HoldId, key: &str) -> TransferId {
     first_bits(digest)
 }
 
-/// What names a grant: the account, and what whoever grants calls it.
+/// Derives the id of a grant from the account and an idempotency key.
 pub fn grant_id(account: AccountId, key: &str) -> TransferId {
     let digest = Sha256::new()
         .chain_update(b"grant")
@@ -93,17 +93,18 @@ pub fn grant_id(account: AccountId, key: &str) -> TransferId {
     first_bits(digest)
 }
 
-/// What can be given back of a call's charge after these refunds.
+/// Refundable amount of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refundable {
-    /// Of what credits paid.
+    /// Unrefunded part of the charge that credits paid.
     pub credits: Credits,
-    /// Of what an allowance paid.
+    /// Unrefunded part of the charge that an allowance paid; zero once its week is closed.
     pub allowance: Credits,
 }
 
 impl Refundable {
-    /// What of the row is not given back yet. `is_open` says whether the week that it drew on is open.
+    /// Returns the part of the row's charge not yet refunded by `before`. `is_open` tells whether
+    /// the week that paid for the call is still open.
     pub fn of(row: &UsageRow, before: &[Refund], is_open: bool) -> Refundable {
         let sum = |of: fn(&Refund) -> Credits| before.iter().map(|refund| of(refund).nanos()).sum::<i64>();
         let paid = row.charge.nanos() - row.included.nanos() - sum(|refund| refund.credits);
@@ -117,12 +118,13 @@ impl Refundable {
         }
     }
 
-    /// The refund: credits first. What can be given back at most, when that is less or nothing.
+    /// Splits the refund, credits first. If the amount is not positive or too large, returns the
+    /// maximum as the error.
     pub fn refund(self, new: &NewRefund) -> Result<Refund, Credits> {
-        let most = Credits::from_nanos(self.credits.nanos().saturating_add(self.allowance.nanos()));
-        let amount = new.amount.unwrap_or(most);
-        if amount <= Credits::ZERO || amount > most {
-            return Err(most);
+        let max = Credits::from_nanos(self.credits.nanos().saturating_add(self.allowance.nanos()));
+        let amount = new.amount.unwrap_or(max);
+        if amount <= Credits::ZERO || amount > max {
+            return Err(max);
         }
         let credits = amount.min(self.credits);
         Ok(Refund {
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_are_given_back_first_and_no_more_than_there_is() {
+    fn credits_are_refunded_first_and_up_to_the_charge() {
         for (credits, allowance, amount, expected) in [
             (5, 3, None, Ok((5, 3))),
             (5, 3, Some(4), Ok((4, 0))),

@@ -1,4 +1,4 @@
-//! Reports: sums and pages of the books of one account.
+//! Reports: sums and pages of the ledger of one account.
 
 use std::sync::Arc;
 
@@ -8,41 +8,41 @@ use tollgate_types::{AccountId, Credits, Timestamp};
 use crate::Result;
 use crate::audit::{Leg, TransferRow};
 
-/// Σ of the transfers of one step.
+/// Sum of the transfers of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegSum {
-    /// Which step.
+    /// Step of the transfers.
     pub leg: Leg,
-    /// How many transfers there are.
+    /// Number of transfers.
     pub count: u64,
-    /// What they moved.
+    /// Sum of the amounts.
     pub amount: Credits,
 }
 
-/// What a statement is made of, as it was at one instant.
+/// The sums of a statement, as of one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Transfers before the span.
+    /// Sums of the transfers before the span.
     pub before: Vec<LegSum>,
-    /// Transfers within it.
+    /// Sums of the transfers within the span.
     pub within: Vec<LegSum>,
-    /// Transfers up to its end, summed for themselves.
+    /// Sums of the transfers up to the end of the span, computed independently.
     pub until: Vec<LegSum>,
-    /// What calls that ended within it were charged, in ascending order of model and endpoint.
+    /// Charges of the calls that ended within the span, in ascending order of model and endpoint.
     pub charges: Vec<ChargeSum>,
 }
 
-/// From one instant to before another.
+/// A half-open range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// At or after; from the beginning when it is not said.
+    /// Start, inclusive; `None` for the beginning.
     pub from: Option<Timestamp>,
-    /// Before; to the end when it is not said.
+    /// End, exclusive; `None` for no end.
     pub to: Option<Timestamp>,
 }
 
 impl Span {
-    /// All that was before it; `None` when nothing can be.
+    /// Returns the time before the span; `None` if the span has no start.
     pub fn before(self) -> Option<Self> {
         self.from.map(|from| Self {
             from: None,
@@ -50,48 +50,49 @@ impl Span {
         })
     }
 
-    /// All that was until its end.
+    /// Returns the time up to the end of the span.
     pub fn until_end(self) -> Self {
         Self { from: None, ..self }
     }
 }
 
-/// What calls of one model at one endpoint were charged, by the transfers that settled them.
+/// Charges of the calls of one model at one endpoint, summed over their settlement transfers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChargeSum {
-    /// The model as the callers named it.
+    /// Canonical id of the model.
     pub model: Arc<str>,
     /// The path of the endpoint.
     pub endpoint: Arc<str>,
-    /// Calls that were charged something.
+    /// Number of calls with a charge.
     pub calls: u64,
-    /// What credits paid.
+    /// Amount paid by credits.
     pub paid: Credits,
-    /// What allowances paid.
+    /// Amount paid by allowances.
     pub included: Credits,
 }
 
-/// The place of a transfer among those of its account.
+/// Position of a transfer in a list of its account's transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TransferPlace {
-    /// The 128 bits of what it belongs to.
+pub struct TransferCursor {
+    /// The 128 bits of its subject's id.
     pub entry: u128,
-    /// Which step it is.
+    /// Step of the transfer.
     pub leg: Leg,
 }
 
-/// Reads reports. What was answered before the call is seen; a hold that is open may not be.
+/// Reads reports. They include every call answered before; open holds may be missing.
 #[async_trait]
 pub trait ReportStore: Send + Sync {
-    /// Sums of an account's transfers before, within and up to the end of a span.
+    /// Returns the sums of an account's transfers before, within and up to the end of a span.
     async fn sums(&self, account: AccountId, span: Span) -> Result<Sums>;
 
-    /// Transfers of an account in ascending order of place, those after this one, at most `limit`.
+    /// Lists transfers of an account in ascending order of position, after `after`, at most
+    /// `limit`.
     async fn transfers(
         &self,
         account: AccountId,
         span: Span,
-        after: Option<TransferPlace>,
+        after: Option<TransferCursor>,
         limit: u32,
     ) -> Result<Vec<TransferRow>>;
 }

@@ -1,57 +1,57 @@
-//! Answers that callers asked to keep, so that later requests can go on from them.
+//! Stored answers of the Responses API, which later requests can continue.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, ResponseId, Timestamp};
 
 use crate::Result;
 
-/// A kept answer. What was said in it is opaque here: the room that keeps it seals it.
+/// A stored answer. The API crate seals its content, which is opaque here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
-    /// Id.
+    /// Unique id of the answer.
     pub id: ResponseId,
-    /// Owner.
+    /// Account that owns the answer.
     pub account: AccountId,
-    /// The answer that it went on from.
+    /// Id of the answer that it continues.
     pub previous: Option<ResponseId>,
-    /// When it was made.
+    /// Time when the answer was created.
     pub created_at: Timestamp,
-    /// When it is swept.
+    /// Time when it expires.
     pub expires_at: Timestamp,
-    /// Request and answer.
+    /// Request and answer, sealed.
     pub content: Vec<u8>,
 }
 
-/// An answer to be kept.
+/// An answer to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewResponse {
-    /// The answer.
+    /// The answer to store.
     pub response: StoredResponse,
-    /// Ids of the items in it, by which later requests may name it.
+    /// Ids of its items, which later requests may reference.
     pub items: Vec<String>,
 }
 
-/// How much of a chain is read.
+/// Limits for reading a chain of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainLimits {
-    /// Answers.
+    /// Maximum number of answers.
     pub links: u32,
-    /// Bytes of their contents together; the newest answer is read whatever its size.
+    /// Maximum bytes of all contents; the newest answer is read regardless of its size.
     pub bytes: u64,
 }
 
-/// Stores answers. Another account's answer is not there.
+/// Stores answers. Answers of other accounts are never found.
 #[async_trait]
 pub trait ResponseStore: Send + Sync {
-    /// Keeps the answer. `NotFound` when the account does not exist, `Conflict` when the id is taken. An item that the
-    /// account has in another answer already stays with that one.
+    /// Stores the answer. `NotFound` when the account does not exist, `Conflict` when the id is
+    /// taken. An item id that another answer of the account already has stays with that answer.
     async fn save(&self, new: NewResponse) -> Result<()>;
 
-    /// The answer, unless its time is over.
+    /// Returns the answer, unless it has expired.
     async fn get(&self, account: AccountId, id: ResponseId, now: Timestamp)
     -> Result<Option<StoredResponse>>;
 
-    /// The answer that has this item, unless its time is over.
+    /// Returns the answer that contains this item, unless it has expired.
     async fn with_item(
         &self,
         account: AccountId,
@@ -59,8 +59,8 @@ pub trait ResponseStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<StoredResponse>>;
 
-    /// The answer and those that it goes back to, newest first, within the limits. The list also ends before one that
-    /// is not there any more; the last of a whole list has no `previous`.
+    /// Returns the answer and its predecessors, newest first, within the limits. The list also ends
+    /// before a deleted or expired answer; a complete list ends with an answer without `previous`.
     async fn chain(
         &self,
         account: AccountId,
@@ -69,9 +69,9 @@ pub trait ResponseStore: Send + Sync {
         limits: ChainLimits,
     ) -> Result<Vec<StoredResponse>>;
 
-    /// Deletes the answer; whether it was there. Answers that go on from it stay.
+    /// Deletes the answer; returns whether it existed. Answers that continue it stay.
     async fn delete(&self, account: AccountId, id: ResponseId, now: Timestamp) -> Result<bool>;
 
-    /// Deletes answers whose time is over, the oldest first and at most so many; how many there were.
+    /// Deletes expired answers, oldest first, at most `limit`; returns how many.
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64>;
 }

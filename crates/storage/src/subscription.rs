@@ -1,9 +1,10 @@
-//! Subscriptions: what an account pays for by the period. A plan adds an allowance for every week.
+//! Subscriptions: plans and agents that an account pays by the period. A plan adds a weekly
+//! allowance.
 //!
-//! A week of a plan is `[anchor + 7·24 h·n, anchor + 7·24 h·(n + 1))`. Its allowance is opened by the first hold in it,
-//! once, and what is left of it goes to `breakage` when the next one is opened or the subscription ends: nothing is
-//! carried over, and a week in which nothing was held was never granted. A week that is closed is not opened again,
-//! whatever the clock says.
+//! A week of a plan is `[anchor + 7·24 h·n, anchor + 7·24 h·(n + 1))`. Its allowance is opened
+//! once, by the first hold in the week. The unused rest goes to `breakage` when the next week is
+//! opened or the subscription ends: nothing is carried over, and a week without a hold is never
+//! granted. A closed week is never reopened, even if the clock goes back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tollgate_types::{AccountId, Credits, SubscriptionId, Timestamp};
 
 use crate::{Result, StorageError, StorageErrorKind};
 
-/// How long an allowance lasts.
+/// Length of an allowance week.
 pub const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const WEEK_MICROS: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 
@@ -28,14 +29,14 @@ macro_rules! names {
         }
 
         impl $name {
-            /// The name used in storage, in the configuration and on the wire.
+            /// Name used in storage, in the configuration and on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)+
                 }
             }
 
-            /// What has this name.
+            /// Parses the name.
             pub fn parse(name: &str) -> Option<Self> {
                 [$($name::$variant,)+].into_iter().find(|known| known.as_str() == name)
             }
@@ -46,7 +47,7 @@ macro_rules! names {
 pub(crate) use names;
 
 names! {
-    /// What is subscribed to.
+    /// Type of the subscribed thing.
     Product {
         /// A plan with a weekly allowance; the subject is its name.
         Plan = "plan",
@@ -56,127 +57,127 @@ names! {
 }
 
 names! {
-    /// How long a period is.
+    /// Length of a period.
     Cadence {
-        /// A month.
+        /// A period is a calendar month.
         Monthly = "monthly",
-        /// A year.
+        /// A period is a calendar year.
         Yearly = "yearly",
     }
 }
 
 names! {
-    /// Where the money for a period comes from.
+    /// Source of the money for a period.
     Payer {
-        /// The account's credits.
+        /// Credits of the account.
         Credits = "credits",
-        /// A payment provider; the ledger does not see the money.
+        /// A payment provider; this money is not in the ledger.
         Provider = "provider",
     }
 }
 
 names! {
-    /// What a subscription is. Only an active one gives access.
+    /// State of a subscription. Only an active one gives access.
     SubscriptionState {
-        /// It gives access.
+        /// The subscription is paid and gives access.
         Active = "active",
-        /// A period was not paid; it may still be.
+        /// The period is unpaid; a payment can still arrive.
         PastDue = "past_due",
-        /// It was cancelled, and what was paid for is over.
+        /// It was cancelled, and the paid time is over.
         Canceled = "canceled",
-        /// It was past due for too long.
+        /// It stayed past due for too long.
         Expired = "expired",
     }
 }
 
 impl SubscriptionState {
-    /// Whether nothing can change it any more.
+    /// Whether the state is final.
     pub const fn is_terminal(self) -> bool {
         matches!(self, SubscriptionState::Canceled | SubscriptionState::Expired)
     }
 }
 
-/// A subscription to be made. Its first period begins at its anchor.
+/// A subscription to be created. Its first period begins at its anchor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSubscription {
-    /// Id.
+    /// Unique id of the subscription.
     pub id: SubscriptionId,
-    /// Whose.
+    /// Account that subscribes.
     pub account: AccountId,
-    /// What kind of thing.
+    /// Type of the subscribed thing.
     pub product: Product,
-    /// Which one: the name of a plan, the id of an agent.
+    /// Name of the plan, or id of the agent.
     pub subject: Arc<str>,
-    /// What a period costs.
+    /// Price of a period, in credits.
     pub price: Credits,
-    /// How long a period is.
+    /// Length of a period.
     pub cadence: Cadence,
-    /// Who pays.
+    /// Source of the money.
     pub payer: Payer,
-    /// What a week includes; zero for what is no plan.
+    /// Weekly allowance; zero unless the product is a plan.
     pub allowance: Credits,
-    /// When it begins. Weeks and periods are counted from here.
+    /// Start of the subscription. Weeks and periods are counted from here.
     pub anchor: Timestamp,
-    /// When its first period is over.
+    /// End of the first period.
     pub paid_through: Timestamp,
 }
 
-/// A subscription.
+/// A stored subscription with its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// What was agreed; `paid_through` is the end of the last period that was paid.
+    /// Terms of the subscription; `paid_through` is the end of the last paid period.
     pub terms: NewSubscription,
-    /// The number of that period, from 0.
+    /// Number of the last paid period, from 0.
     pub period: i64,
-    /// Whether it ends when what was paid for is over.
+    /// Whether it ends with the paid time.
     pub cancel_at_period_end: bool,
-    /// Since when a period is owed.
+    /// Time since when a period is unpaid.
     pub past_due_since: Option<Timestamp>,
-    /// What it is.
+    /// Current state of the subscription.
     pub state: SubscriptionState,
-    /// The number of the open week, from 0.
+    /// Number of the open week, from 0.
     pub window: Option<i64>,
-    /// What the next period is of, when it is of another plan.
+    /// Another plan for the next period; `None` to stay on this plan.
     pub next: Option<NextPlan>,
 }
 
-/// The plan of a later period.
+/// Plan of the next period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextPlan {
-    /// Its name.
+    /// Name of the plan in the settings.
     pub name: Arc<str>,
-    /// How long its periods are.
+    /// Length of its periods.
     pub cadence: Cadence,
 }
 
-/// How a subscription is changed.
+/// A change of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The next period is paid, through this instant.
+    /// The next period is paid.
     Renew {
-        /// The number of the period: above that of the subscription. Periods between were not paid for by anybody.
+        /// Number of the period, greater than the current one. Skipped periods were not paid.
         period: i64,
-        /// When it is over.
+        /// End of the period.
         paid_through: Timestamp,
     },
-    /// The next period could not be paid.
+    /// The payment of the next period failed.
     PastDue,
-    /// No further period is wanted.
+    /// Stop renewing at the end of the paid time.
     CancelAtPeriodEnd,
-    /// Further periods are wanted again.
+    /// Renew again; undoes `CancelAtPeriodEnd`.
     Resume,
-    /// It was cancelled and its time is over.
+    /// The paid time of a cancelled subscription is over.
     Cancel,
-    /// It was past due for too long.
+    /// The subscription was past due for too long.
     Expire,
-    /// The next period is of another plan; of the same one after all, when there is none.
+    /// Switch to another plan for the next period; `None` stays on the same plan.
     Next(Option<NextPlan>),
-    /// Another one takes its place.
+    /// Another subscription replaces it.
     Replace,
 }
 
 impl Change {
-    /// The name used in storage.
+    /// Name used in storage.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Change::Renew { .. } => "renewed",
@@ -192,29 +193,29 @@ impl Change {
     }
 }
 
-/// What happened to a subscription.
+/// A recorded change of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionEvent {
-    /// From 0.
+    /// Number within the subscription, from 0.
     pub number: i64,
     /// `created`, or the name of a [`Change`].
     pub kind: String,
-    /// What it was afterwards.
+    /// State after the change.
     pub state: SubscriptionState,
-    /// The period that was paid last.
+    /// Number of the last paid period after the change.
     pub period: i64,
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
 }
 
-/// Whether something was paid for.
+/// Outcome of a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payment {
-    /// It was, or cost nothing; the subscription as it is now.
+    /// It was paid, or cost nothing; the subscription after the change.
     Done(Box<Subscription>),
     /// The balance does not cover it; nothing was written.
     Denied {
-        /// Credits there are.
+        /// Credits that can be spent.
         available: Credits,
     },
 }
@@ -222,38 +223,40 @@ pub enum Payment {
 /// The plan that applied to a call, frozen when its hold was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanUse {
-    /// Its name.
+    /// Name of the plan.
     pub name: Arc<str>,
-    /// The week in which the call fell.
+    /// Id of the week of the call, from `window_entry`.
     pub window: TransferId,
 }
 
-/// A week of a plan as its owner sees it.
+/// A week of a plan, as shown to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Week {
-    /// When it begins.
+    /// Start of the week, inclusive.
     pub start: Timestamp,
-    /// When it is over.
+    /// End of the week, exclusive.
     pub end: Timestamp,
-    /// What it includes.
+    /// Allowance of the week.
     pub limit: Credits,
-    /// How much of that is used, or held by calls that run.
+    /// Part of the allowance that is used or held by running calls.
     pub used: Credits,
 }
 
-/// What a call may draw on.
+/// Allowance available to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// What is left of the open week, whose number this is.
+    /// The rest of the open week with this number.
     Open(i64),
-    /// All of this week, which has to be opened first; the open one is over.
+    /// The full allowance of the week with this number, which has to be opened first; the open week
+    /// is over.
     Next(i64),
-    /// Nothing.
+    /// The call gets no allowance.
     Nothing,
 }
 
 impl Subscription {
-    /// A new subscription: active, its first period paid, its first week open if it is a plan.
+    /// Makes an active subscription: its first period is paid, and its first week is open if it is
+    /// a plan.
     pub fn begin(terms: NewSubscription) -> Subscription {
         let window = (terms.product == Product::Plan).then_some(0);
         Subscription {
@@ -267,7 +270,8 @@ impl Subscription {
         }
     }
 
-    /// The subscription after a change. `Conflict` when it cannot be changed so from what it is now.
+    /// Returns the subscription after a change. `Conflict` when its current state does not allow
+    /// the change.
     pub fn after(&self, change: &Change, at: Timestamp) -> Result<Subscription> {
         use SubscriptionState::{Active, Canceled, Expired, PastDue};
         let mut next = self.clone();
@@ -316,8 +320,8 @@ impl Subscription {
         Ok(next)
     }
 
-    /// What a call that is accepted at this instant may draw on. Weeks are opened within the time that is paid for; one
-    /// that is open lasts to its end, unless the subscription ends before.
+    /// Returns the allowance for a call accepted at this instant. Weeks are opened only within the
+    /// paid time. An open week lasts to its end, unless the subscription ends earlier.
     pub fn draw(&self, at: Timestamp) -> Draw {
         let is_paid = at < self.terms.paid_through;
         if self.terms.product != Product::Plan
@@ -334,8 +338,8 @@ impl Subscription {
         }
     }
 
-    /// The week on which a call would draw now, or the one that is open while the plan gives no access. `left` is what
-    /// is left of the open week.
+    /// Returns the week that a call would draw on now, or the open week while the plan gives no
+    /// access. `left` is the unused allowance of the open week.
     pub fn week_at(&self, left: Credits, now: Timestamp) -> Option<Week> {
         let (number, left) = match (self.draw(now), self.window) {
             (Draw::Next(number), _) => (number, self.terms.allowance),
@@ -351,7 +355,7 @@ impl Subscription {
         })
     }
 
-    /// When a week begins and ends.
+    /// Returns the start and the end of a week.
     pub fn window_span(&self, number: i64) -> (Timestamp, Timestamp) {
         let start = |number: i64| {
             let micros = number.saturating_mul(WEEK_MICROS);
@@ -361,23 +365,24 @@ impl Subscription {
     }
 }
 
-/// The number of the week in which an instant is, counted from an anchor; below zero before it.
+/// Returns the number of the week that contains an instant; negative before the anchor.
 pub fn window_number(anchor: Timestamp, at: Timestamp) -> i64 {
     let since = at.as_micros().saturating_sub(anchor.as_micros());
     since.div_euclid(WEEK_MICROS)
 }
 
-/// What names a week in the ledger. It follows from subscription and number, so that a week is opened once.
+/// Returns the ledger id of a week, derived from subscription and number, so that a week is opened
+/// only once.
 pub fn window_entry(subscription: SubscriptionId, number: i64) -> TransferId {
     entry(b"window", subscription.as_u128(), number)
 }
 
-/// What names the fee of a period in the ledger, so that a period is paid once.
+/// Returns the ledger id of a period's fee, so that a period is paid only once.
 pub fn period_entry(subscription: SubscriptionId, number: i64) -> TransferId {
     entry(b"period", subscription.as_u128(), number)
 }
 
-/// What names a transfer of a kind that follows from what it belongs to and a number.
+/// Derives a transfer id from a kind, the id of its subject, and a number.
 pub(crate) fn entry(kind: &[u8], of: u128, number: i64) -> TransferId {
     let digest = Sha256::new()
         .chain_update(kind)
@@ -386,44 +391,48 @@ pub(crate) fn entry(kind: &[u8], of: u128, number: i64) -> TransferId {
     first_bits(digest)
 }
 
-/// The id of the first 128 bits of a digest.
+/// Makes an id from the first 128 bits of a digest.
 pub(crate) fn first_bits(digest: Sha256) -> TransferId {
     let digest = digest.finalize();
     let first = digest.iter().take(16);
     TransferId::from_u128(first.fold(0, |id, byte| (id << 8) | u128::from(*byte)))
 }
 
-/// Keeps subscriptions. Every method is atomic together with the money that it moves; a method that fails has written
-/// nothing. Every change is an event that is never changed.
+/// Stores subscriptions. Every method is atomic together with its transfers; a method that fails
+/// has written nothing. Every change appends an immutable event.
 #[async_trait]
 pub trait SubscriptionStore: Send + Sync {
-    /// Makes a subscription, pays its first period out of credits when these are its payer, and opens its first week if
-    /// it is a plan. `NotFound` when there is no such account; `Conflict` when the id was used, or when the account has
-    /// a plan that is active or past due and this is another one.
+    /// Creates a subscription, pays its first period if the payer is credits, and opens its first
+    /// week if it is a plan. `NotFound` when the account does not exist; `Conflict` when the id was
+    /// used, or when this is a plan and the account already has one that is active or past due.
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment>;
 
-    /// Ends a subscription and makes another one of the same account in its place, whose first period costs `fee` instead of
-    /// its price. As [`subscribe`](Self::subscribe) and [`change`](Self::change) fail, and then nothing is written.
+    /// Ends a subscription and creates another one of the same account, whose first period costs
+    /// `fee` instead of its price. Fails like [`subscribe`](Self::subscribe) and
+    /// [`change`](Self::change), and then writes nothing.
     async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment>;
 
-    /// Changes a subscription; a renewal is paid out of credits when these are its payer. When it ends, what is left of
-    /// its open week goes to `breakage`. `NotFound` when there is no such subscription; `Conflict` when it cannot be
-    /// changed so from what it is now, a renewal of a period that is paid included.
+    /// Changes a subscription; a renewal is paid from credits if these are its payer. When the
+    /// subscription ends, the rest of its open week goes to `breakage`. `NotFound` when it does not
+    /// exist; `Conflict` when its state does not allow the change, for example a renewal of a paid
+    /// period.
     async fn change(&self, id: SubscriptionId, change: Change, at: Timestamp) -> Result<Payment>;
 
-    /// The subscription; `None` when there is none.
+    /// Returns the subscription; `None` if it does not exist.
     async fn get(&self, id: SubscriptionId) -> Result<Option<Subscription>>;
 
-    /// Those of an account, newest first.
+    /// Lists the subscriptions of an account, newest first.
     async fn list(&self, account: AccountId) -> Result<Vec<Subscription>>;
 
-    /// What is left of the open week of an account's plan. `NotFound` when there is no such account.
+    /// Returns the unused allowance of the open week of an account's plan. `NotFound` when the
+    /// account does not exist.
     async fn allowance(&self, account: AccountId) -> Result<Credits>;
 
-    /// Those that are active or past due and whose paid time is over, those that are owed longest first.
+    /// Lists active and past due subscriptions whose paid time is over, longest overdue first, at
+    /// most `limit`.
     async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Subscription>>;
 
-    /// What happened to a subscription, oldest first.
+    /// Lists the events of a subscription, oldest first.
     async fn events(&self, id: SubscriptionId) -> Result<Vec<SubscriptionEvent>>;
 }
 
@@ -448,7 +457,7 @@ mod tests {
         })
     }
 
-    /// So many weeks and microseconds after the anchor.
+    /// Returns the time this many weeks and microseconds after the anchor.
     fn after(weeks: i64, micros: i64) -> Timestamp {
         Timestamp::from_micros(ANCHOR.as_micros() + weeks * WEEK_MICROS + micros)
     }
@@ -508,7 +517,7 @@ mod tests {
         }
     }
 
-    /// Every state, every change, and what comes of it.
+    /// Every state with every change, and the expected new state.
     #[test]
     fn changes_are_those_of_the_table() {
         use SubscriptionState::{Active, Canceled, Expired, PastDue};
@@ -635,7 +644,7 @@ mod tests {
         ];
         let distinct: std::collections::HashSet<_> = entries.into_iter().collect();
         assert_eq!(distinct.len(), entries.len());
-        // What PostgreSQL makes of the same bytes; another value would open a week twice.
+        // PostgreSQL computes the same value; a different one would open a week twice.
         assert_eq!(
             window_entry(one, 0).to_string(),
             "xfer_7644d002e2709d068eca50a70b38998d"
@@ -643,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_round_trip() {
         assert_eq!(Product::parse("agent"), Some(Product::Agent));
         assert_eq!(Cadence::parse("yearly"), Some(Cadence::Yearly));
         assert_eq!(Payer::parse("provider"), Some(Payer::Provider));

@@ -1,5 +1,6 @@
-//! Top-ups: purchases of credits through a payment provider. One is written down before the provider hears of it, so that
-//! whatever the provider says later belongs to something known; the credits themselves are a grant of the ledger.
+//! Top-ups: purchases of credits through a payment provider. A top-up is stored before the provider
+//! receives the request, so that later messages of the provider belong to a known top-up. The
+//! credits are a grant in the ledger.
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
@@ -9,17 +10,17 @@ use tollgate_types::{AccountId, Credits, Money, Timestamp, TopUpId};
 use crate::subscription::first_bits;
 use crate::{Result, StorageError, StorageErrorKind};
 
-/// How a top-up came about.
+/// Origin of a top-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopUpKind {
-    /// Somebody pays on a page of the provider.
+    /// A person pays on a checkout page of the provider.
     Checkout,
-    /// A card that the provider keeps is charged, because a balance ran low.
+    /// The provider charges a saved card because the balance is low.
     Auto,
 }
 
 impl TopUpKind {
-    /// The name used in storage and by the command line.
+    /// Name used in storage and by the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             TopUpKind::Checkout => "checkout",
@@ -27,7 +28,7 @@ impl TopUpKind {
         }
     }
 
-    /// The kind with this name.
+    /// Parses the name.
     pub fn parse(name: &str) -> Option<Self> {
         [TopUpKind::Checkout, TopUpKind::Auto]
             .into_iter()
@@ -35,19 +36,19 @@ impl TopUpKind {
     }
 }
 
-/// What a top-up is.
+/// Payment state of a top-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TopUpState {
-    /// Nothing was paid yet.
+    /// The payment is outstanding.
     Pending,
-    /// It was paid, and the credits are there.
+    /// It was paid, and the credits are granted.
     Paid,
-    /// It was not paid. A provider may still say that it was, and then it was.
+    /// The payment failed. A later report of the provider can still make it paid.
     Failed,
 }
 
 impl TopUpState {
-    /// The name used in storage and by the command line.
+    /// Name used in storage and by the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             TopUpState::Pending => "pending",
@@ -56,7 +57,7 @@ impl TopUpState {
         }
     }
 
-    /// The state with this name.
+    /// Parses the name.
     pub fn parse(name: &str) -> Option<Self> {
         [TopUpState::Pending, TopUpState::Paid, TopUpState::Failed]
             .into_iter()
@@ -64,64 +65,65 @@ impl TopUpState {
     }
 }
 
-/// A purchase of credits.
+/// A purchase of credits through a payment provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopUp {
-    /// Id.
+    /// Unique id of the top-up.
     pub id: TopUpId,
-    /// Whose.
+    /// Account that receives the credits.
     pub account: AccountId,
-    /// How it came about.
+    /// Origin of the top-up.
     pub kind: TopUpKind,
-    /// What it is.
+    /// State of the payment.
     pub state: TopUpState,
-    /// What was asked for; what was paid, once it was.
+    /// Requested amount of money; the paid amount once it is paid.
     pub money: Money,
-    /// The credits that it buys, or bought.
+    /// Credits of the purchase.
     pub credits: Credits,
-    /// The provider's id of the money that moved.
+    /// Provider's id of the payment.
     pub reference: Option<String>,
-    /// The grant that it became.
+    /// Id of the resulting grant.
     pub grant: Option<TransferId>,
-    /// What went back to whoever paid, in the smallest unit of the currency.
+    /// Money returned to the payer, in the smallest unit of the currency.
     pub returned: i64,
-    /// Why it failed.
+    /// Reason of the failure.
     pub failure: Option<String>,
-    /// When it was asked for.
+    /// Time of the request.
     pub created_at: Timestamp,
-    /// When it changed last.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// What becomes of a top-up.
+/// A change reported by the payment provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopUpChange {
-    /// It was paid.
+    /// The payment succeeded.
     Paid {
-        /// The provider's id of the money that moved.
+        /// Provider's id of the payment.
         reference: String,
-        /// What was paid.
+        /// Paid amount of money.
         money: Money,
-        /// What that bought.
+        /// Credits that the money bought.
         credits: Credits,
-        /// The grant.
+        /// Id of the grant in the ledger.
         grant: TransferId,
     },
-    /// It was not paid.
+    /// The payment failed.
     Failed {
-        /// A word for why.
+        /// Short reason code.
         why: String,
     },
-    /// This much went back so far.
+    /// Money was returned to the payer.
     Returned {
-        /// In the smallest unit of the currency.
+        /// Total returned so far, in the smallest unit of the currency.
         total: i64,
     },
 }
 
 impl TopUp {
-    /// The top-up after a change. What it already says changes nothing. `Conflict` when it cannot be: what was paid once
-    /// is not paid otherwise, and nothing goes back of what was not paid.
+    /// Returns the top-up after a change. A repeated change has no effect. `Conflict` when the
+    /// change is impossible: a second payment with another grant, or a return of money that was
+    /// never paid.
     pub fn after(&self, change: TopUpChange, at: Timestamp) -> Result<TopUp> {
         let mut next = self.clone();
         match (self.state, change) {
@@ -144,7 +146,7 @@ impl TopUp {
                 next.state = TopUpState::Failed;
                 next.failure = Some(why);
             }
-            // What was paid stays paid, whatever is said of an earlier attempt.
+            // A paid top-up stays paid, regardless of later reports about an earlier attempt.
             (TopUpState::Paid, TopUpChange::Failed { .. }) => {}
             (TopUpState::Paid, TopUpChange::Returned { total }) => {
                 next.returned = total.clamp(self.returned, self.money.amount.max(self.returned));
@@ -161,7 +163,7 @@ impl TopUp {
     }
 }
 
-/// What names the grant that money became: the provider, and its id of the money.
+/// Derives the id of a grant from the provider and its id of the payment.
 pub fn grant_id(provider: &str, reference: &str) -> TransferId {
     let length = (provider.len() as u64).to_be_bytes();
     let digest = Sha256::new()
@@ -172,7 +174,7 @@ pub fn grant_id(provider: &str, reference: &str) -> TransferId {
     first_bits(digest)
 }
 
-/// The credits that belong to a part of the money that bought them, rounded down; all of them for all of it.
+/// Returns the credits for a part of the money, rounded down; all credits if the part is the whole.
 pub fn share_of(credits: Credits, part: i64, whole: i64) -> Credits {
     if part >= whole {
         return credits;
@@ -181,30 +183,31 @@ pub fn share_of(credits: Credits, part: i64, whole: i64) -> Credits {
     Credits::from_nanos(i64::try_from(share).unwrap_or(i64::MAX))
 }
 
-/// When and how an account's balance is filled up by itself.
+/// Automatic top-up settings of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AutoTopUp {
-    /// Whose.
+    /// Account whose balance is topped up.
     pub account: AccountId,
-    /// It is filled up when less than this can be spent.
+    /// Threshold: a top-up starts when fewer credits can be spent.
     pub below: Credits,
-    /// By how much.
+    /// Credits bought by each top-up.
     pub amount: Credits,
-    /// At most so many credits in a calendar month, in UTC.
+    /// Maximum credits in a calendar month, in UTC.
     pub monthly_limit: Credits,
-    /// Charges that failed one after another. After some, no further one is tried until somebody sets it anew.
+    /// Consecutive failed charges. After too many, automatic top-up stops until it is configured
+    /// again.
     pub failures: u32,
 }
 
-/// Stores top-ups, who pays at the provider, and what is filled up by itself.
+/// Stores top-ups, payer ids at the provider, and automatic top-up settings.
 #[async_trait]
 pub trait TopUpStore: Send + Sync {
-    /// The provider's id of an account, if it has one.
+    /// Returns the provider's id of an account, if it has one.
     async fn payer(&self, account: AccountId, provider: &str) -> Result<Option<String>>;
 
-    /// Keeps the provider's id of an account, unless there is one; answers the one that is kept. `NotFound` when there is
-    /// no such account.
-    async fn keep_payer(
+    /// Stores the provider's id of an account, unless one exists; returns the stored id. `NotFound`
+    /// when the account does not exist.
+    async fn save_payer(
         &self,
         account: AccountId,
         provider: &str,
@@ -212,17 +215,18 @@ pub trait TopUpStore: Send + Sync {
         at: Timestamp,
     ) -> Result<String>;
 
-    /// Writes a top-up down. Whether it was: of those of an account of kind [`TopUpKind::Auto`] one is pending at a time.
-    /// `NotFound` when there is no such account, `Conflict` when the id was used.
+    /// Stores a top-up; returns whether it did. Only one top-up of kind [`TopUpKind::Auto`] per
+    /// account can be pending. `NotFound` when the account does not exist, `Conflict` when the id
+    /// was used.
     async fn create(&self, top_up: TopUp) -> Result<bool>;
 
-    /// The top-up; `None` when there is none.
+    /// Returns the top-up; `None` if it does not exist.
     async fn get(&self, id: TopUpId) -> Result<Option<TopUp>>;
 
-    /// The top-up with the provider's id of the money that moved.
+    /// Finds the top-up with the provider's id of the payment.
     async fn by_reference(&self, reference: &str) -> Result<Option<TopUp>>;
 
-    /// Top-ups, of one account or of all, newest first, before `before`, at most `limit`.
+    /// Lists top-ups of one account or of all, newest first, before `before`, at most `limit`.
     async fn list(
         &self,
         account: Option<AccountId>,
@@ -230,22 +234,26 @@ pub trait TopUpStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<TopUp>>;
 
-    /// Changes a top-up as [`TopUp::after`] says, and answers it. `NotFound` when there is none.
+    /// Applies a change by [`TopUp::after`] and returns the result. `NotFound` when the top-up does
+    /// not exist.
     async fn change(&self, id: TopUpId, change: TopUpChange, at: Timestamp) -> Result<TopUp>;
 
-    /// Top-ups of kind [`TopUpKind::Auto`] that are pending since before this instant, oldest first, at most `limit`.
+    /// Lists top-ups of kind [`TopUpKind::Auto`] that are pending since before this instant, oldest
+    /// first, at most `limit`.
     async fn pending_auto(&self, before: Timestamp, limit: u32) -> Result<Vec<TopUp>>;
 
-    /// Credits of an account's top-ups of kind [`TopUpKind::Auto`] since an instant, those that failed left out.
+    /// Returns the credits of an account's top-ups of kind [`TopUpKind::Auto`] since an instant,
+    /// without failed ones.
     async fn auto_since(&self, account: AccountId, since: Timestamp) -> Result<Credits>;
 
-    /// Sets what an account's balance is filled up by, or that it is not. `NotFound` when there is no such account.
+    /// Sets or removes the automatic top-up of an account. `NotFound` when the account does not
+    /// exist.
     async fn set_auto(&self, account: AccountId, auto: Option<AutoTopUp>) -> Result<()>;
 
-    /// What an account's balance is filled up by.
+    /// Returns the automatic top-up settings of an account.
     async fn auto(&self, account: AccountId) -> Result<Option<AutoTopUp>>;
 
-    /// Everything that is filled up by itself, in order of account, after `after`, at most `limit`.
+    /// Lists all automatic top-up settings in order of account, after `after`, at most `limit`.
     async fn autos(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<AutoTopUp>>;
 }
 

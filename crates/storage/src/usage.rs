@@ -1,5 +1,6 @@
-//! Usage rows: one for each resolved hold. They never hold prompt text.
+//! Usage rows: one for each resolved hold. They never contain prompt text.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,64 +9,68 @@ use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId,
 
 use crate::{PlanUse, Result};
 
-/// What one call consumed and cost.
+/// Usage and cost of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageRow {
-    /// Id of the hold that it resolved.
+    /// Id of the resolved hold.
     pub id: HoldId,
-    /// Whose.
+    /// Account that paid.
     pub account: AccountId,
-    /// With which key.
+    /// API key of the call.
     pub key: Option<KeyId>,
-    /// For which request.
+    /// Request of the call.
     pub request: RequestId,
     /// The path of the endpoint.
     pub endpoint: Arc<str>,
-    /// The model as the caller named it.
+    /// Canonical id of the model: that of the price version, or `requested_model` where no such
+    /// version is recorded.
     pub model: Arc<str>,
-    /// Which upstream served, for operators only.
-    pub provider: Arc<str>,
-    /// The prices that applied.
+    /// The model as the caller named it: an id, an alias or a bare name.
+    pub requested_model: Arc<str>,
+    /// Target that served, as named in the settings: `provider/model`. Empty if none did; rows of
+    /// earlier versions contain only the provider.
+    pub target: Arc<str>,
+    /// Price version that applied.
     pub price_version: PriceVersion,
-    /// What was held.
+    /// Held amount, an upper bound of the charge.
     pub held: Credits,
-    /// What the call was charged, the part that a plan's allowance paid included.
+    /// Charge of the call, including the part paid by a plan's allowance.
     pub charge: Credits,
-    /// How much of the charge a plan's allowance paid.
+    /// Part of the charge paid by a plan's allowance.
     pub included: Credits,
     /// The plan that applied when the hold was taken.
     pub plan: Option<PlanUse>,
-    /// How much of the charge was given back.
+    /// Part of the charge that was refunded.
     pub refunded: Credits,
-    /// What the call cost beyond the hold.
+    /// Cost beyond the held amount, borne by the operator.
     pub overrun: Credits,
-    /// What was consumed.
+    /// Measured consumption, such as tokens.
     pub usage: Usage,
-    /// How it ended.
+    /// How the call ended.
     pub outcome: Outcome,
-    /// Whether the gateway counted because no report came.
+    /// Whether the gateway counted `usage` because the provider reported none.
     pub estimated: bool,
-    /// When it was accepted.
+    /// Time when the request was accepted.
     pub created_at: Timestamp,
-    /// When the first content arrived.
+    /// Time of the first content.
     pub first_at: Option<Timestamp>,
-    /// When it ended.
+    /// Time when the call ended.
     pub ended_at: Timestamp,
 }
 
-/// How much of a call a plan's allowance paid.
+/// Share of a call that a plan's allowance paid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// Nothing.
+    /// The allowance paid nothing.
     None,
-    /// Some of it; credits paid the rest.
+    /// The allowance paid a part; credits paid the rest.
     Partly,
-    /// All of it.
+    /// The allowance paid the whole charge.
     Fully,
 }
 
 impl Coverage {
-    /// The name on the wire.
+    /// Name used on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Coverage::None => "none",
@@ -75,8 +80,39 @@ impl Coverage {
     }
 }
 
+/// Splits a target into provider and upstream model; the model is `None` if the target is a
+/// provider alone.
+pub fn split_target(target: &str) -> (&str, Option<&str>) {
+    match target.split_once('/') {
+        Some((provider, model)) => (provider, Some(model)),
+        None => (target, None),
+    }
+}
+
+impl UsagePart {
+    /// Returns the provider that served; empty if none did.
+    pub fn provider(&self) -> &str {
+        split_target(&self.target).0
+    }
+
+    /// Returns the provider's name for the model, if recorded.
+    pub fn upstream_model(&self) -> Option<&str> {
+        split_target(&self.target).1
+    }
+}
+
 impl UsageRow {
-    /// How much of the call a plan's allowance paid.
+    /// Returns the provider that served, for operators only; empty if none did.
+    pub fn provider(&self) -> &str {
+        split_target(&self.target).0
+    }
+
+    /// Returns the provider's name for the model, if recorded.
+    pub fn upstream_model(&self) -> Option<&str> {
+        split_target(&self.target).1
+    }
+
+    /// Returns the share of the call that a plan's allowance paid.
     pub fn coverage(&self) -> Coverage {
         match self.included {
             Credits::ZERO => Coverage::None,
@@ -86,97 +122,122 @@ impl UsageRow {
     }
 }
 
-/// What one model did for a call that several worked on: a line of its usage row, priced by its own model's prices. The row's
-/// own prices are then free, its usage is the sum of that of its parts, and its charge and overrun are the sum of their costs.
+/// The share of one model in a call of several models: a part of the usage row, priced by that
+/// model's prices. The row's own prices are then free, its usage is the sum over the parts, and its
+/// charge plus overrun is the sum of their costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsagePart {
     /// Its number within the row, from 0.
     pub number: u32,
-    /// What it is, such as `script` or `scene 3`.
+    /// Name of the part, such as `script` or `scene 3`.
     pub name: Arc<str>,
-    /// The model as it is named in public.
+    /// Model: as requested when the part is written, its canonical id when the part is read.
     pub model: Arc<str>,
-    /// Which upstream served, for operators only.
-    pub provider: Arc<str>,
-    /// The prices that applied.
+    /// Target that served, as [`UsageRow::target`].
+    pub target: Arc<str>,
+    /// Price version that applied.
     pub price_version: PriceVersion,
-    /// What was consumed.
+    /// Measured consumption, such as tokens.
     pub usage: Usage,
-    /// What that costs by these prices.
+    /// Cost of the usage at these prices.
     pub cost: Credits,
 }
 
-/// Which rows to read.
+/// Filter for usage rows; `None` matches all.
 #[derive(Clone, Debug, Default)]
 pub struct UsageFilter {
-    /// At or after.
+    /// Rows created at or after this time.
     pub from: Option<Timestamp>,
-    /// Before.
+    /// Rows created before this time.
     pub to: Option<Timestamp>,
-    /// Of this model.
+    /// Rows of the model with this canonical id.
     pub model: Option<String>,
-    /// With this key.
+    /// Rows of this API key.
     pub key: Option<KeyId>,
-    /// At this endpoint.
+    /// Rows of this endpoint path.
     pub endpoint: Option<String>,
-    /// Of this request.
+    /// Rows of the request with this id.
     pub request: Option<RequestId>,
 }
 
-/// A page of rows, newest first.
+/// A page of usage rows, newest first.
 #[derive(Clone, Copy, Debug)]
 pub struct UsagePage {
-    /// Rows older than this one.
+    /// Return rows older than this one.
     pub after: Option<HoldId>,
-    /// At most this many.
+    /// Maximum number of rows.
     pub limit: u32,
 }
 
-/// What totals are grouped by.
+/// Grouping of usage totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageGroup {
-    /// The whole.
+    /// One total over all rows.
     All,
     /// Day in UTC, as `2026-11-20`.
     Day,
-    /// Model as the caller named it.
+    /// Canonical id of the model.
     Model,
-    /// Key id.
+    /// Id of the API key.
     Key,
     /// Path of the endpoint.
     Endpoint,
 }
 
-/// Sums over rows.
+/// Totals of a group of usage rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageTotal {
-    /// What the sum is of: a day, model, key id or path; empty for the whole or where the row has none.
+    /// Key of the group: a day, model, key id or path; empty for `All` or where the row has none.
     pub group: String,
-    /// Rows.
+    /// Number of usage rows.
     pub requests: u64,
-    /// What calls were charged, the part that allowances paid included.
+    /// Sum of the charges, including the parts paid by allowances.
     pub charge: Credits,
-    /// What was consumed.
+    /// Sum of the measured consumption.
     pub usage: Usage,
 }
 
-/// Reads usage rows. They are written by [`crate::LedgerStore::settle`].
+/// Reads usage rows. [`crate::LedgerStore::settle`] writes them.
 #[async_trait]
 pub trait UsageStore: Send + Sync {
-    /// Rows of an account, newest first (descending id). What was settled before the call is seen.
+    /// Lists rows of an account, newest first (descending id), including every call settled before.
     async fn list(&self, account: AccountId, filter: UsageFilter, page: UsagePage) -> Result<Vec<UsageRow>>;
 
-    /// The row of a request, whoever's; `None` when there is none. What was settled before the call is seen.
+    /// Returns the row of a request of any account; `None` if there is none. Includes every call
+    /// settled before.
     async fn of_request(&self, request: RequestId) -> Result<Option<UsageRow>>;
 
-    /// The parts of an account's row, in the order of their numbers; none of a call that one model did.
+    /// Lists the parts of an account's row in order of number; empty for a call of one model.
     async fn parts(&self, account: AccountId, row: HoldId) -> Result<Vec<UsagePart>>;
 
-    /// Sums over an account's rows, in ascending order of group.
+    /// Returns the totals of an account's rows, in ascending order of group.
     async fn totals(
         &self,
         account: AccountId,
         filter: UsageFilter,
         group: UsageGroup,
     ) -> Result<Vec<UsageTotal>>;
+
+    /// Returns the last use of each of the account's keys: the latest [`UsageRow::created_at`] of
+    /// its rows. Keys without a row are absent. Reads one entry per key, however many rows there
+    /// are. Includes every call settled before.
+    async fn last_used(&self, account: AccountId) -> Result<BTreeMap<KeyId, Timestamp>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_target;
+
+    #[test]
+    fn targets_split_into_provider_and_model() {
+        for (target, provider, model) in [
+            ("", "", None),
+            // Rows of versions that recorded only the provider.
+            ("acme", "acme", None),
+            ("acme/large-5", "acme", Some("large-5")),
+            ("rack/vendor/small:7b", "rack", Some("vendor/small:7b")),
+        ] {
+            assert_eq!(split_target(target), (provider, model), "{target}");
+        }
+    }
 }

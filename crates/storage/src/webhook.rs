@@ -1,92 +1,103 @@
-//! Who is told that a job has ended, and what their posts are signed with.
+//! Webhook deliveries for jobs that have ended, and the numbers of their signing secrets.
 //!
-//! A delivery is due because its job has ended and names an address, not because somebody noted it: there is no moment in which
-//! a process could die and the delivery be lost.
+//! A delivery is due because its job has ended and has a webhook address, not because of a separate
+//! record. So a crash of the process cannot lose it.
 
 use async_trait::async_trait;
 use tollgate_types::{AccountId, JobId, Timestamp};
 
+use crate::notice::latest_retry;
 use crate::{Job, NoticeState, Result};
 
-/// What becomes of a delivery.
+/// State of a delivery; the same states as those of a notice.
 pub type DeliveryState = NoticeState;
 
-/// What became of telling that a job has ended.
+/// Delivery of the notification that a job has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Whether it has arrived.
+    /// Current state of the delivery.
     pub state: DeliveryState,
-    /// How often it was sent, or is being sent.
+    /// Number of attempts, including one in progress.
     pub attempts: u32,
-    /// When it is to be sent once its job has ended, or sent again should nobody tell what became of it.
+    /// Time of the next attempt, once the job has ended. During an attempt: time when it is
+    /// repeated if its outcome is not recorded.
     pub due_at: Timestamp,
-    /// Why it did not arrive when it was sent last.
+    /// Reason why the last attempt failed.
     pub failure: Option<String>,
-    /// When it arrived.
+    /// Time of arrival.
     pub delivered_at: Option<Timestamp>,
 }
 
-/// A delivery that is to be made. Nobody else makes it before the lease is over.
+/// A delivery to be made by the caller. No other process makes it before the lease expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedDelivery {
     /// The job that has ended.
     pub job: Job,
-    /// Which attempt this is, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
 }
 
-/// What can be taken.
+/// Limits for leasing deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryClaim {
-    /// The time.
+    /// Time of the claim: deliveries due by then are leased.
     pub now: Timestamp,
-    /// Until when the leases are.
+    /// Expiry of the leases.
     pub until: Timestamp,
-    /// How many.
+    /// Maximum number of deliveries to lease.
     pub limit: u32,
-    /// How many of one account are leased at once.
+    /// Maximum number of simultaneously leased deliveries of one account.
     pub per_account: u32,
 }
 
-/// How an attempt ended.
+impl DeliveryClaim {
+    /// Returns the latest valid due time of a delivery. A later one was written while the clock was
+    /// ahead: it is due now.
+    pub fn latest_due(&self) -> Timestamp {
+        latest_retry(self.now)
+    }
+}
+
+/// Outcome of an attempt to deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// It has arrived.
+    /// The recipient accepted it.
     Delivered {
-        /// When.
+        /// Time of arrival.
         at: Timestamp,
     },
-    /// It has not, and is sent again.
-    Again {
-        /// When.
+    /// The attempt failed and is repeated.
+    Retry {
+        /// Time of the next attempt.
         due_at: Timestamp,
-        /// Why it has not.
+        /// Reason of the failure.
         why: String,
     },
-    /// It has not and is given up.
+    /// The attempt failed and the delivery is given up.
     Failed {
-        /// Why.
+        /// Reason of the failure.
         why: String,
     },
 }
 
-/// Keeps who is still to be told that a job has ended. Every method is atomic.
+/// Stores the webhook deliveries of ended jobs. Every method is atomic.
 #[async_trait]
 pub trait WebhookStore: Send + Sync {
-    /// Leases what is due: the next of everybody before the second of anybody, counting what is leased. Each counts as one
-    /// attempt more.
+    /// Leases due deliveries, round-robin over the accounts, counting their existing leases. Each
+    /// lease counts as an attempt.
     async fn claim(&self, claim: DeliveryClaim) -> Result<Vec<LeasedDelivery>>;
 
-    /// Notes how an attempt ended. Nothing is changed when there was a later one, or it had ended before.
+    /// Records the outcome of an attempt. Does nothing if there was a later attempt or the delivery
+    /// had already ended.
     async fn finish(&self, leased: &LeasedDelivery, outcome: DeliveryOutcome) -> Result<()>;
 
-    /// What became of telling that a job has ended; none when there is no such job, or it tells nobody.
+    /// Returns the webhook delivery of a job; `None` if the job does not exist or has no webhook.
     async fn delivery(&self, account: AccountId, job: JobId) -> Result<Option<Delivery>>;
 
-    /// The number of the secret that an account's posts are signed with, from 1.
+    /// Returns the number of the account's signing secret, from 1.
     async fn secret(&self, account: AccountId) -> Result<u32>;
 
-    /// Has an account's posts signed with another secret from now on; answers its number. `NotFound` when there is no such
-    /// account.
+    /// Rotates the account's signing secret, effective immediately; returns the new number.
+    /// `NotFound` when the account does not exist.
     async fn renew_secret(&self, account: AccountId) -> Result<u32>;
 }

@@ -1,15 +1,15 @@
-//! The clock of one process, which is set while it runs (libfaketime). Its monotonic clock goes on.
+//! A settable clock for one process (libfaketime). Its monotonic clock is not faked.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "only tests use this: what goes wrong here fails the test"
+    reason = "only tests use this: an error here fails the test"
 )]
 
 use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-/// A clock. Processes that are started with [`env`](Self::env) go by it.
+/// A wall clock for the processes that are started with [`env`](Self::env).
 #[derive(Debug)]
 pub struct FakeClock {
     preload: PathBuf,
@@ -17,7 +17,7 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// A clock that is right; none where Debian's package `libfaketime` is not installed.
+    /// A clock without offset; `None` where Debian's package `libfaketime` is not installed.
     pub fn make() -> Option<Self> {
         let folder = tempfile::Builder::new()
             .prefix("tollgate-clock-")
@@ -31,7 +31,7 @@ impl FakeClock {
         Some(clock)
     }
 
-    /// What a process needs in its environment.
+    /// Environment variables of a process that uses this clock.
     pub fn env(&self) -> Vec<(String, String)> {
         let (preload, file) = (
             self.preload.display().to_string(),
@@ -40,7 +40,7 @@ impl FakeClock {
         [
             ("LD_PRELOAD", preload.as_str()),
             ("FAKETIME_TIMESTAMP_FILE", &file),
-            // How long what the file said is remembered, in seconds.
+            // Seconds for which libfaketime caches the file's content.
             ("FAKETIME_CACHE_DURATION", "1"),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
         ]
@@ -48,7 +48,7 @@ impl FakeClock {
         .to_vec()
     }
 
-    /// Sets it this many seconds ahead of the machine's, or behind.
+    /// Sets the clock `ahead` seconds ahead of the machine's; negative values set it behind.
     pub fn set(&self, ahead: i64) {
         let beside = self.folder.path().join("new");
         std::fs::write(&beside, format!("{ahead:+}s\n")).unwrap();

@@ -1,55 +1,129 @@
-//! A disk that is soon full.
+//! A small disk that can be filled, and a disk whose `fsync` fails.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file that takes what room there is.
+/// The file that fills the disk.
 const FILLER: &str = "filler";
 
-/// A disk of one megabyte. It is taken away with the value.
+/// A tmpfs of some megabytes. Dropping the value unmounts it.
 #[derive(Debug)]
 pub struct Disk(PathBuf);
 
 impl Disk {
-    /// Puts it where this folder is; nothing where this user may not mount one.
+    /// Mounts 1 MB at this folder; `None` where this user may not mount.
     pub fn mount(folder: &Path) -> Option<Self> {
+        Self::mount_of(folder, 1)
+    }
+
+    /// Mounts this many megabytes at this folder; `None` where this user may not mount.
+    pub fn mount_of(folder: &Path, megabytes: u32) -> Option<Self> {
         let mut mount = Command::new("mount");
         mount
-            .args(["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs"])
+            .args(["-t", "tmpfs", "-o"])
+            .arg(format!("size={megabytes}m,mode=700"))
+            .arg("tmpfs")
             .arg(folder);
         let mounted = mount.output().is_ok_and(|output| output.status.success());
         mounted.then(|| Self(folder.to_owned()))
     }
 
-    /// Leaves no room on it.
+    /// Fills the disk.
     ///
     /// # Panics
-    /// When it cannot be written to for another reason.
+    /// If writing fails for another reason than a full disk.
     #[expect(clippy::expect_used, reason = "only tests use this")]
     pub fn fill(&self) {
         let filler = OpenOptions::new()
             .create(true)
             .append(true)
             .open(self.0.join(FILLER));
-        let mut filler = filler.expect("a file can be made");
+        let mut filler = filler.expect("a file can be created");
         while filler.write_all(&[7; 4096]).is_ok() {}
     }
 
-    /// There is room again.
+    /// Deletes the filler, so that the disk has free space again.
     ///
     /// # Panics
-    /// When it was not full.
+    /// If the disk was not full.
     #[expect(clippy::expect_used, reason = "only tests use this")]
     pub fn clear(&self) {
-        fs::remove_file(self.0.join(FILLER)).expect("it was full");
+        fs::remove_file(self.0.join(FILLER)).expect("the disk was full");
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Also while a process has something open there.
+        // A lazy unmount succeeds while a process has files open.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+/// A replacement of the C library's `fsync` that fails, preloaded into a process.
+const FAILING_SYNC: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int sync_of(const char *name, int fd) {
+    const char *file = getenv("FAILING_SYNC_FILE");
+    if (file && access(file, F_OK) == 0) {
+        errno = EIO;
+        return -1;
+    }
+    int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
+    return real(fd);
+}
+
+int fsync(int fd) { return sync_of("fsync", fd); }
+int fdatasync(int fd) { return sync_of("fdatasync", fd); }
+"#;
+
+/// A disk whose `fsync` fails with an I/O error after [`fail`](Self::fail).
+#[derive(Debug)]
+pub struct FailingSync(tempfile::TempDir);
+
+#[expect(clippy::expect_used, clippy::unwrap_used, reason = "only tests use this")]
+impl FailingSync {
+    /// Compiles the library; `fsync` works until [`fail`](Self::fail).
+    ///
+    /// # Panics
+    /// If no C compiler is installed.
+    pub fn make() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("sync.c");
+        fs::write(&source, FAILING_SYNC).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-o"]);
+        compiler
+            .arg(folder.path().join("sync.so"))
+            .arg(&source)
+            .arg("-ldl");
+        let compiled = compiler.output().expect("a C compiler is installed");
+        assert!(compiled.status.success(), "{compiled:?}");
+        Self(folder)
+    }
+
+    /// Environment variables that preload the library into a process.
+    pub fn env(&self) -> Vec<(String, String)> {
+        let path = |name| self.0.path().join(name).display().to_string();
+        vec![
+            ("LD_PRELOAD".to_owned(), path("sync.so")),
+            ("FAILING_SYNC_FILE".to_owned(), path("fails")),
+        ]
+    }
+
+    /// Makes every `fsync` fail from now on.
+    pub fn fail(&self) {
+        fs::write(self.0.path().join("fails"), "").unwrap();
+    }
+
+    /// Makes `fsync` work again.
+    pub fn mend(&self) {
+        fs::remove_file(self.0.path().join("fails")).unwrap();
     }
 }

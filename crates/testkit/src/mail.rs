@@ -1,4 +1,5 @@
-//! A mail server on loopback that keeps what it is given (RFC 5321), and refuses what a test wants refused.
+//! A mail server on loopback that stores received mail (RFC 5321), and refuses recipients on
+//! demand.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,25 +8,25 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// A mail that was taken.
+/// A mail that the server accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
     /// The envelope's sender.
     pub from: String,
     /// The envelope's recipients.
     pub to: Vec<String>,
-    /// Headers and body, as they came.
+    /// Headers and body, verbatim.
     pub data: String,
 }
 
 #[derive(Debug, Default)]
 struct Mailbox {
     mails: Vec<Received>,
-    /// What is answered to the next recipients instead of 250.
+    /// Replies to the next recipients instead of 250.
     refusals: Vec<String>,
 }
 
-/// The running server. It stops when it is dropped.
+/// A running mail server. Dropping it stops the server.
 #[derive(Debug)]
 pub struct MailServer {
     address: SocketAddr,
@@ -34,10 +35,10 @@ pub struct MailServer {
 }
 
 impl MailServer {
-    /// Starts it on a port of its own.
+    /// Starts the server on a free port.
     ///
     /// # Panics
-    /// When no port can be had.
+    /// If no port is free.
     #[expect(clippy::expect_used, reason = "a machine without a free port runs no tests")]
     pub async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
@@ -57,17 +58,17 @@ impl MailServer {
         }
     }
 
-    /// Where it listens.
+    /// The address of the server on loopback.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it was given.
+    /// All mails received so far, in order.
     pub fn mails(&self) -> Vec<Received> {
         lock(&self.state).mails.clone()
     }
 
-    /// Answers the next recipient so, such as `550 no such user`.
+    /// Sets the reply to the next recipient, such as `550 no such user`.
     pub fn refuse(&self, reply: &str) {
         lock(&self.state).refusals.push(reply.to_owned());
     }

@@ -1,36 +1,37 @@
-//! Hosts of a test's own: network namespaces of Linux, joined to this machine by wires that can be cut. Nothing that is lost
-//! on a wire is answered, and no connection over it is closed, as when a switch fails. Needs `ip` of iproute2, and root.
+//! Separate hosts for a test: network namespaces of Linux, joined to this machine by wires that can
+//! be cut. A cut wire drops packets silently and closes no connection, as a failed switch does.
+//! Needs `ip` of iproute2, and root.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "only tests use this: what goes wrong here fails the test"
+    reason = "only tests use this: an error here fails the test"
 )]
 
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
-/// The networks for measurements (RFC 2544), which nobody routes. Every process has 64 addresses of them.
+/// The benchmarking network (RFC 2544), which is not routed. Every process uses 64 addresses.
 const NETWORKS: u32 = u32::from_be_bytes([198, 18, 0, 0]);
 const PROCESSES: u32 = 2048;
 const HOSTS: usize = 4;
-/// How many wires a host may have.
+/// Number of wires of each host.
 pub const WIRES: usize = 4;
 
-/// A host. It ends, with its wires, when it is dropped.
+/// A host. Dropping it removes it and its wires.
 #[derive(Debug)]
 pub struct Host {
     name: String,
-    /// The end of every wire on this machine.
+    /// The device of each wire on this machine.
     devices: Vec<String>,
     number: usize,
 }
 
 impl Host {
-    /// The host of this number below four of this process, with [`WIRES`] wires.
+    /// Creates one of the four hosts of this process, with [`WIRES`] wires.
     ///
     /// # Errors
-    /// When it is not permitted, and why.
+    /// The reason, if the process lacks the permission.
     pub fn make(number: usize) -> Result<Self, String> {
         assert!(number < HOSTS, "a process has {HOSTS} hosts");
         remove_left_ones();
@@ -59,27 +60,27 @@ impl Host {
         Ok(host)
     }
 
-    /// What a program is started by, so that it runs on the host.
+    /// The command prefix that runs a program on the host.
     pub fn runner(&self) -> Vec<String> {
         ["ip", "netns", "exec", &self.name].map(str::to_owned).to_vec()
     }
 
-    /// The end of a wire on this machine.
+    /// The address of a wire's end on this machine.
     pub fn near(&self, wire: usize) -> Ipv4Addr {
         address(self.number, wire, 1)
     }
 
-    /// The end of a wire on the host.
+    /// The address of a wire's end on the host.
     pub fn far(&self, wire: usize) -> Ipv4Addr {
         address(self.number, wire, 2)
     }
 
-    /// From now on whatever travels on a wire is lost.
+    /// Cuts a wire: all packets on it are lost.
     pub fn cut(&self, wire: usize) {
         ip(&["link", "set", &self.devices[wire], "down"]).unwrap();
     }
 
-    /// The wire is whole again; connections over it go on.
+    /// Restores a wire; connections over it continue.
     pub fn mend(&self, wire: usize) {
         ip(&["link", "set", &self.devices[wire], "up"]).unwrap();
     }
@@ -88,7 +89,8 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         let _ = ip(&["netns", "delete", &self.name]);
-        // A process that still ends over there keeps the host for as long.
+        // A process that is still exiting keeps the namespace alive, so the devices are deleted
+        // separately.
         for device in &self.devices {
             let _ = ip(&["link", "delete", device]);
         }
@@ -107,7 +109,7 @@ fn address(host: usize, wire: usize, end: u32) -> Ipv4Addr {
     Ipv4Addr::from(NETWORKS + of_process + of_wire + end)
 }
 
-/// Hosts of processes that were killed.
+/// Removes hosts that killed processes left behind.
 fn remove_left_ones() {
     let hosts = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     for host in hosts {
@@ -123,10 +125,10 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
     let what = format!("ip {}", arguments.join(" "));
     let finished = Command::new("ip").args(arguments).output();
     let finished = finished.map_err(|error| format!("{what}: {error}"))?;
-    let said = String::from_utf8_lossy(&finished.stderr);
+    let message = String::from_utf8_lossy(&finished.stderr);
     match finished.status.success() {
         true => Ok(()),
-        false => Err(format!("{what}: {}", said.trim())),
+        false => Err(format!("{what}: {}", message.trim())),
     }
 }
 

@@ -1,11 +1,11 @@
-//! A PostgreSQL of a test's own, which can be killed and started again. The programs are those that
+//! A separate PostgreSQL for a test, which can be killed and restarted. The programs are those that
 //! `scripts/with-services.sh` finds or installs: Debian's, else the ones on the path.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "only tests use this: what goes wrong here fails the test"
+    reason = "only tests use this: an error here fails the test"
 )]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,24 +16,24 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// How often a port is tried, and how often a start after a crash, whose processes may not be gone yet.
+/// Attempts to find a port, and to start after a crash while old processes may still be exiting.
 const ATTEMPTS: usize = 100;
 
-/// A server with its data in a temporary folder. It is ended at once when it is dropped.
+/// A server with its data in a temporary folder. Dropping it kills the server.
 #[derive(Debug)]
 pub struct PostgresServer {
     programs: PathBuf,
     folder: TempDir,
-    /// PostgreSQL refuses to run as root: then it is run as `postgres`.
+    /// Whether the test runs as root. PostgreSQL refuses root, so the server runs as `postgres`.
     is_root: bool,
     port: u16,
 }
 
 impl PostgresServer {
-    /// Starts a server on a free port and waits until it takes connections.
+    /// Starts a server on a free port and waits until it accepts connections.
     ///
     /// # Panics
-    /// When the programs are not there, or it does not start.
+    /// If the programs are not installed, or the server does not start.
     pub async fn start() -> Self {
         let folder = tempfile::Builder::new()
             .prefix("tollgate-postgres-")
@@ -42,7 +42,7 @@ impl PostgresServer {
         let is_root = folder.path().metadata().unwrap().uid() == 0;
         if is_root {
             let chown = Command::new("chown").arg("postgres").arg(folder.path()).status();
-            assert!(chown.unwrap().success(), "the user postgres is there");
+            assert!(chown.unwrap().success(), "the user postgres exists");
         }
         let mut server = Self {
             programs: programs(),
@@ -64,7 +64,7 @@ impl PostgresServer {
             .arg(&data)
             .args(settings)
             .status();
-        assert!(made.unwrap().success(), "initdb makes a cluster");
+        assert!(made.unwrap().success(), "initdb creates a cluster");
         for _ in 0..ATTEMPTS {
             server.port = free_port().await;
             if server.launch() {
@@ -74,29 +74,29 @@ impl PostgresServer {
         panic!("PostgreSQL does not start: {}", server.log());
     }
 
-    /// Where it listens.
+    /// The address of the server on loopback.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// The address of the database that every server has.
+    /// The URL of the default database of every server.
     pub fn url(&self) -> String {
         format!("postgres://postgres@{}/postgres", self.address())
     }
 
-    /// Ends it in order, with every connection, and starts it again.
+    /// Shuts the server down with all connections, and starts it again.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the server does not start.
     pub async fn restart(&mut self) {
         self.stop("fast");
         self.start_again().await;
     }
 
-    /// Ends it at once (SIGKILL), as a crash does.
+    /// Kills the server (SIGKILL), as a crash does.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If the server does not run.
     pub fn kill(&mut self) {
         let pid_file = std::fs::read_to_string(self.data().join("postmaster.pid")).expect("PostgreSQL runs");
         let id = pid_file.lines().next().unwrap();
@@ -106,10 +106,10 @@ impl PostgresServer {
         assert!(killed.unwrap().success());
     }
 
-    /// Starts it on its port after it was killed; it recovers first.
+    /// Starts a killed server on its port; it recovers first.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the server does not start.
     pub async fn start_again(&mut self) {
         for _ in 0..ATTEMPTS {
             if self.launch() {
@@ -122,7 +122,7 @@ impl PostgresServer {
 
     fn launch(&self) -> bool {
         let folder = self.folder.path().display();
-        // The machine is not switched off here, so nothing has to reach the disk.
+        // The machine itself does not crash, so no data has to be synced to the disk.
         let options = format!(
             "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off -c max_connections=300",
             self.port
@@ -182,7 +182,7 @@ impl Drop for PostgresServer {
     }
 }
 
-/// The folder of the programs: the newest version of Debian's packages, else wherever `initdb` is.
+/// The folder of the programs: the newest of Debian's packages, else the folder of `initdb`.
 fn programs() -> PathBuf {
     let packaged = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()

@@ -1,8 +1,8 @@
-//! A road to a server, on which anything can happen to what travels.
+//! A TCP proxy with network faults.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "only tests use this: what goes wrong here fails the test"
+    reason = "only tests use this: an error here fails the test"
 )]
 
 use std::io;
@@ -15,29 +15,31 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What happens on a road.
+/// The state of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
-    /// Nothing.
+    /// Data passes unchanged, without delay.
     Clear,
-    /// Every piece takes this long, in both directions.
+    /// Every chunk is delayed by this time, in both directions.
     Slow(Duration),
-    /// Every connection is closed, and so is every new one.
+    /// All connections are closed, and so is every new one.
     Cut,
-    /// Nothing arrives and nothing is closed, as in a network that falls apart; it arrives later.
+    /// Data is delayed until the state changes, and no connection is closed, as in a network
+    /// partition.
     Still,
-    /// Answers come in small pieces.
+    /// Responses arrive in small chunks.
     Drip,
-    /// In every piece of an answer one byte is destroyed. What it becomes is in no text, so that no number turns into another.
+    /// One byte in every chunk of a response is overwritten. The new byte is invalid in UTF-8, so
+    /// no number turns into another.
     Corrupt,
 }
 
-/// How much is in a small piece.
+/// Bytes of a chunk under [`Weather::Drip`].
 const DROP: usize = 16;
-/// What a destroyed byte becomes; it is never part of UTF-8.
+/// The byte that overwrites another; it is invalid in UTF-8.
 const DESTROYED: u8 = 0xff;
 
-/// A road to one server. It ends, with all its connections, when it is dropped.
+/// A proxy to one server. Dropping it ends the proxy and its connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -46,18 +48,18 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A clear road to the server at this address.
+    /// Starts a proxy without faults to the server at this address.
     ///
     /// # Panics
-    /// When it cannot listen.
+    /// If the proxy cannot listen.
     pub async fn to(server: SocketAddr) -> Self {
         Self::from(Ipv4Addr::LOCALHOST, server).await
     }
 
-    /// The same, which begins at an address of this machine.
+    /// Like [`to`](Self::to), but listens at this address of the machine.
     ///
     /// # Panics
-    /// When it cannot listen there.
+    /// If the proxy cannot listen at this address.
     pub async fn from(here: Ipv4Addr, server: SocketAddr) -> Self {
         let listener = TcpListener::bind((here, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -77,12 +79,12 @@ impl Proxy {
         }
     }
 
-    /// Where it begins.
+    /// The address at which the proxy listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on this happens.
+    /// Sets the state of the network from now on.
     pub fn set(&self, weather: Weather) {
         self.weather.send_replace(weather);
     }
@@ -119,16 +121,16 @@ async fn pump(
         if count == 0 {
             return Ok(());
         }
-        let piece = &mut bytes[..count];
+        let chunk = &mut bytes[..count];
         let now = *weather.borrow();
         match now {
             Weather::Slow(delay) => tokio::time::sleep(delay).await,
             Weather::Still => {
                 let _ = weather.wait_for(|weather| *weather != Weather::Still).await;
             }
-            Weather::Corrupt if is_answer => piece[count / 2] = DESTROYED,
+            Weather::Corrupt if is_answer => chunk[count / 2] = DESTROYED,
             Weather::Drip if is_answer => {
-                for drop in piece.chunks(DROP) {
+                for drop in chunk.chunks(DROP) {
                     to.write_all(drop).await?;
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
@@ -136,6 +138,6 @@ async fn pump(
             }
             Weather::Clear | Weather::Cut | Weather::Corrupt | Weather::Drip => {}
         }
-        to.write_all(piece).await?;
+        to.write_all(chunk).await?;
     }
 }

@@ -1,12 +1,13 @@
-//! A Redis of a test's own: a process that can be stopped, frozen and started again, and a way to it that can be slow.
-//! The process is `redis-server` or `valkey-server`; `scripts/with-services.sh` installs one where there is none.
+//! A separate Redis for a test: a process that can be stopped, frozen and restarted, and a proxy
+//! that delays its replies. The process is `redis-server` or `valkey-server`;
+//! `scripts/with-services.sh` installs one if none is installed.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "only tests use this: what goes wrong here fails the test, and there is no clock to take the time from"
+    reason = "only tests use this: an error here fails the test, and the code has no Clock"
 )]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,17 +22,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-/// Programs that may be there.
+/// The server programs, in order of preference.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
-/// How often a port is looked for that nobody takes in between.
+/// Attempts to find a port that no other process takes meanwhile.
 const ATTEMPTS: usize = 20;
 
-/// The address of a server that is shared with others: `TEST_REDIS_URL`, or the one on this machine.
+/// The URL of a server shared with other tests: `TEST_REDIS_URL`, or the local server.
 pub fn shared_url() -> String {
     std::env::var("TEST_REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned())
 }
 
-/// A prefix that no other test has, in this process or in another.
+/// A key prefix that is unique among all tests and processes.
 pub fn prefix() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = std::time::SystemTime::now()
@@ -41,7 +42,7 @@ pub fn prefix() -> String {
     format!("test-{}-{}-{count}", std::process::id(), now.as_micros())
 }
 
-/// A server in a process of its own, which keeps nothing on disk. It is killed when it is dropped.
+/// A server process without persistence. Dropping it kills the process.
 #[derive(Debug)]
 pub struct RedisServer {
     port: u16,
@@ -50,10 +51,10 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server on a free port and waits until it takes connections.
+    /// Starts a server on a free port and waits until it accepts connections.
     ///
     /// # Panics
-    /// When there is no such program, or it does not start.
+    /// If no such program is installed, or the server does not start.
     pub async fn start() -> Self {
         let folder = tempfile::Builder::new()
             .prefix("tollgate-redis-")
@@ -72,29 +73,29 @@ impl RedisServer {
         panic!("no Redis could be started");
     }
 
-    /// Its address.
+    /// The URL of the server.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// Where it listens.
+    /// The address of the server on loopback.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// Ends it at once (SIGKILL): with it goes what it had.
+    /// Kills the server (SIGKILL); its data is lost.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If the server does not run.
     pub async fn kill(&mut self) {
         let mut process = self.process.take().expect("Redis runs");
         process.kill().await.unwrap();
     }
 
-    /// Starts it again on its port, empty.
+    /// Starts the killed server again on its port, without data.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the server does not start.
     pub async fn restart(&mut self) {
         for _ in 0..ATTEMPTS {
             if let Some(process) = launch(self.port, &self.folder).await {
@@ -105,22 +106,22 @@ impl RedisServer {
         panic!("Redis could not be started again on port {}", self.port);
     }
 
-    /// Sends it a signal, such as `STOP` or `CONT`.
+    /// Sends the process a signal, such as `STOP` or `CONT`.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If the server does not run.
     pub async fn signal(&self, name: &str) {
         let process = self.process.as_ref().expect("Redis runs");
         let id = process.id().expect("Redis runs").to_string();
-        // The shell's own `kill`: sending a signal from here would need code that is not safe.
+        // The shell's builtin `kill`: sending a signal from Rust would need unsafe code.
         let command = ["-c", "kill -s \"$0\" \"$1\"", name, &id];
         assert!(Command::new("sh").args(command).status().await.unwrap().success());
     }
 
-    /// Executes a command and answers the first line of what it says.
+    /// Executes a command and returns the first line of the reply.
     ///
     /// # Panics
-    /// When the server does not answer, or by an error.
+    /// If the server does not reply, or replies with an error.
     pub async fn execute(&self, command: &[&str]) -> String {
         execute(self.address(), command).await
     }
@@ -131,7 +132,8 @@ async fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Starts a server and waits until it says that it is ready; nothing when it ends instead.
+/// Starts a server and waits until its log reports that it is ready. `None` if the process exits
+/// before that.
 async fn launch(port: u16, folder: &TempDir) -> Option<Child> {
     let port = port.to_string();
     let settings = [
@@ -182,7 +184,7 @@ async fn execute(address: SocketAddr, command: &[&str]) -> String {
     line.trim_end().to_owned()
 }
 
-/// A way to a server on which answers take their time.
+/// A proxy to a server that delays its replies.
 #[derive(Debug)]
 pub struct SlowRoad {
     address: SocketAddr,
@@ -191,10 +193,10 @@ pub struct SlowRoad {
 }
 
 impl SlowRoad {
-    /// A way to this server. It is not slow yet.
+    /// Starts a proxy to this server, without delay at first.
     ///
     /// # Panics
-    /// When it cannot listen.
+    /// If the proxy cannot listen.
     pub async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -214,12 +216,12 @@ impl SlowRoad {
         }
     }
 
-    /// The address of the server by this way.
+    /// The URL of the server through the proxy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// From now on answers take this long.
+    /// Sets the delay of replies from now on.
     pub fn set_delay(&self, delay: Duration) {
         let millis = u64::try_from(delay.as_millis()).unwrap();
         self.delay.store(millis, Ordering::Relaxed);

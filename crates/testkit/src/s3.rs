@@ -1,9 +1,9 @@
-//! A server that speaks S3's protocol, of a test's own: moto's, which `scripts/s3-server.sh` installs.
+//! A separate S3 server for a test: moto's, which `scripts/s3-server.sh` installs.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "only tests use this: what goes wrong here fails the test"
+    reason = "only tests use this: an error here fails the test"
 )]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,10 +15,10 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-/// A bucket that every server has.
+/// The bucket that exists on every server.
 pub const BUCKET: &str = "media";
 
-/// A server in a process of its own, which keeps everything in memory. It is killed when it is dropped.
+/// A server process that stores everything in memory. Dropping it kills the process.
 #[derive(Debug)]
 pub struct S3Server {
     port: u16,
@@ -27,10 +27,10 @@ pub struct S3Server {
 }
 
 impl S3Server {
-    /// Starts a server on a free port, waits until it takes connections, and makes [`BUCKET`].
+    /// Starts a server on a free port, waits until it accepts connections, and creates [`BUCKET`].
     ///
     /// # Panics
-    /// When it is not installed, or does not start.
+    /// If the server is not installed, or does not start.
     pub async fn start() -> Self {
         let program = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -52,12 +52,12 @@ impl S3Server {
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let port = loop {
             let line = lines.next_line().await.unwrap();
-            let line = line.expect("the server of S3's protocol starts");
+            let line = line.expect("the S3 server starts");
             if let Some((_, address)) = line.split_once("Running on http://127.0.0.1:") {
                 break address.trim().parse().unwrap();
             }
         };
-        // A line for each request follows, and a pipe that nobody reads fills up.
+        // The server prints a line for each request, which would fill a pipe without a reader.
         let mut reader = JoinSet::new();
         reader.spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let server = Self {
@@ -70,17 +70,17 @@ impl S3Server {
         server
     }
 
-    /// Where it listens.
+    /// The address of the server on loopback.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// The same as an endpoint.
+    /// The endpoint URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address())
     }
 
-    /// How many uploads have been begun and neither completed nor aborted.
+    /// Number of multipart uploads that are neither completed nor aborted.
     pub async fn open_uploads(&self) -> usize {
         let answer = self.request("GET", &format!("/{BUCKET}?uploads")).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
@@ -98,7 +98,7 @@ impl S3Server {
 
     async fn request(&self, method: &str, path: &str) -> String {
         let mut connection = TcpStream::connect(self.address()).await.unwrap();
-        // The region is read from what a request is signed with; nothing is verified.
+        // The server reads the region from the signature's scope; it verifies nothing.
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\nConnection: close\r\n\
              Authorization: AWS4-HMAC-SHA256 Credential=test/20261122/us-east-1/s3/aws4_request, \

@@ -1,4 +1,4 @@
-//! `fake-upstream` as a program: what it prints, and that it answers.
+//! `fake-upstream` as a program: its output, and its answers.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fake-upstream");
 
-/// Ended when it goes out of scope.
+/// A child process, killed when the value is dropped.
 struct Running(Child);
 
 impl Drop for Running {

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Text, and its tokens in `o200k_base` and `cl100k_base`. The first three are the ones that "How to count tokens with
-/// tiktoken" in https://github.com/openai/openai-cookbook compares; the others were counted by tiktoken 0.14.0, from tables
-/// with the digests that it expects.
+/// Text, and its tokens in `o200k_base` and `cl100k_base`. The first three are the ones that "How
+/// to count tokens with tiktoken" in https://github.com/openai/openai-cookbook compares; the others
+/// were counted by tiktoken 0.14.0, from tables with the digests that it expects.
 const COUNTED: &[(&str, u64, u64)] = &[
     ("", 0, 0),
     ("antidisestablishmentarianism", 6, 6),
@@ -35,7 +35,7 @@ const COUNTED: &[(&str, u64, u64)] = &[
 ];
 
 #[test]
-fn texts_have_the_tokens_that_were_published() {
+fn counts_match_published_examples() {
     for (text, o200k, cl100k) in COUNTED {
         assert_eq!(count(Tokenizer::O200kBase, text), *o200k, "o200k_base: {text:?}");
         assert_eq!(
@@ -46,7 +46,7 @@ fn texts_have_the_tokens_that_were_published() {
     }
 }
 
-/// What counts of conversations stand on.
+/// The framing of messages assumes that a role is one token.
 #[test]
 fn a_role_is_one_token() {
     for tokenizer in Tokenizer::ALL {
@@ -57,29 +57,29 @@ fn a_role_is_one_token() {
 }
 
 #[test]
-fn no_token_is_longer_than_is_said() {
+fn no_token_exceeds_max_token_bytes() {
     for tokenizer in Tokenizer::ALL {
         let bpe = &table(tokenizer).bpe;
         let tokens = 0..u32::try_from(bpe.num_tokens()).unwrap();
-        let longest = tokens.map(|token| bpe.token_bytes(token).len() as u64).max();
-        assert_eq!(longest, Some(Tokenizer::LONGEST_TOKEN), "{tokenizer:?}");
+        let max_bytes = tokens.map(|token| bpe.token_bytes(token).len() as u64).max();
+        assert_eq!(max_bytes, Some(Tokenizer::MAX_TOKEN_BYTES), "{tokenizer:?}");
     }
 }
 
-/// A megabyte of one piece, and of as many pieces as there can be. By an algorithm that is quadratic in a piece one of
-/// these would take hours, and the test would not end.
+/// Texts of one megabyte: one token candidate, and as many as possible. With an algorithm that is
+/// quadratic in a candidate's length, the test would take hours.
 #[test]
-fn a_megabyte_of_anything_is_counted() {
+fn a_megabyte_of_any_text_is_counted() {
     const BYTES: usize = 1 << 20;
-    for piece in [
+    for sample in [
         "a", " ", "\n", "!", "0", "é", "漢", "\u{301}", "😀", " a", "ab", " \n", "aA", "\t ", "'s",
     ] {
-        let text = piece.repeat(BYTES / piece.len());
+        let text = sample.repeat(BYTES / sample.len());
         let bytes = text.len() as u64;
         for tokenizer in Tokenizer::ALL {
             let tokens = count(tokenizer, &text);
-            let bounds = bytes / Tokenizer::LONGEST_TOKEN..=bytes;
-            assert!(bounds.contains(&tokens), "{piece:?}: {tokens}");
+            let bounds = bytes / Tokenizer::MAX_TOKEN_BYTES..=bytes;
+            assert!(bounds.contains(&tokens), "{sample:?}: {tokens}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The command line as types. Every command shows examples, and a test parses them.
+//! Command-line definitions for clap. A test parses the examples in every command's help.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -25,38 +25,39 @@ Examples:
   tollgate doctor
 
 Exit codes:
-  0  fine
-  1  failed
-  2  wrong usage or wrong settings
-  3  a check found faults (ledger check, statements show, prices check, config check, doctor, move,
-     decisions eval)
+  0  success
+  1  failure
+  2  invalid usage or settings
+  3  a check found problems (ledger check, ledger audit, statements show, prices check,
+     config check, doctor, move, decisions eval)
 
-Settings come from tollgate.toml in the working directory (or --config FILE), then from variables
-TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, then from flags; the later ones win.
-Commands work while a server runs on the same database and while none does, but for `move`.";
+Settings are read from tollgate.toml in the working directory (or --config FILE), from environment
+variables TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, and from flags. Later sources
+override earlier ones. All commands except `move` work with or without a running server.";
 
 /// A self-hosted model gateway: one API, one bill, over every AI model.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, max_term_width = 100, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// Where the settings and the data are.
+    /// Locations of the settings and the data.
     #[command(flatten)]
     pub place: Place,
-    /// Prints JSON, one object or array; failures too, on stderr.
+    /// Print JSON (errors too, on stderr).
     #[arg(long, global = true, display_order = 102)]
     pub json: bool,
-    /// What to do.
+    /// The subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Where the settings and the data are.
+/// Locations of the settings file and the data directory.
 #[derive(Debug, Args)]
 pub struct Place {
-    /// Settings file [default: tollgate.toml, when there is one].
+    /// Settings file [default: tollgate.toml, if it exists].
     #[arg(long, global = true, value_name = "FILE", display_order = 100)]
     pub config: Option<PathBuf>,
-    /// Data directory: secrets, and the embedded database unless storage.url says where [default: tollgate-data].
+    /// Data directory: secrets, and the SQLite database unless storage.url is set [default:
+    /// tollgate-data].
     #[arg(long, global = true, value_name = "DIR", display_order = 101)]
     pub data: Option<PathBuf>,
 }
@@ -65,201 +66,201 @@ mod admin;
 
 pub use admin::{Admins, Audit, Members, Prices, Providers};
 
-/// What to do.
+/// Subcommands of `tollgate`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Runs the gateway until SIGTERM or SIGINT.
+    /// Run the gateway until SIGTERM or SIGINT.
     Serve(Serve),
-    /// Carries out jobs until SIGTERM or SIGINT, and serves no callers.
+    /// Run jobs only, without serving API requests, until SIGTERM or SIGINT.
     Worker(Worker),
-    /// Brings the database to this version's schema.
+    /// Create or update the database schema.
     ///
-    /// The embedded database is brought up to date by `serve` itself. With PostgreSQL this is a step of an update:
-    /// run it once, before the nodes of the new version start.
+    /// `serve` does this itself with SQLite. With PostgreSQL, run it once before you start the
+    /// nodes of a new version.
     #[command(
         after_help = "Examples:\n  tollgate migrate\n  tollgate migrate --config /etc/tollgate/tollgate.toml"
     )]
     Migrate,
-    /// Moves an installation from SQLite to PostgreSQL, or back.
+    /// Move an installation from SQLite to PostgreSQL, or back.
     Move(Move),
-    /// Accounts: who owns keys, limits and a balance.
+    /// Manage accounts and their limits.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate accounts create acme\n  tollgate accounts list"
     )]
     Accounts(Accounts),
-    /// Who belongs to accounts.
+    /// Manage account members.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate members add acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a jo@example.com --role owner"
     )]
     Members(Members),
-    /// API keys.
+    /// Manage API keys.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name production"
     )]
     Keys(Keys),
-    /// Balances, and what is left of what was granted.
+    /// Grant, list and refund credits.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 12.5\n  tollgate credits list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
     )]
     Credits(Credit),
-    /// Credits that are paid for through a payment provider.
+    /// Sell credits through a payment provider.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate top-ups open acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 25\n  tollgate top-ups list"
     )]
     TopUps(TopUps),
-    /// Telling accounts that their balance is low.
+    /// Manage low-balance alerts.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --email billing@example.com"
     )]
     Alerts(Alerts),
-    /// Batches of accounts, and how far they are.
+    /// Show batches and their progress.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate batches list"
     )]
     Batches(Batches),
-    /// Typed decisions, and how good they are.
+    /// Evaluate typed decisions.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate decisions eval sample.jsonl --model sim/decide"
     )]
     Decisions(Decisions),
-    /// Plans that accounts can have.
+    /// List plans with their prices and allowances.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate plans list"
     )]
     Plans(Plans),
-    /// What accounts pay for by the period.
+    /// Manage subscriptions to plans.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan pro"
     )]
     Subscriptions(Subscriptions),
-    /// Models.
+    /// List available models with their prices.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate models list"
     )]
     Models(Models),
-    /// Providers in use, and how the last calls to each of their models went.
+    /// Show providers and the health of their models.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate providers list"
     )]
     Providers(Providers),
-    /// Prices: which are in force, which were, and whether new ones can be meant.
+    /// Show current prices and their history, and check new ones.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate prices list\n  tollgate prices check"
     )]
     Prices(Prices),
-    /// The books.
+    /// Verify, audit and export the ledger.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate ledger check"
     )]
     Ledger(Ledger),
-    /// Usage rows.
+    /// Export usage as CSV or JSON lines.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate usage export --all --format csv --out usage.csv"
     )]
     Usage(Usage),
-    /// What accounts had, got, spent and lost, month by month.
+    /// Show monthly account statements.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11"
     )]
     Statements(Statements),
-    /// Who may use the admin API.
+    /// Manage administrators of the admin API.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate admins create jo --role support\n  tollgate admins list"
     )]
     Admins(Admins),
-    /// What was changed by whom.
+    /// Show the audit log.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate audit list --limit 20"
     )]
     Audit(Audit),
-    /// The settings.
+    /// Check the settings without starting the gateway.
     #[command(
         subcommand,
         arg_required_else_help = true,
         after_help = "Examples:\n  tollgate config check"
     )]
     Config(Settings),
-    /// Says what is reachable, and what to do about what is not.
+    /// Diagnose the installation and suggest repairs.
     ///
-    /// Looks at the settings, the data directory, storage, ports, every provider, the models, the clock and the
-    /// limits of this machine. Works beside a running server.
+    /// Checks the settings, the data directory, storage, ports, providers, models, the clock and
+    /// this machine's limits. Safe to run next to a running server.
     #[command(
-        after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when something must be repaired."
+        after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when problems are found."
     )]
     Doctor,
-    /// Prints the OpenAPI document of the public API, or of the admin API.
+    /// Print the OpenAPI document of the public API.
     #[command(
         after_help = "Examples:\n  tollgate openapi > openapi.json\n  tollgate openapi --admin > openapi-admin.json"
     )]
     Openapi {
-        /// That of the admin API.
+        /// Print the admin API document.
         #[arg(long)]
         admin: bool,
     },
 }
 
-/// `move`.
+/// Arguments of `tollgate move`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tollgate move --from sqlite:/var/lib/tollgate/tollgate.db --to postgres://tollgate@db/tollgate
   tollgate move --from postgres://tollgate@db/tollgate --to sqlite:/var/lib/tollgate-new/tollgate.db --json
 
-Stop every gateway first. The source is only read; a SQLite source takes over its journal, as at any start. The target
-must be empty: with PostgreSQL a database on which `tollgate migrate` was run, with SQLite a directory without a database.
-It has everything or nothing, whenever the command ends; run it again after a failure. At the end every row was read back
-and compared, and the target's ledger was checked.
+Stop every gateway first. The source is only read; with SQLite its journal is applied, as at any start. The target must
+be empty: a PostgreSQL database on which `tollgate migrate` was run, or a directory without a SQLite database. It receives
+everything or nothing; after a failure, run the command again. Every row is read back and compared, and the target's
+ledger is checked.
 
-A password is better in the variable PGPASSWORD or in ~/.pgpass than in an address that `ps` shows.
+Put a password into PGPASSWORD or ~/.pgpass: `ps` shows the addresses on the command line.
 
-Exit code 1 when it failed, 2 when a side is not fit for it, 3 when the moved ledger has faults: then the source has them,
-too.")]
+Exit code 1 on failure, 2 when the source or the target cannot be used, 3 when the moved ledger has faults; the source has
+the same ones.")]
 pub struct Move {
-    /// The database that is left: sqlite:DIR/tollgate.db or postgres://user@host:5432/database.
+    /// Source database: sqlite:DIR/tollgate.db or postgres://user@host:5432/database.
     #[arg(long, value_name = "URL")]
     pub from: String,
-    /// The empty database of the other engine.
+    /// Target database: an empty database of the other engine, in the same URL form.
     #[arg(long, value_name = "URL")]
     pub to: String,
 }
 
-/// `serve`.
+/// Arguments of `tollgate serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -267,592 +268,623 @@ Examples:
   tollgate serve --listen 127.0.0.1:0 --data /var/lib/tollgate
   tollgate serve --print-config
 
-The first line on stdout is the bound address. Logs go to stderr; TOLLGATE_LOG filters them (TOLLGATE_LOG=warn).
-SIGTERM or SIGINT stops it after the calls that run, a second one soon. SIGHUP reads the settings file again.")]
+The first line on stdout is the listen address. Logs go to stderr; TOLLGATE_LOG filters them (TOLLGATE_LOG=warn).
+SIGTERM or SIGINT finishes running calls, then stops; a second one stops within seconds. SIGHUP reloads the settings.")]
 pub struct Serve {
-    /// Where callers connect [default: 127.0.0.1:8080]; port 0 takes a free one.
+    /// Listen address of the public API [default: 127.0.0.1:8080]; port 0 selects a free port.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Where metrics and the admin API are [default: 127.0.0.1:9464, or a free port when that is busy].
+    /// Listen address of metrics and the admin API [default: 127.0.0.1:9464, or a free port if it
+    /// is in use].
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
-    /// Prints the settings that are in effect, without secrets, and exits.
+    /// Print the effective settings, without secrets, and exit.
     #[arg(long)]
     pub print_config: bool,
 }
 
-/// `worker`.
+/// Arguments of `tollgate worker`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tollgate worker
   tollgate worker --config /etc/tollgate/tollgate.toml --admin 127.0.0.1:9465
 
-Pictures, films and responses in the background are jobs: a node accepts them, and any process on the same PostgreSQL
-database carries them out. `tollgate serve` does so, too, unless its settings say
+Images, videos and background responses are jobs: a node accepts them, and any process on the same PostgreSQL database
+runs them. `tollgate serve` runs jobs too, unless its settings say
 
   [jobs]
   run_here = false
 
-Then workers do it alone, as many as you start: on machines of their own, with the same settings file, the same pepper and
-the same [media] store (s3, or a directory that all see). A worker that dies is no loss: after 30 seconds another one goes
-on with its jobs, and nothing that may have been asked of a provider is asked again. SQLite has one process, so it has no
-workers.
+Then only workers run them. Start as many as you like, on any machine, with the same settings file, pepper and [media]
+store (s3, or a shared directory). When a worker dies, another one continues its jobs after 30 seconds; requests that may
+have reached a provider are not repeated. Workers need PostgreSQL.
 
-The first line on stdout is the bound address, which has /metrics, /healthz and /readyz. Logs go to stderr. SIGTERM or
-SIGINT stops it after the jobs that run, at the latest after timeouts.shutdown_ms; a second one gives them back at once,
-for another worker to go on with.")]
+The first line on stdout is the listen address, which serves /metrics, /healthz and /readyz. Logs go to stderr. SIGTERM or
+SIGINT finishes running jobs, for at most timeouts.shutdown_ms; a second one hands them over to other workers immediately.")]
 pub struct Worker {
-    /// Where metrics and probes are [default: 127.0.0.1:9464, or a free port when that is busy].
+    /// Listen address of metrics and probes [default: 127.0.0.1:9464, or a free port if it is in
+    /// use].
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
 }
 
-/// `accounts`.
+/// Subcommands of `tollgate accounts`.
 #[derive(Debug, Subcommand)]
 pub enum Accounts {
-    /// Creates an account and prints its id.
+    /// Create an account and print its id.
     #[command(
         after_help = "Examples:\n  tollgate accounts create acme\n  tollgate accounts create \"Acme Ltd, production\" --json"
     )]
     Create {
-        /// For people: 1 to 200 characters.
+        /// Display name (1–200 characters).
         name: String,
-        /// Gives it a test clock, which `accounts advance` advances.
+        /// Attach a test clock, for use with `accounts advance`.
         #[arg(long)]
         test_clock: bool,
     },
-    /// Advances an account's test clock; what falls due on the way happens.
+    /// Advance an account's test clock and process all events that become due.
     #[command(
         after_help = "Examples:\n  tollgate accounts advance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2027-01-01\n  tollgate accounts advance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2027-01-08T12:00:00Z"
     )]
     Advance {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
-        /// A time ahead of that which its clock shows, by 366 days at the most.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
+        /// New clock time, at most 366 days ahead: RFC 3339, or a date in UTC.
         #[arg(value_parser = instant)]
         to: Timestamp,
     },
-    /// Lists accounts.
+    /// List accounts, with their state and limits.
     #[command(after_help = "Examples:\n  tollgate accounts list\n  tollgate accounts list --json")]
     List,
-    /// Shows an account with its balance.
+    /// Show an account and its balance.
     #[command(after_help = "Examples:\n  tollgate accounts show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
     Show {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
     },
-    /// Gives an account another name.
+    /// Rename an account.
     #[command(
         after_help = "Examples:\n  tollgate accounts rename acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a \"Acme Ltd\""
     )]
     Rename {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
-        /// For people: 1 to 200 characters.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
+        /// Display name (1–200 characters).
         name: String,
     },
-    /// Sets an account's own limits, or takes them back; what is not given stays.
+    /// Override an account's limits. Omitted limits stay unchanged; `default` removes an override.
     #[command(
-        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default --keys 200\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --files 100 --files-gib 5 --batch-tokens 1000000\n\nRequests, tokens, keys, files and batches are held to. GPUs, agents and chats are kept and shown; nothing counts them yet."
+        after_help = "Examples:\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm 600 --tpm 5000000\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --rpm default --keys 200\n  tollgate accounts set-limits acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --files 100 --files-gib 5 --batch-tokens 1000000\n\nGPU, agent and chat limits are not enforced yet."
     )]
     SetLimits {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
-        /// The limits.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
+        /// Limits to override.
         #[command(flatten)]
         limits: Limits,
     },
-    /// Makes all keys of an account stop to work, or work again.
+    /// Suspend or resume an account.
     #[command(
         after_help = "Examples:\n  tollgate accounts suspend acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate accounts suspend acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --resume"
     )]
     Suspend {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
-        /// Makes them work again.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
+        /// Resume the account instead of suspending it.
         #[arg(long)]
         resume: bool,
     },
+    /// Close an account and remove its personal data. The ledger is retained.
+    #[command(
+        after_help = "Examples:\n  tollgate accounts close acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n\nSuspend the account first (`tollgate accounts suspend ID`). This cannot be undone. Keys are revoked; name, members, alerts, stored responses, jobs, files and media are removed. Transfers, usage rows, statements and the audit log are retained. Exit code 1 while the account is active or has running calls, unfinished jobs or open subscriptions."
+    )]
+    Close {
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
+    },
 }
 
-/// Limits of an account; at least one is given.
+/// Limits of an account; at least one is required.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub struct Limits {
-    /// Requests per minute over all keys of the account; `default` for those of the settings.
+    /// Requests per minute over all keys.
     #[arg(long, value_name = "N|default", value_parser = new_limit::<u32>)]
     pub rpm: Option<NewLimit<u32>>,
-    /// Tokens per minute over all keys of the account; `default` for those of the settings.
+    /// Tokens per minute over all keys.
     #[arg(long, value_name = "N|default", value_parser = new_limit::<u64>)]
     pub tpm: Option<NewLimit<u64>>,
-    /// Keys that are not revoked; `default` for that of the settings.
+    /// Maximum number of unrevoked keys.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub keys: Option<NewLimit<u32>>,
-    /// GPUs at once.
+    /// Maximum number of concurrent GPUs.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub gpus: Option<NewLimit<u32>>,
-    /// Hosted agents.
+    /// Maximum number of hosted agents.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub agents: Option<NewLimit<u32>>,
-    /// Saved chats.
+    /// Maximum number of saved chats.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub chats: Option<NewLimit<u32>>,
-    /// Files that are kept; `default` for that of the settings.
+    /// Maximum number of stored files.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub files: Option<NewLimit<u32>>,
-    /// GiB of all files together; `default` for that of the settings.
+    /// Total size of stored files, in GiB.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub files_gib: Option<NewLimit<u32>>,
-    /// Tokens that unfinished batches may consume together; `default` for that of the settings.
+    /// Estimated tokens of all unfinished batches together.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u64>)]
     pub batch_tokens: Option<NewLimit<u64>>,
 }
 
-/// `keys`.
+/// Subcommands of `tollgate keys`.
 #[derive(Debug, Subcommand)]
 pub enum Keys {
-    /// Creates a key and prints it. It is shown this once and cannot be read again.
+    /// Create an API key and print it. The key is shown only once.
     #[command(
         after_help = "Examples:\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name staging\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --name ci --test\n  tollgate keys create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --expires-in-days 90"
     )]
     Create {
-        /// The account that it is for.
-        #[arg(long, value_name = "ID", value_parser = account_id)]
-        account: AccountId,
-        /// For people, such as the environment that it is for.
+        /// Account id, or account name if unique.
+        #[arg(long, value_name = "ID|NAME")]
+        account: AccountArg,
+        /// Display name, such as the environment.
         #[arg(long, value_name = "TEXT", default_value = "default")]
         name: String,
-        /// Days until it stops to work; without it, it works until it is revoked.
+        /// Days until the key expires (default: never).
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
         expires_in_days: Option<u32>,
-        /// What becomes of hosted tools, unknown fields and hints that a model cannot use.
+        /// How to adapt requests to models that lack a requested feature.
         #[arg(long, value_enum, default_value_t)]
         compat: Compat,
-        /// Makes a test key: it reaches simulated models only and spends nothing.
+        /// Create a test key. It reaches only simulated models and spends no credits.
         #[arg(long)]
         test: bool,
-        /// Answers requests for pictures with the pictures and not with a job, unless they say otherwise.
+        /// Wait for images by default, instead of returning a job.
         #[arg(long)]
         sync: bool,
     },
-    /// Lists an account's keys, by their last four characters.
-    #[command(after_help = "Examples:\n  tollgate keys list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
+    /// List an account's keys with their last four characters and last use.
+    #[command(
+        after_help = "Examples:\n  tollgate keys list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate keys list --account acme"
+    )]
     List {
-        /// The account whose keys they are.
-        #[arg(long, value_name = "ID", value_parser = account_id)]
-        account: AccountId,
+        /// Account id, or account name if unique.
+        #[arg(long, value_name = "ID|NAME")]
+        account: AccountArg,
     },
-    /// Changes what becomes of hosted tools, unknown fields and hints that a model cannot use.
+    /// Set how a key's requests are adapted to models that lack a requested feature.
     #[command(
         after_help = "Examples:\n  tollgate keys set-compat key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b lenient"
     )]
     SetCompat {
-        /// The key's id, not the key itself.
+        /// Key id (key_…), not the key itself.
         #[arg(value_parser = key_id)]
         id: KeyId,
-        /// What becomes of them.
+        /// Adaptation level for requests with this key.
         compat: Compat,
     },
-    /// Changes whether requests for pictures are answered with the pictures, as with `sync: true`, unless they say otherwise.
+    /// Set whether image requests wait for the image by default, instead of returning a job.
     ///
-    /// Clients that know no jobs, such as `client.images.generate()` of OpenAI's SDKs, need it on.
+    /// Clients without job support, such as `client.images.generate()` of OpenAI's SDKs, need `on`.
+    /// The request field `sync` overrides this setting.
     #[command(after_help = "Examples:\n  tollgate keys set-sync key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b on")]
     SetSync {
-        /// The key's id, not the key itself.
+        /// Key id (key_…), not the key itself.
         #[arg(value_parser = key_id)]
         id: KeyId,
-        /// Whether they are.
+        /// Default for image requests with this key.
         sync: Switch,
     },
-    /// Revokes a key for ever.
+    /// Revoke a key permanently.
     #[command(after_help = "Examples:\n  tollgate keys revoke key_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b")]
     Revoke {
-        /// The key's id, not the key itself.
+        /// Key id (key_…), not the key itself.
         #[arg(value_parser = key_id)]
         id: KeyId,
     },
 }
 
-/// What becomes of parts of a request that a model cannot use.
+/// How requests are adapted to models that lack a requested feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Compat {
-    /// The request is refused.
-    #[default]
+    /// Refuse the request with an error.
     Strict,
-    /// They are left out, and named in `x-tollgate-ignored`.
+    /// Move mid-conversation instructions into the user's turn, and drop switches that the model
+    /// lacks.
+    #[default]
+    Standard,
+    /// Also drop hosted tools, unknown fields and hints. The header `x-tollgate-ignored` lists
+    /// them.
     Lenient,
 }
 
-/// A setting that is on or off.
+impl Compat {
+    /// Returns the name that the control commands use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Compat::Strict => "strict",
+            Compat::Standard => "standard",
+            Compat::Lenient => "lenient",
+        }
+    }
+}
+
+/// Default for image requests: wait for the image (`on`), or return a job (`off`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    /// It is.
+    /// Wait for the image.
     On,
-    /// It is not.
+    /// Return a job immediately.
     Off,
 }
 
-/// `credits`.
+/// Subcommands of `tollgate credits`.
 #[derive(Debug, Subcommand)]
 pub enum Credit {
-    /// Puts credits into an account.
+    /// Grant credits to an account.
     #[command(
-        after_help = "Examples:\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 12.5\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 5 --kind promotion --expires-in-days 30 --note \"launch week\"\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 5 --expires-at 2027-01-01 --priority 10\n\nLower priorities are spent first, then what expires sooner, then what came earlier."
+        after_help = "Examples:\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 12.5\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 5 --kind promotion --expires-in-days 30 --note \"launch week\"\n  tollgate credits grant acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 5 --expires-at 2027-01-01 --priority 10\n\nGrants are spent by ascending priority, then by earliest expiry, then by age."
     )]
     Grant {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
         /// Credits, above 0, with at most nine decimals.
         amount: Credits,
-        /// How they are given.
+        /// Terms of the grant.
         #[command(flatten)]
         terms: Terms,
     },
-    /// Lists grants and refunds with what is left of each, in the order in which they are spent.
+    /// List grants and refunds with their remaining credits, in the order in which they are spent.
     #[command(
         after_help = "Examples:\n  tollgate credits list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate credits list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --all --json"
     )]
     List {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
-        /// Lists those that are used up, too.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
+        /// Include grants without remaining credits.
         #[arg(long)]
         all: bool,
     },
-    /// Gives back what was charged for a call: what credits paid as credits, what a plan paid to its week while that is open.
+    /// Refund a call: credits to the balance, plan allowance to its current week.
     #[command(
-        after_help = "Examples:\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --reason \"wrong language\"\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --amount 0.5 --key complaint-17\n\nThe same refund happens once: sent again it answers what it did. Another one of the same amount needs a --key.\n\nExit code 1 when there is no such call, 2 when less can be given back."
+        after_help = "Examples:\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --reason \"wrong language\"\n  tollgate credits refund req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3d --amount 0.5 --key complaint-17\n\nA repeated refund is executed once. A second refund of the same amount needs a --key.\n\nExit code 1 when the call does not exist, 2 when the amount exceeds the refundable amount."
     )]
     Refund {
-        /// The call's `x-request-id`.
+        /// The call's request id, from the `x-request-id` response header.
         #[arg(value_parser = request_id)]
         request: RequestId,
-        /// Credits, above 0; all that can be given back when it is not said. What credits paid is given back first.
+        /// Credits, above 0 (default: the full refundable amount). Paid credits are refunded before
+        /// allowance.
         #[arg(long, value_name = "CREDITS")]
         amount: Option<Credits>,
-        /// For operators: at most 200 characters.
+        /// Note for operators (at most 200 characters).
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// Names the refund, so that it happens once; the amount when it is not said.
+        /// Idempotency key of the refund (default: the amount).
         #[arg(long, value_name = "TEXT")]
         key: Option<String>,
     },
-    /// Takes back what is left of a grant that was paid for, to be paid out.
+    /// Withdraw the unspent part of a purchase or promotion.
     #[command(
-        after_help = "Examples:\n  tollgate credits refund-grant xfer_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3e\n\nWhat calls that run hold of it stays. Exit code 1 when there is no such grant, 2 when it was not paid for or nothing is left."
+        after_help = "Examples:\n  tollgate credits refund-grant xfer_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3e\n\nCredits held by running calls are not withdrawn. Exit code 1 when the grant does not exist, 2 when it is a refund or has no unspent credits."
     )]
     RefundGrant {
-        /// The grant's id.
+        /// Grant id, from `credits list`.
         #[arg(value_parser = grant_id)]
         id: TransferId,
     },
-    /// Shows what an account can spend, and what is held by calls that run.
+    /// Show an account's available and held credits.
     #[command(
         after_help = "Examples:\n  tollgate credits balance acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json"
     )]
     Balance {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
     },
 }
 
-/// How credits are given.
+/// Terms of a grant.
 #[derive(Debug, Args)]
 pub struct Terms {
-    /// Names the grant, so that it happens once: sent again under this name it changes nothing.
+    /// Idempotency key of the grant. Without it, every run grants anew.
     #[arg(long = "id", id = "grant_id", value_name = "TEXT")]
     pub id: Option<String>,
-    /// Where they come from.
+    /// Origin of the credits.
     #[arg(long, value_enum, default_value_t)]
     pub kind: Kind,
-    /// Days until what is left of them is gone; without it, they never expire.
+    /// Days until unused credits expire (default: never).
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
     pub expires_in_days: Option<u32>,
-    /// When what is left of them is gone: RFC 3339, or a date in UTC.
+    /// Expiry time of unused credits: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant, conflicts_with = "expires_in_days")]
     pub expires_at: Option<Timestamp>,
-    /// From 0 to 255; lower ones are spent first.
+    /// Spending priority, 0–255. Grants with a lower value are spent first.
     #[arg(long, value_name = "N", default_value_t = LotTerms::PRIORITY)]
     pub priority: u8,
-    /// For operators: at most 200 characters.
+    /// Note for operators (at most 200 characters).
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
 }
 
-/// Where credits come from.
+/// Origin of granted credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// They were paid for.
+    /// Purchased by the customer.
     #[default]
     Purchase,
-    /// The operator gives them.
+    /// Given away by the operator.
     Promotion,
 }
 
-/// `plans`.
+/// Subcommands of `tollgate plans`.
 #[derive(Debug, Subcommand)]
 pub enum Plans {
-    /// Lists the plans that can be subscribed to: price of a period, and what a week includes, in credits.
+    /// List plans with their price per period and weekly allowance, in credits.
     #[command(after_help = "Examples:\n  tollgate plans list\n  tollgate plans list --json")]
     List,
 }
 
-/// `subscriptions`.
+/// Subcommands of `tollgate subscriptions`.
 #[derive(Debug, Subcommand)]
 pub enum Subscriptions {
-    /// Subscribes an account to a plan from now on. The first period is paid at once.
+    /// Subscribe an account to a plan. The first period is charged immediately.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan pro\n  tollgate subscriptions create --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan lite --cadence yearly"
     )]
     Create {
-        /// The account that it is for.
-        #[arg(long, value_name = "ID", value_parser = account_id)]
-        account: AccountId,
-        /// The plan's name.
+        /// Account id, or account name if unique.
+        #[arg(long, value_name = "ID|NAME")]
+        account: AccountArg,
+        /// Plan name, as in `plans list`.
         #[arg(long, value_name = "NAME")]
         plan: String,
-        /// How long a period is; as the plan says when it is not given. A year of a monthly plan costs twelve months.
+        /// Billing period (default: the plan's). A year of a monthly plan costs twelve months.
         #[arg(long, value_enum)]
         cadence: Option<Cadence>,
     },
-    /// Makes another plan of a subscription.
+    /// Change the plan of a subscription.
     ///
-    /// A plan whose weeks include more begins at once, as a subscription of its own: its first period is cheaper by what was
-    /// paid for weeks that have not begun. Others begin with the next period. The plan that it is of takes that back.
+    /// A plan with a larger allowance starts immediately, as a new subscription; unused weeks are
+    /// credited against its first period. Other plans start with the next period. Pass the current
+    /// plan to undo a scheduled change.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions change-plan sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c --plan max\n  tollgate subscriptions change-plan sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c --plan lite --cadence yearly"
     )]
     ChangePlan {
-        /// The subscription's id.
+        /// Subscription id (sub_…).
         #[arg(value_parser = subscription_id)]
         id: SubscriptionId,
-        /// The plan's name.
+        /// Plan name, as in `plans list`.
         #[arg(long, value_name = "NAME")]
         plan: String,
-        /// How long a period is; as the plan says when it is not given.
+        /// Billing period (default: the plan's).
         #[arg(long, value_enum)]
         cadence: Option<Cadence>,
     },
-    /// Opens a page of the payment provider on which a plan is begun that the provider then renews, and prints its address.
+    /// Create a checkout page for a plan billed by the payment provider, and print its URL.
     ///
-    /// The plan has payer = "provider". A page that was opened for the account before cannot be paid any more.
+    /// The plan must have payer = "provider". The account's earlier checkout pages become invalid.
     #[command(
-        after_help = "Examples:\n  tollgate subscriptions open --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan team\n\nThe plan begins when the provider has said that it is paid, and is renewed whenever it says so again."
+        after_help = "Examples:\n  tollgate subscriptions open --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --plan team\n\nThe plan starts when the payment provider reports the payment, and renews with each further payment."
     )]
     Open {
-        /// The account that it is for.
-        #[arg(long, value_name = "ID", value_parser = account_id)]
-        account: AccountId,
-        /// The plan's name.
+        /// Account id, or account name if unique.
+        #[arg(long, value_name = "ID|NAME")]
+        account: AccountArg,
+        /// Plan name, as in `plans list`.
         #[arg(long, value_name = "NAME")]
         plan: String,
-        /// How long a period is; as the plan says when it is not given. A year of a monthly plan costs twelve months.
+        /// Billing period (default: the plan's). A year of a monthly plan costs twelve months.
         #[arg(long, value_enum)]
         cadence: Option<Cadence>,
     },
-    /// Lists an account's subscriptions, newest first.
+    /// List an account's subscriptions, newest first.
     #[command(
         after_help = "Examples:\n  tollgate subscriptions list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a"
     )]
     List {
-        /// The account whose they are.
-        #[arg(long, value_name = "ID", value_parser = account_id)]
-        account: AccountId,
+        /// Account id, or account name if unique.
+        #[arg(long, value_name = "ID|NAME")]
+        account: AccountArg,
     },
-    /// Shows a subscription, its week, and what happened to it.
+    /// Show a subscription with its current week and events.
     #[command(after_help = "Examples:\n  tollgate subscriptions show sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
     Show {
-        /// The subscription's id.
+        /// Subscription id (sub_…).
         #[arg(value_parser = subscription_id)]
         id: SubscriptionId,
     },
-    /// Ends a subscription with the time that is paid for. Until then it can be resumed.
+    /// Cancel a subscription at the end of the paid period. It can be resumed until then.
     #[command(after_help = "Examples:\n  tollgate subscriptions cancel sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
     Cancel {
-        /// The subscription's id.
+        /// Subscription id (sub_…).
         #[arg(value_parser = subscription_id)]
         id: SubscriptionId,
     },
-    /// Takes a cancellation back.
+    /// Resume a subscription that is scheduled for cancellation.
     #[command(after_help = "Examples:\n  tollgate subscriptions resume sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
     Resume {
-        /// The subscription's id.
+        /// Subscription id (sub_…).
         #[arg(value_parser = subscription_id)]
         id: SubscriptionId,
     },
-    /// Pays the next period now: out of credits, or as a payment provider has said that it is paid.
+    /// Renew a subscription now, with credits or after a payment reported by the payment provider.
     #[command(after_help = "Examples:\n  tollgate subscriptions renew sub_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3c")]
     Renew {
-        /// The subscription's id.
+        /// Subscription id (sub_…).
         #[arg(value_parser = subscription_id)]
         id: SubscriptionId,
     },
 }
 
-/// How long a period is.
+/// Length of a billing period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Cadence {
-    /// A month.
+    /// One calendar month.
     Monthly,
-    /// A year.
+    /// One calendar year.
     Yearly,
 }
 
-/// `models`.
+/// Subcommands of `tollgate models`.
 #[derive(Debug, Subcommand)]
 pub enum Models {
-    /// Lists the models that can be called, with prices in credits per 1,000,000 tokens.
+    /// List the available models with their prices in credits.
     #[command(after_help = "Examples:\n  tollgate models list\n  tollgate models list --json")]
     List,
 }
 
-/// `ledger`.
+/// Subcommands of `tollgate ledger`.
 #[derive(Debug, Subcommand)]
 pub enum Ledger {
-    /// Reads all books and says whether they keep their promises.
+    /// Verify all ledger invariants.
     #[command(
-        after_help = "Examples:\n  tollgate ledger check\n  tollgate ledger check --reprice --json\n\nExit code 3 when a promise is broken."
+        after_help = "Examples:\n  tollgate ledger check\n  tollgate ledger check --reprice --json\n\nExit code 3 when an invariant is violated."
     )]
     Check {
-        /// Prices every usage row again, too.
+        /// Also recompute the cost of every usage row.
         #[arg(long)]
         reprice: bool,
     },
-    /// Recomputes every charge from its usage row, its price version and what was held for it.
+    /// Recompute every charge independently and list the differences.
     ///
-    /// The arithmetic is written down once more for this, apart from the code that charged. Says each figure that comes
-    /// out otherwise, with both numbers, in nano-credits.
+    /// Recomputes each charge from its usage row, price version and hold, with code separate from
+    /// the billing code. Differences show both amounts, in nano-credits.
     #[command(
-        after_help = "Examples:\n  tollgate ledger audit\n  tollgate ledger audit --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --json\n\nExit code 3 when a figure differs."
+        after_help = "Examples:\n  tollgate ledger audit\n  tollgate ledger audit --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --json\n\nExit code 3 when a charge differs."
     )]
     Audit(AuditScope),
-    /// Shows the charge of one call as a receipt, with its arithmetic line by line.
+    /// Show the charge of one call as a receipt with line-by-line arithmetic.
     #[command(
-        after_help = "Examples:\n  tollgate ledger receipt req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate ledger receipt hold_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json\n\nExit code 3 when the books say something else."
+        after_help = "Examples:\n  tollgate ledger receipt req_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate ledger receipt hold_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json\n\nExit code 3 when the ledger shows another charge."
     )]
     Receipt(Receipt),
-    /// Verifies the chains of an export, without a database.
+    /// Verify the hash chains of an export, without a database.
     ///
-    /// Reads what `ledger export` wrote, CSV or lines of JSON, and says which transfers were changed, moved or left out.
+    /// Reads the output of `ledger export` (CSV or JSON lines) and lists transfers that were
+    /// changed, moved or removed.
     #[command(
-        after_help = "Examples:\n  tollgate ledger verify ledger.csv\n  tollgate ledger verify november.jsonl --part --json\n\nExit code 3 when a chain is not whole."
+        after_help = "Examples:\n  tollgate ledger verify ledger.csv\n  tollgate ledger verify november.jsonl --part --json\n\nExit code 3 when a chain is broken."
     )]
     Verify(Verify),
-    /// Writes every transfer: one line each, in order of account and of what it belongs to.
+    /// Export all transfers, one per line, ordered by account.
     #[command(
         after_help = "Examples:\n  tollgate ledger export --all --format jsonl\n  tollgate ledger export --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --out ledger.csv"
     )]
     Export(Export),
 }
 
-/// Which charges are recomputed.
+/// Range of charges to recompute.
 #[derive(Debug, Args)]
 pub struct AuditScope {
-    /// Those of this account.
-    #[arg(long, value_name = "ID", value_parser = account_id)]
-    pub account: Option<AccountId>,
-    /// Of calls that ended at or after this time: RFC 3339, or a date in UTC.
+    /// Filter by account (default: all).
+    #[arg(long, value_name = "ID|NAME")]
+    pub account: Option<AccountArg>,
+    /// Calls that ended at or after this time: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Timestamp>,
-    /// Of calls that ended before this time.
+    /// Calls that ended before this time: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub to: Option<Timestamp>,
 }
 
-/// Whose receipt is shown.
+/// Arguments of `tollgate ledger receipt`.
 #[derive(Debug, Args)]
 pub struct Receipt {
-    /// The request's id, or that of its hold.
+    /// Request id (req_…) or hold id (hold_…).
     #[arg(value_name = "ID", value_parser = call_id)]
     pub id: RequestId,
 }
 
-/// Which export is verified.
+/// Arguments of `tollgate ledger verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// What `ledger export` wrote.
+    /// Export file, written by `ledger export`.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// It is a part of the ledger: its chains need not be whole.
+    /// Accept a partial export with incomplete chains.
     #[arg(long)]
     pub part: bool,
 }
 
-/// `usage`.
+/// Subcommands of `tollgate usage`.
 #[derive(Debug, Subcommand)]
 pub enum Usage {
-    /// Writes every usage row: one line each, in order of account, newest first. They hold no text of prompts or answers.
+    /// Export usage, one line per call, ordered by account, newest first. Prompts and responses are
+    /// not included.
     #[command(
         after_help = "Examples:\n  tollgate usage export --all --format jsonl\n  tollgate usage export --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --out usage.csv"
     )]
     Export(Export),
 }
 
-/// Which rows are written, and where.
+/// Rows to export, with their format and destination.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Those of this account.
-    #[arg(long, value_name = "ID", value_parser = account_id, required_unless_present = "all")]
-    pub account: Option<AccountId>,
-    /// Those of every account.
+    /// Filter by account (default: all).
+    #[arg(long, value_name = "ID|NAME", required_unless_present = "all")]
+    pub account: Option<AccountArg>,
+    /// Export the rows of all accounts.
     #[arg(long, conflicts_with = "account")]
     pub all: bool,
-    /// Those at or after this time: RFC 3339, or a date in UTC.
+    /// Rows at or after this time: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Timestamp>,
-    /// Those before this time.
+    /// Rows before this time: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub to: Option<Timestamp>,
-    /// How they are written.
+    /// Output format of the rows.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The file; it is replaced. Without it, they go to stdout.
+    /// Output file, which is overwritten (default: stdout).
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 
-/// How rows are written.
+/// Output format of exported rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Values with commas, after a line of names. A text that begins as a formula does has an apostrophe before it.
+    /// CSV with a header row. Cells that a spreadsheet would run as formulas are escaped.
     #[default]
     Csv,
-    /// An object of JSON on each line.
+    /// One JSON object per line.
     Jsonl,
 }
 
-/// `statements`.
+/// Subcommands of `tollgate statements`.
 #[derive(Debug, Subcommand)]
 pub enum Statements {
-    /// Shows a month in UTC: what there was, what came and went, what there is. The figures are sums of transfers.
+    /// Show an account's month (UTC): opening balance, movements, closing balance.
     #[command(
-        after_help = "Examples:\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11 --json\n\nThe month that runs is shown up to now. Exit code 3 when the figures do not add up."
+        after_help = "Examples:\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11\n  tollgate statements show acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 2026-11 --json\n\nThe current month is shown up to now. Exit code 3 when the figures do not add up."
     )]
     Show {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        account: AccountId,
-        /// The month, such as 2026-11.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        account: AccountArg,
+        /// Month in UTC: YYYY-MM.
         #[arg(value_name = "YYYY-MM")]
         month: String,
     },
 }
 
-/// `config`.
+/// Subcommands of `tollgate config`.
 #[derive(Debug, Subcommand)]
 pub enum Settings {
-    /// Reads the settings and builds providers and models as `serve` would, and says what is wrong. Starts nothing.
+    /// Load the settings as `serve` would, and report problems without starting the gateway.
     #[command(
-        after_help = "Examples:\n  tollgate config check\n  tollgate config check --config /etc/tollgate/tollgate.toml\n\nExit code 3 when the settings have faults."
+        after_help = "Examples:\n  tollgate config check\n  tollgate config check --config /etc/tollgate/tollgate.toml\n\nExit code 3 when the settings have problems."
     )]
     Check,
 }
@@ -862,7 +894,7 @@ fn new_limit<T: FromStr + Default + PartialEq>(text: &str) -> Result<NewLimit<T>
         return Ok(NewLimit::Default);
     }
     let number = text.parse().ok().filter(|number| *number != T::default());
-    let advice = "a limit is a whole number above 0, or `default` for that of the settings";
+    let advice = "expected an integer above 0, or `default`";
     number.map(NewLimit::Own).ok_or(advice)
 }
 
@@ -871,20 +903,38 @@ fn new_count<T: FromStr>(text: &str) -> Result<NewLimit<T>, &'static str> {
         return Ok(NewLimit::Default);
     }
     let number = text.parse().map(NewLimit::Own);
-    number.map_err(|_| "a limit is a whole number, or `default` for that of the settings")
+    number.map_err(|_| "expected an integer, or `default`")
 }
 
-fn account_id(text: &str) -> Result<AccountId, &'static str> {
-    text.parse()
-        .map_err(|_| "an account's id is acct_ and 32 characters; `tollgate accounts list` shows them")
+/// Account argument of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccountArg {
+    /// Id, which is unique.
+    Id(AccountId),
+    /// Name, which several accounts may share.
+    Name(String),
+}
+
+impl FromStr for AccountArg {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(id) => Ok(AccountArg::Id(id)),
+            Err(_) if text.is_empty() || text.starts_with(AccountId::PREFIX) => {
+                Err("expected an account id: acct_ and 32 characters; `tollgate accounts list` shows the ids")
+            }
+            Err(_) => Ok(AccountArg::Name(text.to_owned())),
+        }
+    }
 }
 
 fn instant(text: &str) -> Result<Timestamp, &'static str> {
     Timestamp::parse(text)
-        .ok_or("a time is RFC 3339 such as 2026-11-20T13:30:00Z, or a date such as 2026-11-20")
+        .ok_or("expected RFC 3339, such as 2026-11-20T13:30:00Z, or a date, such as 2026-11-20")
 }
 
-/// A call by its request or by its hold, which have the same value.
+/// Parses a request id or a hold id; the ids of a call differ only in their prefix.
 fn call_id(text: &str) -> Result<RequestId, &'static str> {
     let of_hold = || {
         text.parse::<HoldId>()
@@ -892,26 +942,27 @@ fn call_id(text: &str) -> Result<RequestId, &'static str> {
     };
     text.parse()
         .or_else(|_| of_hold())
-        .map_err(|_| "a call's id is req_ or hold_ and 32 characters; answers have it in `x-request-id`")
+        .map_err(|_| "expected a call id: req_ or hold_ and 32 characters; see the `x-request-id` header")
 }
 
 fn request_id(text: &str) -> Result<RequestId, &'static str> {
     text.parse()
-        .map_err(|_| "a request's id is req_ and 32 characters; answers have it in `x-request-id`")
+        .map_err(|_| "expected a request id: req_ and 32 characters; see the `x-request-id` header")
 }
 
 fn grant_id(text: &str) -> Result<TransferId, &'static str> {
     text.parse()
-        .map_err(|_| "a grant's id is xfer_ and 32 characters; `tollgate credits list ID` shows them")
+        .map_err(|_| "expected a grant id: xfer_ and 32 characters; `tollgate credits list ID` shows the ids")
 }
 
 fn subscription_id(text: &str) -> Result<SubscriptionId, &'static str> {
-    let advice = "a subscription's id is sub_ and 32 characters; `tollgate subscriptions list --account ID` shows them";
+    let advice =
+        "expected a subscription id: sub_ and 32 characters; see `tollgate subscriptions list --account ID`";
     text.parse().map_err(|_| advice)
 }
 
 fn key_id(text: &str) -> Result<KeyId, &'static str> {
-    let advice = "a key's id is key_ and 32 characters; `tollgate keys list --account ID` shows them";
+    let advice = "expected a key id: key_ and 32 characters; `tollgate keys list --account ID` shows the ids";
     text.parse().map_err(|_| advice)
 }
 

@@ -1,22 +1,21 @@
-//! How a command ends: its exit code, and what is said about it on stderr.
+//! Exit codes of commands, and their error messages on stderr.
 
 use std::process::ExitCode;
 
 use serde_json::json;
-use tollgate_server::ConfigError;
-use tollgate_server::control::CommandError;
+use tollgate_server::{ConfigError, cause};
 use tollgate_types::{Error, ErrorCode};
 
-/// Exit codes, as `tollgate --help` documents them.
+/// Exit codes, as documented in `tollgate --help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
+    /// The command succeeded.
     Fine = 0,
-    /// Not done.
+    /// The command failed.
     Failed = 1,
-    /// The command line or the settings cannot be meant like this.
+    /// The command line or the settings are invalid.
     Usage = 2,
-    /// A check was carried out and found faults.
+    /// A check ran and found problems.
     Faults = 3,
 }
 
@@ -26,19 +25,20 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A command that was not carried out.
+/// Failure of a command, with its exit code and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The exit code.
+    /// Exit code of the process.
     pub exit: Exit,
-    /// For programs: a code of the public API, or `usage`, `invalid_settings`, `failed`.
+    /// Machine-readable code: an error code of the public API, or `usage`, `invalid_settings`,
+    /// `failed`.
     pub code: String,
-    /// What happened and what to do.
+    /// Description of the error, followed by advice.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure of the command line itself.
+    /// Returns a failure for an invalid command line, with exit code 2.
     pub fn usage(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Usage,
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// A failure that has no code of its own.
+    /// Returns a failure with the generic code `failed` and exit code 1.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             exit: Exit::Failed,
@@ -56,14 +56,14 @@ impl Failure {
         }
     }
 
-    /// The same failure with advice that only the command knows.
+    /// Appends advice to the message.
     #[must_use]
     pub fn with_advice(mut self, advice: &str) -> Self {
         self.message = format!("{} {advice}", self.message);
         self
     }
 
-    /// What is written on stderr: a sentence for people, one JSON object for programs.
+    /// Formats the failure for stderr: a line of text, or one JSON object if `json` is set.
     pub fn rendered(&self, json: bool) -> String {
         if json {
             json!({"error": {"code": self.code, "message": self.message}}).to_string()
@@ -89,20 +89,10 @@ impl From<Error> for Failure {
             ErrorCode::InvalidParameter => Exit::Usage,
             _ => Exit::Failed,
         };
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        let code = error.code.as_str().to_owned();
-        match cause {
-            // What the public API says of its own faults helps nobody who sits at the machine: the cause does.
-            Some(cause) if error.code == ErrorCode::InternalError => Self {
-                exit,
-                code,
-                message: cause,
-            },
-            _ => Self {
-                exit,
-                code,
-                message: CommandError::from(error).message,
-            },
+        Self {
+            exit,
+            code: error.code.as_str().to_owned(),
+            message: error.operator_message(),
         }
     }
 }
@@ -111,24 +101,25 @@ impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast::<ConfigError>() {
             Ok(error) => error.into(),
-            Err(error) => Self::failed(format!("{error:#}")),
+            Err(error) => Self::failed(cause::chain(&error)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tollgate_server::control::CommandError;
+
     use super::*;
 
     #[test]
     fn causes_reach_the_operator_and_codes_reach_programs() {
         let internal = Failure::from(Error::internal("the disk is full"));
         assert_eq!(internal.exit, Exit::Failed);
-        assert!(
-            internal.message.starts_with("the disk is full"),
-            "{}",
-            internal.message
-        );
+        assert_eq!(internal.rendered(false), "error: the disk is full");
+        // A failure reported by a running server over its socket is the same.
+        let answered = CommandError::from(Error::internal("the disk is full"));
+        assert_eq!(Failure::from(Error::from(answered)), internal);
         let invalid = Failure::from(Error::new(ErrorCode::InvalidParameter, "An amount is above 0."));
         assert_eq!(invalid.exit, Exit::Usage);
         let json: serde_json::Value = serde_json::from_str(&invalid.rendered(true)).unwrap();

@@ -1,4 +1,4 @@
-//! The binary: reads the command line, hands it to the server crate, prints what comes back.
+//! The binary: parses the command line, calls the server crate and prints the reply.
 //!
 //! Suggested reading order: [`cli`], [`commands`], [`mod@print`], [`failure`].
 
@@ -9,8 +9,8 @@ mod print;
 
 use std::process::ExitCode;
 
-/// Replaces the system's allocator: a call to a model is mostly small, short-lived allocations. It is built without huge
-/// pages (`no_thp`): they make a process of 6 MB one of 22.
+/// Replaces the system allocator, since model calls make many small, short-lived allocations. Built
+/// without huge pages (`no_thp`), which grow the process from 6 MB to 22 MB.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! What commands print: tables for people, JSON for programs.
+//! Output of commands: tables for people, JSON for programs.
 
 pub mod admin;
 pub mod batches;
@@ -12,25 +12,26 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Where answers go.
+/// Prints replies on stdout and messages on stderr.
 #[derive(Clone, Copy, Debug)]
 pub struct Printer {
-    /// Whether a program reads them.
+    /// Whether the output is JSON (`--json`).
     pub json: bool,
 }
 
 impl Printer {
-    /// Prints an answer on stdout: as one line of JSON, or as `people` writes it, with its line ends.
+    /// Prints a reply on stdout: as one line of JSON, or as the text that `people` returns. That
+    /// text includes its line ends.
     pub fn answer<T: Serialize>(&self, answer: &T, people: impl FnOnce() -> String) -> Result<(), Failure> {
         let text = if self.json {
             let line = serde_json::to_string(answer);
-            line.map_err(|error| Failure::failed(format!("cannot write the answer as JSON: {error}")))? + "\n"
+            line.map_err(|error| Failure::failed(format!("cannot write the reply as JSON: {error}")))? + "\n"
         } else {
             people()
         };
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            // `| head` has read what it wanted.
+            // The reader closed the pipe, as `| head` does.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(Failure::failed(format!("cannot write to stdout: {error}")))
             }
@@ -38,20 +39,20 @@ impl Printer {
         }
     }
 
-    /// Tells people on stderr what else they want to know. Programs are spared it.
+    /// Prints additional information on stderr, unless the output is JSON.
     pub fn hint(&self, text: &str) {
         if !self.json {
             say(text);
         }
     }
 
-    /// Says on stderr what went wrong.
+    /// Prints a failure on stderr.
     pub fn complain(&self, failure: &Failure) {
         say(&failure.rendered(self.json));
     }
 }
 
 fn say(text: &str) {
-    // Nothing can be done for a process whose stderr is closed.
+    // If stderr is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }

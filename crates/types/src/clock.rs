@@ -1,4 +1,4 @@
-//! The only place that reads the time; everything else is handed a [`Clock`].
+//! The only module that reads the system time. All other code receives a [`Clock`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,40 +12,40 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The instant this many microseconds after the epoch.
+    /// Creates a timestamp from microseconds since the Unix epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since the epoch.
+    /// Returns microseconds since the Unix epoch.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since the epoch.
+    /// Returns whole seconds since the Unix epoch.
     pub const fn as_seconds(self) -> i64 {
         self.0.div_euclid(1_000_000)
     }
 
-    /// This instant moved forward; saturates at the end of time.
+    /// Adds a duration; saturates at the maximum.
     pub fn plus(self, duration: Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(micros))
     }
 
-    /// This instant moved back; saturates at the beginning of time.
+    /// Subtracts a duration; saturates at the minimum.
     pub fn minus(self, duration: Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_sub(micros))
     }
 
-    /// Time from `earlier` to this instant; zero when `earlier` is later.
+    /// Returns the duration since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         let micros = self.0.saturating_sub(earlier.0).max(0);
         Duration::from_micros(micros.cast_unsigned())
     }
 
-    /// The instant that a text says: RFC 3339 (`2026-11-20T13:30:00Z`), or a date (`2026-11-20`), which is its midnight in
+    /// Parses RFC 3339 (`2026-11-20T13:30:00Z`), or a date (`2026-11-20`), which means midnight
     /// UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let of_date = || {
@@ -56,12 +56,24 @@ impl Timestamp {
         Some(Self(instant.as_microsecond()))
     }
 
-    /// RFC 3339 text in UTC, such as `2026-11-20T13:30:00.000001Z`.
+    /// Formats as RFC 3339 in UTC, such as `2026-11-20T13:30:00.000001Z`.
     pub fn to_rfc3339(self) -> String {
         match jiff::Timestamp::from_microsecond(self.0) {
             Ok(instant) => instant.to_string(),
             Err(_) => self.0.to_string(),
         }
+    }
+}
+
+impl Timestamp {
+    /// Formats as an HTTP date (RFC 9110, 5.6.7), such as `Fri, 20 Nov 2026 13:30:00 GMT`. Empty
+    /// for years before 0 and after 9999.
+    pub fn to_http_date(self) -> String {
+        let instant = jiff::Timestamp::from_second(self.as_seconds());
+        let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
+        instant
+            .and_then(|instant| printer.timestamp_to_rfc9110_string(&instant))
+            .unwrap_or_default()
     }
 }
 
@@ -71,17 +83,17 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Where the time comes from.
+/// Source of the current time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The wall clock.
+    /// Returns the wall-clock time.
     fn now(&self) -> Timestamp;
 
-    /// A clock that never goes back, in microseconds from an arbitrary start. Windows, time-outs and
-    /// measured spans use it.
+    /// Returns microseconds since an arbitrary start; never decreases. Rate-limit windows, timeouts
+    /// and durations use it.
     fn monotonic_micros(&self) -> u64;
 }
 
-/// The clock of the machine.
+/// Clock of the machine.
 #[derive(Debug)]
 pub struct SystemClock {
     start: std::time::Instant,
@@ -110,11 +122,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that goes on evenly from what it was set to, whatever is done to the machine's. It starts with the machine's time.
+/// Wall clock that advances with the monotonic clock, so that changes of the machine's clock do not
+/// affect it. It starts at the machine's time.
 #[derive(Debug)]
 pub struct SteadyClock {
     machine: SystemClock,
-    /// What it showed at the start of the monotonic clock.
+    /// Wall-clock time at monotonic time 0, in microseconds since the epoch.
     start: AtomicI64,
 }
 
@@ -127,14 +140,14 @@ impl Default for SteadyClock {
 }
 
 impl SteadyClock {
-    /// Sets it; answers by how many microseconds it was set forward, or back.
+    /// Sets the clock. Returns the change in microseconds; negative if the clock was set back.
     pub fn set(&self, now: Timestamp) -> i64 {
         let forward = now.0.saturating_sub(self.now().0);
         self.start.fetch_add(forward, Ordering::Relaxed);
         forward
     }
 
-    /// The machine's time, from which this one may differ.
+    /// Returns the machine's wall-clock time, which may differ from this clock's.
     pub fn machine(&self) -> Timestamp {
         self.machine.now()
     }
@@ -151,21 +164,21 @@ impl Clock for SteadyClock {
     }
 }
 
-/// A clock that moves only when told to. For tests.
+/// Clock for tests; its time changes only by calls to it.
 #[derive(Debug)]
 pub struct ManualClock {
     micros: AtomicI64,
 }
 
 impl ManualClock {
-    /// A clock that stands at `start`.
+    /// Creates a clock whose time is `start`.
     pub fn at(start: Timestamp) -> Self {
         Self {
             micros: AtomicI64::new(start.0),
         }
     }
 
-    /// Moves the clock forward.
+    /// Advances wall-clock and monotonic time.
     pub fn advance(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         self.micros.fetch_add(micros, Ordering::SeqCst);
@@ -189,7 +202,14 @@ mod tests {
     use super::{Clock, SteadyClock, Timestamp};
 
     #[test]
-    fn a_steady_clock_shows_what_it_was_set_to() {
+    fn http_dates_follow_rfc_9110() {
+        let instant = Timestamp::parse("1994-11-06T08:49:37.9Z").unwrap();
+        assert_eq!(instant.to_http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(Timestamp::from_micros(i64::MAX).to_http_date(), "");
+    }
+
+    #[test]
+    fn steady_clock_starts_from_the_time_it_was_set_to() {
         let clock = SteadyClock::default();
         assert!(clock.machine().since(clock.now()) < Duration::from_secs(5));
         let (hour, minute) = (Duration::from_secs(3_600), Duration::from_secs(60));

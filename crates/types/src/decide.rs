@@ -1,4 +1,5 @@
-//! Typed decisions: questions about a state, each answered with probabilities. No text is generated.
+//! Typed decisions: questions about a state, each answered with probabilities. No text is
+//! generated.
 
 mod schema;
 
@@ -6,47 +7,43 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// What is decided about.
+/// The state that the questions are about.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct State {
-    /// All of its text; JSON stays JSON. Where a medium stood is its marker, such as `[image 1]`; text of the caller's that
-    /// looks like one is changed so that it does not.
+    /// All text of the state; JSON stays JSON. Markers such as `[image 1]` replace the media.
+    /// Caller text that looks like a marker is altered, so that it is not taken for one.
     pub text: String,
-    /// The media, in the order of their markers.
+    /// Media, in the order of their markers.
     pub media: Vec<StateMedia>,
 }
 
-/// A medium of a state.
+/// An image, recording or video in a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateMedia {
-    /// What it is.
     pub kind: StateMediaKind,
-    /// Where its bytes are: an http or https address or a data URL.
+    /// An http or https URL, or a data URL.
     pub url: String,
-    /// Where the caller wrote it, for errors, such as `state.photos[0].image_url`.
+    /// Path of the medium in the caller's request, for errors, such as `state.photos[0].image_url`.
     pub param: String,
 }
 
-/// A kind of media that a state may have.
+/// Kinds of media that a state may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StateMediaKind {
-    /// A picture.
     Image,
-    /// A sound.
     Audio,
-    /// A film.
     Video,
 }
 
 impl StateMediaKind {
-    /// Every kind.
+    /// All kinds of media.
     pub const ALL: [StateMediaKind; 3] = [
         StateMediaKind::Image,
         StateMediaKind::Audio,
         StateMediaKind::Video,
     ];
 
-    /// Its word, in markers and on the wire.
+    /// Returns the name used in markers and on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             StateMediaKind::Image => "image",
@@ -55,8 +52,8 @@ impl StateMediaKind {
         }
     }
 
-    /// The most of one request (contract, Limits).
-    pub const fn most(self) -> usize {
+    /// Maximum number of media of this kind in one request (contract, Limits).
+    pub const fn max(self) -> usize {
         match self {
             StateMediaKind::Image => 16,
             StateMediaKind::Audio => 8,
@@ -65,74 +62,76 @@ impl StateMediaKind {
     }
 }
 
-/// The most questions of one request (contract, Limits).
+/// Maximum number of questions in one request (contract, Limits).
 pub const MAX_QUESTIONS: usize = 128;
-/// How many options a choice has.
+/// Number of options of a choice.
 pub const OPTIONS: std::ops::RangeInclusive<usize> = 2..=255;
-/// How many levels a score has.
+/// Number of levels of a score.
 pub const LEVELS: std::ops::RangeInclusive<usize> = 2..=10;
-/// The most tokens of the state and the longest question together (contract, Limits).
+/// Maximum number of tokens of the state plus the longest question (contract, Limits).
 pub const MAX_TOKENS: u64 = 1_000_000;
 
-/// The two options of the question whether a state has what another question needs, where labels stand for options: that it
-/// has, and that it has not.
+/// Options of the question whether the state answers another question, for models that see labels
+/// instead of options.
 pub const ANSWERABLE: [&str; 2] = ["answerable", "unanswerable"];
 
-/// A question.
+/// One question of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// Its name among the questions of its request.
+    /// Name of the question, unique within its request.
     pub id: String,
-    /// Where the caller wrote it, for errors, such as `questions[3]` or `questions.refund`.
+    /// Path of the question in the caller's request, for errors, such as `questions[3]` or
+    /// `questions.refund`.
     pub param: String,
-    /// What is asked.
+    /// Text of the question.
     pub instructions: String,
-    /// What may be answered.
+    /// Type of the question, with its possible answers.
     pub kind: QuestionKind,
-    /// Whether it is also asked if the state has what is needed to answer.
+    /// Whether the model also decides if the state contains the information that the question
+    /// needs.
     pub abstain: bool,
 }
 
-/// What may be answered to a question.
+/// Type of a question, with its possible answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QuestionKind {
-    /// Yes or no, and what either means, if the caller says.
+    /// Yes or no, with optional descriptions of both answers.
     Noul {
-        /// When it is a yes.
+        /// Condition for a yes.
         yes: Option<String>,
-        /// When it is a no.
+        /// Condition for a no.
         no: Option<String>,
     },
-    /// One of several.
+    /// One of several options.
     Choice {
-        /// 2 to 255, no two alike.
+        /// 2 to 255 options; all are different.
         options: Vec<ChoiceOption>,
     },
-    /// A level of a scale, the lowest one first: 2 to 10.
+    /// A level on a scale of 2 to 10 levels.
     Score {
-        /// The levels.
+        /// Levels, lowest first.
         levels: Vec<Level>,
     },
     /// A function to call.
     Tool {
-        /// At least one, no two of one name.
+        /// At least one function; the names are unique.
         tools: Vec<FunctionTool>,
-        /// Whether one must be called; otherwise `none` may be the answer.
+        /// Whether a function must be called. Otherwise `none` is a possible answer.
         required: bool,
     },
 }
 
-/// What can be chosen.
+/// An option of a choice, with its condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChoiceOption {
-    /// A text; or a yes or no, where the caller's dialect has those.
+    /// A string, or a boolean in dialects that have them.
     pub value: Value,
-    /// When it is to be chosen.
+    /// Condition for this option.
     pub description: Option<String>,
 }
 
 impl ChoiceOption {
-    /// The value as a text.
+    /// Returns the value as text.
     pub fn name(&self) -> String {
         match &self.value {
             Value::String(text) => text.clone(),
@@ -144,43 +143,43 @@ impl ChoiceOption {
 /// A level of a scale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Its name.
+    /// Short name shown to the model.
     pub label: String,
-    /// When it is the one.
+    /// Condition for this level.
     pub description: Option<String>,
 }
 
 /// A function that could be called.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionTool {
-    /// Its name.
     pub name: String,
-    /// What it does.
+    /// Purpose of the function, shown to the model.
     pub description: Option<String>,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the function's arguments.
     pub parameters: Value,
 }
 
-/// An argument of a function that has few values: an enumeration or a yes or no. Others are not decided.
+/// An argument with a fixed set of values: an enumeration or a boolean. Other arguments are not
+/// decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Argument {
-    /// Its name.
+    /// Property name in the function's schema.
     pub name: String,
-    /// What the schema says of it.
+    /// Description from the schema.
     pub description: Option<String>,
-    /// What it can be: 2 to 255.
+    /// Possible values: 2 to 255.
     pub values: Vec<Value>,
 }
 
 impl FunctionTool {
-    /// Its arguments that can be decided, in the order of its schema.
+    /// Returns the arguments that can be decided, in schema order.
     pub fn arguments(&self) -> Vec<Argument> {
         let mut found = self.enumerations();
         found.retain(|argument| OPTIONS.contains(&argument.values.len()));
         found
     }
 
-    /// Its arguments that are an enumeration, of however many values, or a yes or no, in the order of its schema.
+    /// Returns all enumeration and boolean arguments, with any number of values, in schema order.
     pub fn enumerations(&self) -> Vec<Argument> {
         let properties = self.parameters.get("properties").and_then(Value::as_object);
         let described = |schema: &Value| schema.get("description")?.as_str().map(str::to_owned);
@@ -195,46 +194,47 @@ impl FunctionTool {
     }
 }
 
-/// What a caller may say about how it is decided.
+/// Options of a request for decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DecideOptions {
-    /// In how many orders the options are shown, where the gateway shows them: 1 to 8.
+    /// Number of option orders, 1 to 8, if the gateway presents the options itself.
     pub permutations: Option<u32>,
-    /// By which profile probabilities are corrected.
+    /// Calibration profile that corrects the probabilities.
     pub calibration: CalibrationChoice,
-    /// Whether wide choices may be read in one look, which is quicker and worse.
+    /// Whether choices with many options may be read in one pass, which is faster and less
+    /// accurate.
     pub fast: bool,
-    /// Decides the orders in which options are shown, and what is drawn.
+    /// Seed for the option orders and for sampling.
     pub seed: u64,
 }
 
-/// By which profile probabilities are corrected.
+/// Selects the calibration profile that corrects probabilities.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum CalibrationChoice {
-    /// By the account's newest one for the model, if it has one.
+    /// The account's newest profile for the model, if one exists.
     #[default]
     Newest,
-    /// By none.
+    /// No correction of probabilities.
     None,
-    /// By this one.
+    /// The profile with this id.
     Profile(String),
 }
 
-/// How a number was obtained, best first.
+/// Source of a probability, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DecisionSource {
-    /// By a server of typed decisions.
+    /// A server of typed decisions.
     Native,
-    /// From the probabilities of the very tokens that name the options.
+    /// Probabilities of exactly the tokens that name the options.
     Logits,
-    /// From the probabilities of the likeliest tokens.
+    /// Probabilities of the top tokens.
     TopLogprobs,
-    /// By counting answers that were drawn.
+    /// Frequencies in sampled answers.
     Sampled,
 }
 
 impl DecisionSource {
-    /// Every one.
+    /// All sources, best first.
     pub const ALL: [DecisionSource; 4] = [
         DecisionSource::Native,
         DecisionSource::Logits,
@@ -242,7 +242,7 @@ impl DecisionSource {
         DecisionSource::Sampled,
     ];
 
-    /// The name on the wire.
+    /// Returns the name used on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             DecisionSource::Native => "native",
@@ -253,23 +253,25 @@ impl DecisionSource {
     }
 }
 
-/// How the numbers of an answer were obtained.
+/// How the probabilities of an answer were determined.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Method {
-    /// By what.
+    /// Source of the probabilities.
     pub source: DecisionSource,
-    /// In how many orders the options were shown; 0 where the gateway did not show them.
+    /// Number of option orders presented; 0 if the gateway did not present the options.
     pub permutations: u32,
-    /// The least share of probability that was seen on any of the options' labels; `None` where it is not told.
+    /// Minimum total probability of the option labels over all orders. `None` if the provider does
+    /// not report it.
     pub mass: Option<f64>,
-    /// How many requests it took.
+    /// Number of upstream requests.
     pub calls: u32,
-    /// The profile by which the probabilities were corrected.
+    /// Id of the calibration profile that corrected the probabilities.
     pub calibrated: Option<String>,
 }
 
 impl Method {
-    /// How two answers were obtained that make one: the worse of each.
+    /// Merges the methods of two partial answers: the worse source and mass, and the sum of the
+    /// calls.
     #[must_use]
     pub fn and(self, other: &Method) -> Method {
         let mass = match (self.mass, other.mass) {
@@ -289,47 +291,50 @@ impl Method {
 /// The answer to a question.
 #[derive(Debug)]
 pub struct Decision {
-    /// What was decided.
+    /// The decision itself.
     pub verdict: Verdict,
-    /// How probable it is that the state does not have what the question needs, when that was asked.
+    /// Probability that the state lacks the information that the question needs. `None` if this was
+    /// not requested.
     pub abstain: Option<f64>,
-    /// How the numbers were obtained; `None` where there are none.
+    /// How the probabilities were determined; `None` if the answer has none.
     pub method: Option<Method>,
 }
 
-/// What was decided. Probabilities are in the order of the question's options and sum to one.
+/// Result of a question. Probabilities are in the order of the question's options and sum to 1.
 #[derive(Debug)]
 pub enum Verdict {
-    /// How probable a yes is.
+    /// Probability of a yes.
     Noul(f64),
-    /// How probable each option is.
+    /// Probability of each option.
     Choice(Vec<f64>),
-    /// How probable each level is.
+    /// Probability of each level.
     Score(Vec<f64>),
-    /// Which function.
+    /// Function to call.
     Tool {
-        /// How probable each function is; at the end how probable none is, where none may be.
+        /// Probability of each function; if no call is allowed, the last entry is the probability
+        /// of `none`.
         probabilities: Vec<f64>,
-        /// For each function the arguments that were decided, as if it were called; empty for one that is improbable.
+        /// Decided arguments of each function, under the assumption that it is called. Empty for an
+        /// improbable function.
         arguments: Vec<Vec<ArgumentDecision>>,
     },
-    /// The model would not answer.
+    /// The model refused to answer.
     Refused,
-    /// The question failed, alone.
+    /// This question failed; others may have succeeded.
     Failed(Error),
 }
 
-/// What an argument would be.
+/// Decision about one argument of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArgumentDecision {
-    /// Which, and what it can be.
+    /// The argument with its possible values.
     pub argument: Argument,
-    /// How probable each value is.
+    /// Probability of each value.
     pub probabilities: Vec<f64>,
 }
 
-/// The place of the likeliest one: of several as likely, the first.
-pub fn likeliest(probabilities: &[f64]) -> usize {
+/// Returns the index of the highest probability; the first one if several are equal.
+pub fn argmax(probabilities: &[f64]) -> usize {
     let mut best = 0;
     for (place, probability) in probabilities.iter().enumerate() {
         if *probability > probabilities[best] {
@@ -339,31 +344,31 @@ pub fn likeliest(probabilities: &[f64]) -> usize {
     best
 }
 
-/// How far a choice is from a guess: `(p_max - 1/k) / (1 - 1/k)`.
+/// Returns how far a choice is from a uniform guess: `(p_max - 1/k) / (1 - 1/k)`.
 pub fn confidence_of_choice(probabilities: &[f64]) -> f64 {
-    let Some(most) = probabilities.get(likeliest(probabilities)) else {
+    let Some(max) = probabilities.get(argmax(probabilities)) else {
         return 0.0;
     };
     let guess = 1.0 / probabilities.len() as f64;
     if guess >= 1.0 {
         return 1.0;
     }
-    ((most - guess) / (1.0 - guess)).clamp(0.0, 1.0)
+    ((max - guess) / (1.0 - guess)).clamp(0.0, 1.0)
 }
 
-/// How far a yes or no is from a guess: `|2p - 1|`.
+/// Returns how far a yes or no is from a guess: `|2p - 1|`.
 pub fn confidence_of_noul(yes: f64) -> f64 {
     (2.0 * yes - 1.0).abs().clamp(0.0, 1.0)
 }
 
-/// How near the levels are to the likeliest one, beside those of a guess:
-/// `max(0, 1 - sum p_i |i - m| / MAD_uniform)`.
+/// Returns how concentrated the levels are around the most probable one, relative to a uniform
+/// guess: `max(0, 1 - sum p_i |i - m| / MAD_uniform)`.
 pub fn confidence_of_score(probabilities: &[f64]) -> f64 {
-    let likeliest = likeliest(probabilities);
+    let argmax = argmax(probabilities);
     let far = |weights: &dyn Fn(usize) -> f64| -> f64 {
         let levels = 0..probabilities.len();
         levels
-            .map(|level| weights(level) * level.abs_diff(likeliest) as f64)
+            .map(|level| weights(level) * level.abs_diff(argmax) as f64)
             .sum()
     };
     let guess = far(&|_| 1.0 / probabilities.len() as f64);
@@ -373,7 +378,7 @@ pub fn confidence_of_score(probabilities: &[f64]) -> f64 {
     (1.0 - far(&|level| probabilities[level]) / guess).clamp(0.0, 1.0)
 }
 
-/// The expected level, the lowest one being 0.
+/// Returns the expected level; the lowest level is 0.
 pub fn expected_level(probabilities: &[f64]) -> f64 {
     let levels = probabilities.iter().enumerate();
     levels
@@ -391,9 +396,9 @@ mod tests {
         (one - two).abs() < 5e-4
     }
 
-    /// The first two are of the README of llama.cpp's server.
+    /// The first two examples are from the README of llama.cpp's server.
     #[test]
-    fn confidences_are_those_of_the_field() {
+    fn confidences_match_published_examples() {
         assert!(near(confidence_of_choice(&[0.9998, 0.0001, 0.0001]), 0.9997));
         assert!(near(confidence_of_score(&[0.0023, 0.116, 0.6753, 0.2064]), 0.673));
         assert_eq!(confidence_of_choice(&[0.25; 4]), 0.0);
@@ -405,14 +410,14 @@ mod tests {
     }
 
     #[test]
-    fn of_several_as_likely_the_first_is_it() {
-        assert_eq!(likeliest(&[0.2, 0.4, 0.4]), 1);
-        assert_eq!(likeliest(&[]), 0);
+    fn ties_are_won_by_the_first_option() {
+        assert_eq!(argmax(&[0.2, 0.4, 0.4]), 1);
+        assert_eq!(argmax(&[]), 0);
         assert!(near(expected_level(&[0.02, 0.22, 0.76]), 1.74));
     }
 
     #[test]
-    fn arguments_of_few_values_can_be_decided() {
+    fn arguments_with_few_values_are_decidable() {
         let tool = FunctionTool {
             name: "refund".to_owned(),
             description: None,

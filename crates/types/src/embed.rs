@@ -1,38 +1,37 @@
-//! The common request and answer of embeddings.
+//! Common request and response of embeddings.
 
 use serde_json::{Map, Value};
 
 use crate::usage::Usage;
 
-/// A request to turn texts into vectors.
+/// A request to embed texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbedRequest {
-    /// The model as the caller named it.
+    /// Model id as written by the caller.
     pub model: String,
-    /// What is embedded; never empty. Each gets a vector.
+    /// Inputs; never empty. Each input gets one vector.
     pub inputs: Vec<EmbedInput>,
-    /// Length of each vector; `None` leaves it to the model.
+    /// Length of each vector; `None` means the model's default.
     pub dimensions: Option<u32>,
-    /// A name of the end user.
+    /// Id of the end user, for the provider's abuse checks.
     pub user: Option<String>,
-    /// Fields of the caller's format that have no common meaning.
+    /// Fields of the caller's format without a common equivalent.
     pub extra: Map<String, Value>,
 }
 
-/// One thing to embed.
+/// One input of an embeddings request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EmbedInput {
-    /// Text.
     Text(String),
-    /// Ids of the model's own tokens.
+    /// Token ids in the model's tokenizer.
     Tokens(Vec<u32>),
 }
 
-/// The vectors of a request.
+/// The vectors of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbedResponse {
-    /// One for each input, in their order.
+    /// One vector per input, in input order.
     pub vectors: Vec<Vec<f32>>,
-    /// What it consumed, when the provider said so.
+    /// Usage, if the provider reported it.
     pub usage: Option<Usage>,
 }

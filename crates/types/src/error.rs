@@ -1,26 +1,25 @@
-//! The public contract of failure: what went wrong, for whom it is written, and whether to try again.
+//! Public errors: code, message for the caller, and retry advice.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A boxed cause. It goes to the log, never to a caller.
+/// A boxed cause. Only logs and operator messages contain it, never a response to a caller.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// A failure as a caller sees it. `message` says what to do and names no provider.
+/// An error as the caller sees it. `message` says what to do and names no provider.
 pub struct Error {
-    /// What went wrong.
     pub code: ErrorCode,
-    /// For the caller.
+    /// Text for the caller.
     pub message: String,
-    /// Path of the offending parameter, dotted with indexes: `messages[2].content[0].text`.
+    /// Path of the invalid parameter, dotted with indexes: `messages[2].content[0].text`.
     pub param: Option<String>,
-    /// Whether and when to try again.
+    /// Whether and when the caller may retry.
     pub retry: Retry,
     source: Option<Cause>,
 }
 
 impl Error {
-    /// A failure with the code's usual advice on retrying.
+    /// Creates an error with the code's default retry advice.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -31,36 +30,75 @@ impl Error {
         }
     }
 
-    /// A fault of ours. The detail goes to the log only.
+    /// Creates the error for a parameter that the operation does not define.
+    pub fn unknown_parameter(param: impl Into<String>) -> Self {
+        let param = param.into();
+        let message = format!("Unknown parameter '{param}'. Check the spelling or remove it.");
+        Self::new(ErrorCode::UnknownParameter, message).with_param(param)
+    }
+
+    /// Creates an error for a fault of the gateway. Only the log has the cause.
     #[track_caller]
     pub fn internal(cause: impl Into<Cause>) -> Self {
         let place = std::panic::Location::caller();
         let message = "The gateway failed to handle the request. Retry with backoff; if it persists, contact support with the request id.";
-        let cause: Cause = format!("{} (at {}:{})", cause.into(), place.file(), place.line()).into();
+        let cause = InternalCause {
+            cause: cause.into(),
+            place,
+        };
         Self::new(ErrorCode::InternalError, message).with_source(cause)
     }
 
-    /// The same failure with the path of the parameter at fault.
+    /// Returns the message for an operator. For an internal error, this is the cause without its
+    /// source location; otherwise the caller's message with its cause in parentheses.
+    pub fn operator_message(&self) -> String {
+        match &self.source {
+            None => self.message.clone(),
+            Some(source) => match source.downcast_ref::<InternalCause>() {
+                Some(internal) => internal.cause.to_string(),
+                None if self.code == ErrorCode::InternalError => source.to_string(),
+                None => format!("{} ({source})", self.message),
+            },
+        }
+    }
+
+    /// Sets the path of the invalid parameter.
     #[must_use]
     pub fn with_param(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into());
         self
     }
 
-    /// The same failure with a cause for the log.
+    /// Sets the cause for the log.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Cause>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The same failure with other advice on retrying.
+    /// Sets the retry advice.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 }
+
+/// Cause of an internal error, with the source location that reported it.
+#[derive(Debug)]
+struct InternalCause {
+    cause: Cause,
+    place: &'static std::panic::Location<'static>,
+}
+
+impl fmt::Display for InternalCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cause, place } = self;
+        write!(f, "{cause} (at {}:{})", place.file(), place.line())
+    }
+}
+
+impl std::error::Error for InternalCause {}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,32 +122,32 @@ impl std::error::Error for Error {
     }
 }
 
-/// Whether the same request may be sent again.
+/// Whether the caller may retry the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// It will fail again.
+    /// The request will fail again.
     Never,
-    /// Nothing was done; try again with backoff.
+    /// Nothing was executed; retry with backoff.
     Safe,
-    /// Nothing was done; try again after this long.
+    /// Nothing was executed; retry after this duration.
     After(Duration),
-    /// It may have been carried out.
+    /// The request may have been executed.
     Unknown,
 }
 
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $variant:ident => $text:literal,)*) => {
-        /// One variant for each public error code. Status and `type` of each: the edge's one table.
+        /// Public error codes. The edge crate has the table of their HTTP statuses and types.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[$doc])* $variant,)*
         }
 
         impl ErrorCode {
-            /// Every code.
+            /// All codes, in the order of their definition.
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$variant,)*];
 
-            /// The code on the wire.
+            /// Returns the code used on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(ErrorCode::$variant => $text,)*
@@ -120,15 +158,15 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    /// The body is not JSON.
+    /// The body is not valid JSON.
     InvalidJson => "invalid_json",
-    /// A required parameter is missing.
+    /// The request lacks a required parameter.
     MissingRequiredParameter => "missing_required_parameter",
-    /// A parameter has the wrong type or lies outside the bounds of the format.
+    /// A parameter has the wrong type or is outside the limits of the format.
     InvalidParameter => "invalid_parameter",
-    /// A parameter that the format does not know.
+    /// The format does not define this parameter.
     UnknownParameter => "unknown_parameter",
-    /// A parameter that the model or the gateway does not support.
+    /// The model or the gateway does not support this parameter.
     UnsupportedParameter => "unsupported_parameter",
     /// The model does not serve this endpoint.
     UnsupportedEndpoint => "unsupported_endpoint",
@@ -136,60 +174,60 @@ error_codes! {
     ContentPolicyViolation => "content_policy_violation",
     /// The input does not fit into the model's context.
     ContextLengthExceeded => "context_length_exceeded",
-    /// No key was supplied.
+    /// The request has no API key.
     MissingApiKey => "missing_api_key",
-    /// The key is malformed, inactive, expired or not found.
+    /// The API key is malformed, inactive, expired or unknown.
     InvalidApiKey => "invalid_api_key",
-    /// The account cannot cover the request.
+    /// The account's credits do not cover the request.
     InsufficientCredits => "insufficient_credits",
-    /// The role may not do this.
+    /// The role does not permit this operation.
     PermissionDenied => "permission_denied",
-    /// There is no such resource, or it is another account's.
+    /// The resource does not exist, or belongs to another account.
     NotFound => "not_found",
-    /// There is no such model.
+    /// The model does not exist.
     ModelNotFound => "model_not_found",
-    /// The path exists with other methods.
+    /// The path exists, but not with this method.
     MethodNotAllowed => "method_not_allowed",
-    /// The request did not arrive in time.
+    /// The request body did not arrive in time.
     RequestTimeout => "request_timeout",
     /// The body is larger than the route allows.
     RequestTooLarge => "request_too_large",
     /// The content type or encoding is not accepted.
     UnsupportedMediaType => "unsupported_media_type",
-    /// The resource is in a state that does not allow this.
+    /// The state of the resource does not allow this operation.
     Conflict => "conflict",
     /// A request with this idempotency key is still running.
     IdempotencyInProgress => "idempotency_in_progress",
-    /// The output is past its retention.
+    /// The output has passed its retention period.
     Gone => "gone",
-    /// Inside the format's bounds but beyond this model.
+    /// The value is valid in the format, but outside the range that this model supports.
     ParameterOutOfRange => "parameter_out_of_range",
     /// The output was blocked after generation.
     OutputBlocked => "output_blocked",
-    /// The account has its full number of GPUs.
+    /// The account has reached its maximum number of GPUs.
     GpuLimitExceeded => "gpu_limit_exceeded",
-    /// The account has its full number of hosted agents.
+    /// The account has reached its maximum number of hosted agents.
     AgentLimitReached => "agent_limit_reached",
-    /// The account has its full number of keys.
+    /// The account has reached its maximum number of keys.
     KeyLimitReached => "key_limit_reached",
-    /// The idempotency key was used with another body.
+    /// The idempotency key was used with a different body.
     IdempotencyKeyReused => "idempotency_key_reused",
-    /// Requests or tokens per minute are used up.
+    /// The limit of requests or tokens per minute is reached.
     RateLimitExceeded => "rate_limit_exceeded",
-    /// A fault of the gateway.
+    /// The gateway itself failed.
     InternalError => "internal_error",
     /// The model provider returned an error.
     UpstreamError => "upstream_error",
-    /// The model provider did not answer in time.
+    /// The model provider did not respond in time.
     UpstreamTimeout => "upstream_timeout",
-    /// No worker of the model can be reached.
+    /// No deployment of the model is reachable.
     ModelUnavailable => "model_unavailable",
-    /// The gateway is at its capacity.
+    /// The gateway has reached its capacity.
     Overloaded => "overloaded",
 }
 
 impl ErrorCode {
-    /// What a caller should do when nothing more is known.
+    /// Returns the retry advice for errors without more specific advice.
     pub const fn default_retry(self) -> Retry {
         match self {
             ErrorCode::RateLimitExceeded
@@ -204,7 +242,7 @@ impl ErrorCode {
         }
     }
 
-    /// The code with this text.
+    /// Parses a code as used on the wire.
     pub fn parse(text: &str) -> Option<ErrorCode> {
         ErrorCode::ALL.iter().copied().find(|code| code.as_str() == text)
     }

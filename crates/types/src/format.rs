@@ -1,8 +1,8 @@
-//! Names of the payload shapes that clients and providers speak. The shapes themselves are in the formats crate.
+//! Names of the payload formats of clients and providers. The formats crate implements them.
 
 use serde::{Deserialize, Serialize};
 
-/// A payload shape.
+/// A payload format, named by its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -19,15 +19,15 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether it has a place for what a provider seals its reasoning with.
-    pub const fn carries_seals(self) -> bool {
+    /// Whether the format can represent the seal that a provider adds to its reasoning.
+    pub const fn supports_seals(self) -> bool {
         matches!(
             self,
             Format::Messages | Format::Responses | Format::GenerateContent
         )
     }
 
-    /// The parameter that carries what the model reads.
+    /// Returns the parameter that contains the model's input.
     pub const fn input(self) -> &'static str {
         match self {
             Format::ChatCompletions | Format::Messages => "messages",

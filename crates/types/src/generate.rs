@@ -1,5 +1,5 @@
-//! The common request and answer of text generation. Every text format decodes into it and encodes from it;
-//! what a format has beyond it travels in `extra`.
+//! Common request and response of text generation. Every text format is decoded into it and encoded
+//! from it; `extra` holds the fields without a common equivalent.
 
 use serde_json::{Map, Value};
 
@@ -8,125 +8,124 @@ use crate::usage::Usage;
 /// A request to generate text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GenerateRequest {
-    /// The model as the caller named it.
+    /// Model id as written by the caller.
     pub model: String,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
-    /// Most tokens to produce, reasoning included.
+    /// Maximum number of output tokens, including reasoning.
     pub max_tokens: Option<u64>,
-    /// How many answers.
+    /// Number of choices to generate.
     pub n: u32,
-    /// Whether the answer is streamed.
+    /// Whether the response is streamed.
     pub stream: bool,
     /// Whether the stream reports usage at its end.
     pub include_usage: bool,
-    /// Texts that end the answer.
+    /// Stop sequences: generation ends before any of these texts.
     pub stop: Vec<String>,
-    /// Sampling.
+    /// Sampling parameters of the request.
     pub sampling: Sampling,
     /// Tools that the model may call.
     pub tools: Vec<Tool>,
     /// Which tool the model must or may call.
     pub tool_choice: ToolChoice,
-    /// Whether several tools may be called at once; `None` when the caller did not say.
+    /// Whether the model may call several tools in one turn. `None` if the caller did not say.
     pub parallel_tool_calls: Option<bool>,
-    /// The shape that the answer must have.
+    /// Required shape of the response.
     pub response_format: ResponseFormat,
-    /// How much to reason: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
+    /// Reasoning effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     pub reasoning_effort: Option<String>,
-    /// When to reason, where the caller says so apart from the effort.
+    /// Reasoning mode, if the caller sets it separately from the effort.
     pub thinking: Option<Thinking>,
-    /// Whether the answer leaves out what was reasoned.
+    /// Whether the response omits the reasoning text.
     pub hide_reasoning: bool,
-    /// Names the end user, for the provider's abuse checks.
+    /// Id of the end user, for the provider's abuse checks.
     pub user: Option<String>,
-    /// Alternatives to report for each token, `Some(0)` for the chosen token only.
+    /// Number of alternatives to report per token; `Some(0)` reports the chosen token only.
     pub top_logprobs: Option<u32>,
-    /// Fields of the caller's format that have no common meaning.
+    /// Fields of the caller's format without a common equivalent.
     pub extra: Map<String, Value>,
 }
 
-/// Sampling parameters; `None` leaves the choice to the model.
+/// Sampling parameters; `None` means the model's default.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Sampling {
-    /// 0 to 2.
+    /// Range: 0 to 2.
     pub temperature: Option<f64>,
-    /// 0 to 1.
+    /// Range: 0 to 1.
     pub top_p: Option<f64>,
-    /// So many of the likeliest tokens are sampled from.
+    /// Number of most probable tokens to sample from.
     pub top_k: Option<u64>,
-    /// −2 to 2.
+    /// Range: −2 to 2.
     pub frequency_penalty: Option<f64>,
-    /// −2 to 2.
+    /// Range: −2 to 2.
     pub presence_penalty: Option<f64>,
-    /// Best-effort determinism.
+    /// Seed for best-effort determinism.
     pub seed: Option<i64>,
 }
 
-/// When the model reasons.
+/// Reasoning mode of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
-    /// Not at all.
+    /// Reasoning is disabled.
     Off,
-    /// For at most so many tokens.
+    /// Reasoning with a maximum number of tokens.
     Budget(u64),
-    /// As it sees fit.
+    /// The model decides when to reason.
     Adaptive,
-    /// As it sees fit, also between two tool calls.
+    /// The model decides when to reason, also between tool calls.
     BetweenTools,
 }
 
-/// Who speaks.
+/// Author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// Instructions; `developer` and `system` are the same.
     System,
-    /// The person or program that asks.
+    /// The end user or the calling program.
     #[default]
     User,
-    /// The model.
     Assistant,
     /// The result of a tool call.
     Tool,
 }
 
-/// One turn of the conversation.
+/// One message of the conversation.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Message {
-    /// Who speaks.
+    /// Author of the message.
     pub role: Role,
-    /// What is said.
+    /// Content of the message, in order.
     pub parts: Vec<Part>,
-    /// Calls that the model made in this turn.
+    /// Tool calls that the model made in this message.
     pub tool_calls: Vec<ToolCall>,
-    /// The call that this turn answers (`Role::Tool` only).
+    /// Id of the tool call that this message answers (`Role::Tool` only).
     pub tool_call_id: Option<String>,
     /// Whether the tool failed (`Role::Tool` only).
     pub is_error: bool,
-    /// Where it stood in the caller's body.
+    /// Position of the message in the caller's body.
     pub place: Place,
-    /// Name of the speaker.
+    /// Name of the author.
     pub name: Option<String>,
-    /// Fields of the caller's format that have no common meaning.
+    /// Fields of the caller's format without a common equivalent.
     pub extra: Map<String, Value>,
 }
 
-/// Where a turn stood in the caller's body, so that an error can name what is at fault. It says nothing about what was
-/// said: all places are equal.
+/// Position of a message in the caller's body, for the `param` of errors. It does not affect
+/// equality: all places are equal.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// Path of the turn: `messages[2]`.
+    /// Path of the message: `messages[2]`.
     pub path: String,
     /// Path of its content: `messages[2].content`.
     pub content: String,
-    /// Index of its first part there; `None` when the content is one text.
+    /// Index of its first part; `None` if the content is a single string.
     pub first: Option<usize>,
-    /// Path of the first part, when it stands apart from the others.
+    /// Path of the first part, if it is separate from the others.
     pub apart: Option<String>,
 }
 
 impl Place {
-    /// Path of the part with this index.
+    /// Returns the path of the part with this index.
     pub fn part(&self, index: usize) -> String {
         let index = match (&self.apart, index.checked_sub(1)) {
             (None, _) => index,
@@ -146,56 +145,55 @@ impl PartialEq for Place {
     }
 }
 
-/// A piece of a turn.
+/// Part of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Text.
     Text(String),
     /// A refusal by the model.
     Refusal(String),
-    /// What the model reasoned.
+    /// Reasoning of the model.
     Reasoning(Reasoning),
-    /// A picture: an http(s) or data URL, and how closely to look.
+    /// Image as an http(s) or data URL, with its detail level.
     Image {
-        /// Where the bytes are.
+        /// http(s) or data URL.
         url: String,
         /// `auto`, `low`, `high` or `original`.
         detail: Option<String>,
     },
-    /// Sound: base64 data and its format (`wav`, `mp3`).
+    /// Audio as base64 data, with its format (`wav`, `mp3`).
     Audio {
-        /// Base64.
+        /// Base64-encoded audio.
         data: String,
         /// `wav` or `mp3`.
         format: String,
     },
-    /// A document, as a data URL, at an address or as its text.
+    /// Document, as a data URL, a URL or text.
     File(File),
-    /// What the caller has uploaded and names by its id. Its bytes are put in its place before a call reaches a
-    /// provider, which never sees the id.
+    /// File that the caller uploaded, referenced by id. The gateway replaces it with the file's
+    /// bytes, so a provider never receives the id.
     Stored(Stored),
-    /// What stands before it in this turn may be kept in the provider's cache, for so long.
+    /// The provider may cache everything before this part of the message, for this duration.
     CacheBreakpoint(CacheLife),
-    /// Something that only the caller's own format has.
+    /// Part that exists only in the caller's format.
     Foreign {
-        /// Its type there.
+        /// Value of its `type` field.
         kind: String,
-        /// The whole of it.
+        /// The complete JSON value.
         value: Value,
     },
 }
 
-/// What the model reasoned in a turn.
+/// Reasoning of the model in one message.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Reasoning {
-    /// As far as it was shown; `None` when the provider hid it.
+    /// Reasoning text; `None` if the provider hid it.
     pub text: Option<String>,
-    /// What its provider wants back with it.
+    /// Data that the provider needs back in the next request.
     pub seal: Option<Seal>,
 }
 
 impl Reasoning {
-    /// Reasoning that anybody may read and nobody has sealed.
+    /// Creates reasoning with visible text and no seal.
     pub fn shown(text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),
@@ -204,63 +202,64 @@ impl Reasoning {
     }
 }
 
-/// What a provider adds to its reasoning so that it can take it back: opaque, and of use to that provider alone.
+/// Opaque data that a provider attaches to its reasoning and expects back in later requests. Only
+/// that provider can use it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Seal {
-    /// Whose it is; empty when nobody knows.
+    /// Provider that issued the seal; empty if unknown.
     pub origin: String,
-    /// The provider's own bytes, as text; empty when it adds none.
+    /// The provider's data as text; empty if it attaches none.
     pub data: String,
 }
 
-/// How long a provider keeps what it wrote into its cache.
+/// Lifetime of an entry in the provider's prompt cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CacheLife {
-    /// Five minutes after it was last read.
+    /// Five minutes after the last read.
     #[default]
     FiveMinutes,
-    /// An hour, at a price of its own.
+    /// One hour, at a separate price.
     OneHour,
 }
 
-/// A document. One of the ways to get at its content is there.
+/// Document. At least one of `data`, `url` and `text` is set.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct File {
-    /// Data URL.
+    /// Content as a data URL.
     pub data: Option<String>,
-    /// Address.
+    /// http or https URL of the document.
     pub url: Option<String>,
-    /// Plain text.
+    /// Content as plain text.
     pub text: Option<String>,
-    /// Name shown to the model.
+    /// File name shown to the model.
     pub filename: Option<String>,
 }
 
-/// Something that the caller has uploaded.
+/// Reference to a file that the caller uploaded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Its id, as the caller wrote it.
+    /// File id, as written by the caller.
     pub id: String,
-    /// Whether it is to be a picture; otherwise it is to be a document.
-    pub is_picture: bool,
-    /// How closely to look at a picture.
+    /// Whether the file is used as an image; otherwise it is used as a document.
+    pub is_image: bool,
+    /// Detail level of an image: `auto`, `low`, `high` or `original`.
     pub detail: Option<String>,
-    /// Name shown to the model, instead of the file's own.
+    /// File name shown to the model instead of the stored one.
     pub filename: Option<String>,
-    /// Where the id stands within the part: `file.file_id`.
+    /// Path of the id within the part: `file.file_id`.
     pub field: &'static str,
 }
 
-/// A call that the model asks for.
+/// Tool call requested by the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// Matches the result to the call.
+    /// Id that links the tool's result to this call.
     pub id: String,
-    /// Name of the tool.
+    /// Name of the called tool.
     pub name: String,
-    /// JSON text of a function's arguments, or the free text of a custom tool.
+    /// JSON text of a function's arguments, or the text input of a custom tool.
     pub arguments: String,
-    /// Whether it is a custom tool, whose input is free text.
+    /// Whether this is a custom tool, which takes text input.
     pub custom: bool,
 }
 
@@ -269,39 +268,36 @@ pub struct ToolCall {
 pub enum Tool {
     /// A function with JSON arguments.
     Function {
-        /// Name.
         name: String,
-        /// What it does.
+        /// Purpose of the function, shown to the model.
         description: Option<String>,
         /// JSON Schema of the arguments.
         parameters: Option<Value>,
-        /// Whether the arguments are forced to match the schema.
+        /// Whether the provider enforces the schema.
         strict: Option<bool>,
-        /// Whether the tools up to this one may be kept in the provider's cache, and for how long.
+        /// Marks the end of a cacheable prefix of the tool list, with its cache lifetime.
         cache: Option<CacheLife>,
     },
-    /// A tool with free-text input, perhaps under a grammar.
+    /// Tool with text input, optionally constrained by a grammar.
     Custom {
-        /// Name.
         name: String,
-        /// What it does.
+        /// Purpose of the tool, shown to the model.
         description: Option<String>,
-        /// The format object as the caller wrote it.
+        /// The `format` object, verbatim.
         format: Option<Value>,
     },
-    /// A tool that only the caller's own format has, and that the caller runs.
+    /// Tool that exists only in the caller's format and that the caller executes.
     Foreign {
-        /// Name.
         name: String,
-        /// Its type there.
+        /// Value of its `type` field.
         kind: String,
-        /// The whole of it.
+        /// The complete JSON value.
         value: Value,
     },
 }
 
 impl Tool {
-    /// Name.
+    /// Returns the tool's name, which the model uses in calls.
     pub fn name(&self) -> &str {
         match self {
             Tool::Function { name, .. } | Tool::Custom { name, .. } | Tool::Foreign { name, .. } => name,
@@ -309,31 +305,31 @@ impl Tool {
     }
 }
 
-/// Which tool is called.
+/// Constraint on the tools that the model calls.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum ToolChoice {
-    /// The model decides.
+    /// The model decides whether to call a tool.
     #[default]
     Auto,
-    /// No tool.
+    /// The model calls no tool.
     None,
-    /// Some tool.
+    /// The model must call at least one tool.
     Required,
-    /// This tool.
+    /// The model must call this tool.
     Named(String),
-    /// One of these; `required` says whether one must be called.
+    /// The model may call only these tools.
     Allowed {
-        /// Whether one must be called.
+        /// Whether the model must call one of them.
         required: bool,
-        /// Names.
+        /// Names of the allowed tools.
         names: Vec<String>,
     },
 }
 
-/// The shape of the answer.
+/// Required shape of the response text.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum ResponseFormat {
-    /// Free text.
+    /// Any text, without a schema.
     #[default]
     Text,
     /// Any JSON object.
@@ -342,64 +338,64 @@ pub enum ResponseFormat {
     JsonSchema {
         /// Name of the schema.
         name: String,
-        /// What it is for.
+        /// Purpose of the schema, shown to the model.
         description: Option<String>,
-        /// JSON Schema.
+        /// The JSON Schema itself.
         schema: Value,
-        /// Whether the model is forced.
+        /// Whether the provider enforces the schema.
         strict: Option<bool>,
     },
 }
 
-/// A whole answer.
+/// A complete (not streamed) response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GenerateResponse {
-    /// Id of the answer.
+    /// Id of the response.
     pub id: String,
-    /// Seconds since the epoch.
+    /// Creation time in seconds since the Unix epoch.
     pub created: i64,
-    /// The model that answered.
+    /// Id of the model that responded.
     pub model: String,
-    /// One for each of `n`.
+    /// `n` choices, one per requested answer.
     pub choices: Vec<Choice>,
-    /// What it consumed, when the provider said so.
+    /// Usage, if the provider reported it.
     pub usage: Option<Usage>,
-    /// Fields of the provider's format that have no common meaning.
+    /// Fields of the provider's format without a common equivalent.
     pub extra: Map<String, Value>,
 }
 
-/// One of the answers.
+/// One generated answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Position, from 0.
+    /// Index of the choice, from 0.
     pub index: u32,
-    /// Text, refusals and reasoning in order.
+    /// Text, refusals and reasoning, in order.
     pub parts: Vec<Part>,
-    /// Calls that the model asks for.
+    /// Tool calls requested by the model.
     pub tool_calls: Vec<ToolCall>,
-    /// Why the answer ended.
+    /// Reason why generation ended.
     pub finish: FinishReason,
-    /// The text that ended it, with `FinishReason::StopSequence`.
+    /// The stop sequence that ended generation, with `FinishReason::StopSequence`.
     pub stop_sequence: Option<String>,
-    /// Token probabilities in the OpenAI shape, when they were asked for.
+    /// Token probabilities in the OpenAI format, if requested.
     pub logprobs: Option<Value>,
-    /// Fields of the message (such as `audio` or `annotations`) that have no common meaning.
+    /// Fields of the message without a common equivalent, such as `audio` or `annotations`.
     pub extra: Map<String, Value>,
 }
 
-/// Why an answer ended.
+/// Reason why generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// By itself, or at a stop text that the provider does not name.
+    /// The model ended its answer, or reached a stop sequence that the provider does not report.
     Stop,
-    /// At a stop text.
+    /// The model produced a stop sequence.
     StopSequence,
-    /// At the cap on tokens.
+    /// The limit of output tokens was reached.
     Length,
-    /// The context is full.
+    /// The context window was filled before the end.
     ContextFull,
-    /// To have tools called.
+    /// The model requested tool calls.
     ToolCalls,
-    /// Cut by a content filter.
+    /// A content filter ended the answer.
     ContentFilter,
 }

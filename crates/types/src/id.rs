@@ -1,6 +1,7 @@
-//! Identifiers: UUIDv7 values (RFC 9562) with a prefix that names the noun, such as `acct_0197…`.
+//! Identifiers: UUIDv7 values (RFC 9562) with a prefix for the resource type, such as `acct_0197…`.
 //!
-//! Ids sort by the time they were made, so rows keyed by them are appended and not scattered. Ids are not secrets.
+//! Ids sort by creation time, so that rows keyed by them are appended instead of scattered. Ids are
+//! not secrets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +11,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::clock::Timestamp;
 
-/// A text that is not an id of the expected noun.
+/// Error: the text is not an id of the expected type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdError;
 
 impl fmt::Display for IdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not an id of this kind")
+        f.write_str("not an id of this type")
     }
 }
 
@@ -29,15 +30,15 @@ macro_rules! id {
         pub struct $name(u128);
 
         impl $name {
-            /// What the text form begins with.
+            /// Prefix of the text form.
             pub const PREFIX: &'static str = $prefix;
 
-            /// The id with this 128-bit value.
+            /// Creates an id from its 128-bit value.
             pub const fn from_u128(value: u128) -> Self {
                 Self(value)
             }
 
-            /// The 128-bit value.
+            /// Returns the 128-bit value.
             pub const fn as_u128(self) -> u128 {
                 self.0
             }
@@ -90,7 +91,7 @@ id!(
     "acct_"
 );
 id!(
-    /// An API key. The key itself is a secret and is never an id.
+    /// An API key. The id is not the secret key itself.
     KeyId,
     "key_"
 );
@@ -100,12 +101,12 @@ id!(
     "req_"
 );
 id!(
-    /// One hold. Several may live under one request.
+    /// One hold. A request can have several holds.
     HoldId,
     "hold_"
 );
 id!(
-    /// A movement of credits that is not part of a hold: a grant, a refund.
+    /// A movement of credits outside a hold, such as a grant or a refund.
     TransferId,
     "xfer_"
 );
@@ -115,77 +116,79 @@ id!(
     "sub_"
 );
 id!(
-    /// A purchase of credits, from the wish to the payment.
+    /// A purchase of credits.
     TopUpId,
     "topup_"
 );
 id!(
-    /// Something that an account is told.
+    /// A notification for an account.
     NoticeId,
     "notice_"
 );
 id!(
-    /// Somebody who may use the admin API.
+    /// An administrator of the admin API.
     AdminId,
     "adm_"
 );
 id!(
-    /// A line of the audit log.
+    /// An entry of the audit log.
     AuditId,
     "aud_"
 );
 id!(
-    /// Somebody who belongs to an account.
+    /// A member of an account.
     MemberId,
     "mem_"
 );
 id!(
-    /// An answer of the responses format.
+    /// A stored response of the Responses API.
     ResponseId,
     "resp_"
 );
 id!(
-    /// An image, video or recording that was made for an account. Random and not a UUIDv7: addresses have it.
+    /// An image, video or recording generated for an account. The value is random instead of
+    /// UUIDv7, because URLs contain it.
     MediaId,
     "media_"
 );
 id!(
-    /// What an account has uploaded, or can download.
+    /// A file of an account: an upload, or an output to download.
     FileId,
     "file-"
 );
 id!(
-    /// Many requests in one file. It has the number of the job that carries it out.
+    /// A batch in the OpenAI format. Its value equals the id of the job that runs it.
     BatchId,
     "batch_"
 );
 id!(
-    /// A batch in the format of messages. It has the number of the job that carries it out.
+    /// A batch in the Messages format. Its value equals the id of the job that runs it.
     MessageBatchId,
     "msgbatch_"
 );
 id!(
-    /// Answers to typed questions. It has the number of their request.
+    /// A response with typed decisions. Its value equals the id of the request.
     DecisionId,
     "dec_"
 );
 id!(
-    /// A profile by which probabilities of typed decisions are corrected.
+    /// A calibration profile for the probabilities of typed decisions.
     CalibrationId,
     "cal_"
 );
 id!(
-    /// Work that goes on after its request was answered.
+    /// Background work that continues after the response to its request.
     JobId,
     "job_"
 );
 id!(
-    /// A process that carries out jobs, from its start to its end.
+    /// A process that runs jobs, from its start to its exit.
     WorkerId,
     "worker_"
 );
 
-/// The value in 32 lower-case digits. Every request has an id in its answer, and the formatter is slow.
+/// Returns the value as 32 lower-case hex digits. Every response contains an id, and the standard
+/// formatter is slow.
 fn hex(value: u128) -> [u8; 32] {
     let mut digits = [0; 32];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(value.to_be_bytes()) {
@@ -197,7 +200,7 @@ fn hex(value: u128) -> [u8; 32] {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Makes ids. One for each process, seeded from the operating system's random source.
+/// Generates ids. Each process has one source, seeded by the operating system.
 #[derive(Debug)]
 pub struct IdSource {
     seed: u64,
@@ -205,7 +208,7 @@ pub struct IdSource {
 }
 
 impl IdSource {
-    /// A source whose ids differ from those of every source with another seed.
+    /// Creates a source. Sources with different seeds generate different ids.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -213,8 +216,8 @@ impl IdSource {
         }
     }
 
-    /// A UUIDv7 value at `now`. The 62 random bits are a permutation of a counter (SplitMix64), so no value
-    /// repeats within the process and no system call is made.
+    /// Returns a UUIDv7 value for `now`. The 62 random bits are a permutation of a counter
+    /// (SplitMix64). Values therefore never repeat within the process, and need no system call.
     pub fn next(&self, now: Timestamp) -> u128 {
         let count = self.counter.fetch_add(1, Ordering::Relaxed);
         let mixed = splitmix64(self.seed.wrapping_add(count.wrapping_mul(0x9E37_79B9_7F4A_7C15)));

@@ -1,27 +1,27 @@
-//! Jobs: what a job and one of its steps can be, and what may become of them.
+//! States of jobs and of their steps, with the allowed transitions.
 
 use serde::{Deserialize, Serialize};
 
-/// What a job is, as its callers see it.
+/// Status of a job, as callers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {
-    /// It was accepted, and nothing was begun.
+    /// Accepted but not started.
     Queued,
-    /// A worker has begun it.
+    /// A worker has started the job.
     InProgress,
-    /// Its result is there.
+    /// The result is available.
     Completed,
-    /// It has no result and will have none.
+    /// The job failed; it has no result.
     Failed,
-    /// Its caller did not want it any more.
+    /// The caller cancelled the job.
     Cancelled,
-    /// It was not begun in time.
+    /// The job, or a part of it, did not start in time.
     Expired,
 }
 
 impl JobStatus {
-    /// Every status.
+    /// All statuses, initial ones first.
     pub const ALL: [JobStatus; 6] = [
         JobStatus::Queued,
         JobStatus::InProgress,
@@ -31,7 +31,7 @@ impl JobStatus {
         JobStatus::Expired,
     ];
 
-    /// The name used in storage and on the wire.
+    /// Returns the name used in storage and on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             JobStatus::Queued => "queued",
@@ -43,18 +43,18 @@ impl JobStatus {
         }
     }
 
-    /// The status with this name.
+    /// Parses a name used in storage and on the wire.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 
-    /// Whether nothing can change it any more.
+    /// Whether the status is final.
     pub const fn is_terminal(self) -> bool {
         !matches!(self, JobStatus::Queued | JobStatus::InProgress)
     }
 
-    /// Whether a job may go from this to that. What was not begun cannot be completed. What was begun expires only where its parts
-    /// are begun one by one.
+    /// Whether a job may change from this status to `next`. A queued job cannot complete without
+    /// being started. A started job can expire only if its parts are started one by one.
     pub const fn may_become(self, next: JobStatus) -> bool {
         use JobStatus::{Cancelled, Completed, Expired, Failed, InProgress, Queued};
         matches!(
@@ -65,24 +65,26 @@ impl JobStatus {
     }
 }
 
-/// What one submission of a job to a provider is. A job may have many.
+/// State of one submission of a job to a provider. A job can have many steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// It was written down that the provider is asked next. Whether it was is not known until there is a handle.
+    /// Recorded before the provider is called. Until a handle is stored, it is unknown whether the
+    /// call was made.
     Intended,
-    /// The provider has accepted, and said how to ask for the result.
+    /// The provider accepted the call and returned a handle for the result.
     Submitted,
-    /// The result is kept.
+    /// The result is stored.
     Done,
-    /// The provider refused, failed or was not reached.
+    /// The provider refused, failed or was unreachable.
     Failed,
-    /// The process died, or the provider did not answer, after it may have been asked. It must not be asked again.
+    /// The process died, or the provider did not respond, after the call may have been made. The
+    /// call must not be repeated.
     Unknown,
 }
 
 impl StepState {
-    /// Every state.
+    /// All states, initial ones first.
     pub const ALL: [StepState; 5] = [
         StepState::Intended,
         StepState::Submitted,
@@ -91,7 +93,7 @@ impl StepState {
         StepState::Unknown,
     ];
 
-    /// The name used in storage.
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             StepState::Intended => "intended",
@@ -102,13 +104,13 @@ impl StepState {
         }
     }
 
-    /// The state with this name.
+    /// Parses a name used in storage.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 
-    /// Whether a step may go from this to that. A failed one may be intended again, as another attempt; an unknown one may
-    /// not, but it may be found.
+    /// Whether a step may change from this state to `next`. A failed step may be retried as a new
+    /// attempt. An unknown step may not, but its result may still be found.
     pub const fn may_become(self, next: StepState) -> bool {
         use StepState::{Done, Failed, Intended, Submitted, Unknown};
         matches!(
@@ -126,7 +128,7 @@ mod tests {
     use super::{JobStatus, StepState};
 
     #[test]
-    fn names_are_read_back() {
+    fn names_round_trip() {
         for status in JobStatus::ALL {
             assert_eq!(JobStatus::parse(status.as_str()), Some(status));
         }
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_the_end() {
+    fn terminal_states_do_not_change() {
         for status in JobStatus::ALL {
             let becomes_something = JobStatus::ALL.into_iter().any(|next| status.may_become(next));
             assert_eq!(becomes_something, !status.is_terminal(), "{status:?}");
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_submitted_is_not_submitted_again() {
+    fn only_failed_steps_are_retried() {
         for state in StepState::ALL {
             let again = state.may_become(StepState::Intended);
             assert_eq!(again, state == StepState::Failed, "{state:?}");

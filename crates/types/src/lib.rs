@@ -1,8 +1,10 @@
-//! Nouns of the domain. No IO, no async, no clock reads outside [`clock`].
+//! Domain types. No I/O, no async code, and no clock reads outside [`clock`].
 //!
-//! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`], [`generate`], [`stream`],
-//! [`embed`], [`decide`], [`moderate`], [`job`], [`tokenizer`], [`payment`].
+//! Suggested reading order: [`id`], [`money`], [`usage`], [`price`], [`error`], [`clock`],
+//! [`generate`], [`stream`], [`embed`], [`decide`], [`moderate`], [`job`], [`tokenizer`],
+//! [`payment`].
 
+pub mod abilities;
 pub mod clock;
 pub mod decide;
 pub mod embed;
@@ -19,6 +21,7 @@ pub mod stream;
 pub mod tokenizer;
 pub mod usage;
 
+pub use abilities::{Abilities, Effort, ReasoningControl, RequestedReasoning};
 pub use clock::{Clock, Timestamp};
 pub use error::{Error, ErrorCode, Retry};
 pub use format::Format;
@@ -28,7 +31,7 @@ pub use id::{
 };
 pub use job::{JobStatus, StepState};
 pub use money::Credits;
-pub use payment::{Course, CreditPrice, Currency, Money};
+pub use payment::{CreditPrice, Currency, Money, RenewalState};
 pub use price::{PriceVersion, Prices};
 pub use tokenizer::Tokenizer;
 pub use usage::{Unit, Usage};

@@ -1,16 +1,16 @@
-//! The common request and answer of moderation: what a text or picture is about that a content policy may forbid.
+//! Common request and response of moderation: detects categories of content in texts and images.
 
-/// What is looked at.
+/// Content to classify.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModerationInput {
-    /// Texts; each gets a result.
+    /// Texts; each one gets a result.
     Texts(Vec<String>),
-    /// Parts of one thing, which gets one result.
+    /// Parts that are classified together and get one result.
     Parts(Vec<ModerationPart>),
 }
 
 impl ModerationInput {
-    /// How many results an answer has.
+    /// Returns the number of results in the response.
     pub fn results(&self) -> usize {
         match self {
             ModerationInput::Texts(texts) => texts.len(),
@@ -19,42 +19,41 @@ impl ModerationInput {
     }
 }
 
-/// A part of what is looked at.
+/// Text or image of a multi-part input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModerationPart {
-    /// Text.
     Text(String),
-    /// A picture: an http(s) or data URL.
+    /// http(s) or data URL.
     Image(String),
 }
 
-/// What was found, a result for each input.
+/// Classification results, one per input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModerationAnswer {
-    /// Id of the answer; empty when it has none.
+    /// Id of the response; empty if it has none.
     pub id: String,
-    /// One for each input, in their order.
+    /// One result per input, in input order.
     pub results: Vec<Moderation>,
 }
 
-/// What was found in one input.
+/// Classification result of one input.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Moderation {
-    /// Whether anything was.
+    /// Whether any category was detected.
     pub flagged: bool,
-    /// Every category that was looked for.
+    /// All categories that were checked.
     pub categories: Vec<Category>,
 }
 
-/// A kind of content that was looked for.
+/// Result for one category of content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Category {
-    /// Its name, such as `violence`.
+    /// Name, such as `violence`.
     pub name: String,
-    /// Whether it was found.
+    /// Whether the category was detected.
     pub flagged: bool,
-    /// How surely, from 0 to 1.
+    /// Confidence, from 0 to 1.
     pub score: f64,
-    /// In which kinds of input it was looked for: `text`, `image`.
+    /// Kinds of input that were checked for this category: `text`, `image`.
     pub applied_to: Vec<String>,
 }

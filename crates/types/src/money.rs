@@ -1,68 +1,71 @@
-//! Credits: whole nano-credits, never a float. The one rounding of the system is [`Credits::from_price_sum`].
+//! Credits: whole nano-credits, never floats. The only rounding of the system is
+//! [`Credits::from_price_sum`].
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An amount in nano-credits; 1 credit = 1,000,000,000. On the wire it is a decimal string (`"0.0125"`).
+/// An amount in nano-credits; 1 credit = 1,000,000,000. Serialized as a decimal string
+/// (`"0.0125"`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Credits(i64);
 
-/// Nano-credits in one credit.
+/// Number of nano-credits in one credit.
 pub const NANOS_PER_CREDIT: i64 = 1_000_000_000;
 
-/// Units that one price is for: prices are per million.
+/// Number of units per price: prices are per million units.
 pub const UNITS_PER_PRICE: i128 = 1_000_000;
 
 impl Credits {
-    /// Nothing.
+    /// An amount of zero.
     pub const ZERO: Credits = Credits(0);
-    /// The largest amount.
+    /// The largest amount: `i64::MAX` nano-credits.
     pub const MAX: Credits = Credits(i64::MAX);
 
-    /// This many nano-credits.
+    /// Creates an amount from nano-credits.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// This many whole credits; `None` when too large.
+    /// Creates an amount from whole credits; `None` on overflow.
     pub fn from_whole(credits: i64) -> Option<Self> {
         credits.checked_mul(NANOS_PER_CREDIT).map(Self)
     }
 
-    /// Nano-credits.
+    /// Returns the amount in nano-credits.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// The sum, or `None` when it does not fit.
+    /// Returns the sum, or `None` on overflow.
     pub fn checked_add(self, other: Credits) -> Option<Credits> {
         self.0.checked_add(other.0).map(Self)
     }
 
-    /// The difference, or `None` when it does not fit.
+    /// Returns the difference, or `None` on overflow.
     pub fn checked_sub(self, other: Credits) -> Option<Credits> {
         self.0.checked_sub(other.0).map(Self)
     }
 
-    /// The difference, at least zero.
+    /// Returns the difference, or zero if it is negative.
     pub fn saturating_sub(self, other: Credits) -> Credits {
         Self(self.0.saturating_sub(other.0).max(0))
     }
 
-    /// The amount as it is written on the wire.
+    /// Returns the decimal text form, as on the wire.
     pub fn decimal(self) -> Decimal {
         Decimal::of(self)
     }
 
-    /// Whether nothing is left.
+    /// Whether the amount is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The cost of a usage entry from `Σ quantity × price` (nano-credits per million units), with a discount
-    /// `numerator / denominator` applied before the one rounding, which is upwards. Saturates at the maximum.
+    /// Returns the cost of a usage entry from `Σ quantity × price` (nano-credits per million
+    /// units). The discount `numerator / denominator` is applied first; then the result is rounded
+    /// up once. Saturates at the maximum.
     pub fn from_price_sum(sum: i128, discount: Discount) -> Credits {
         let divisor = UNITS_PER_PRICE.saturating_mul(i128::from(discount.denominator));
         let scaled = sum.max(0).saturating_mul(i128::from(discount.numerator));
@@ -71,22 +74,21 @@ impl Credits {
     }
 }
 
-/// A factor below or equal to one by which a whole usage entry is made cheaper; a batch is 65/100.
+/// Factor of at most one that reduces the cost of a whole usage entry; 65/100 for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discount {
-    /// Numerator.
     pub numerator: u32,
-    /// Denominator; not zero.
+    /// Denominator of the factor; never zero.
     pub denominator: u32,
 }
 
 impl Discount {
-    /// List price.
+    /// No discount: the list price.
     pub const NONE: Discount = Discount {
         numerator: 1,
         denominator: 1,
     };
-    /// What a line of a batch costs: 35 % below list.
+    /// Discount of batch requests: 35 % off the list price.
     pub const BATCH: Discount = Discount {
         numerator: 65,
         denominator: 100,
@@ -99,7 +101,7 @@ impl Default for Discount {
     }
 }
 
-/// A text that is not an amount.
+/// Error: the text is not an amount of credits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseCreditsError(String);
 
@@ -150,26 +152,31 @@ impl fmt::Display for Credits {
     }
 }
 
-/// An amount as it is written: `-?[0-9]+(\.[0-9]*[1-9])?`. Every answer carries one, so it needs no memory of its own.
+/// Decimal text form of an amount: `-?[0-9]+(\.[0-9]*[1-9])?`. It needs no heap allocation, since
+/// every response contains one.
 #[derive(Clone, Copy)]
 pub struct Decimal {
-    text: [u8; Decimal::LONGEST],
+    text: [u8; Decimal::MAX_LENGTH],
     start: usize,
     end: usize,
 }
 
 impl Decimal {
-    /// A sign, ten digits, a point and nine decimals.
-    const LONGEST: usize = 21;
+    /// Sign, ten digits, decimal point and nine decimals.
+    const MAX_LENGTH: usize = 21;
     const POINT: usize = 11;
 
     fn of(amount: Credits) -> Self {
-        let mut text = [b'0'; Self::LONGEST];
+        let mut text = [b'0'; Self::MAX_LENGTH];
         text[Self::POINT] = b'.';
         let per_credit = NANOS_PER_CREDIT.unsigned_abs();
         let magnitude = amount.0.unsigned_abs();
         let (mut whole, mut fraction) = (magnitude / per_credit, magnitude % per_credit);
-        let mut end = if fraction == 0 { Self::POINT } else { Self::LONGEST };
+        let mut end = if fraction == 0 {
+            Self::POINT
+        } else {
+            Self::MAX_LENGTH
+        };
         for place in (Self::POINT + 1..end).rev() {
             text[place] = b'0' + (fraction % 10) as u8;
             fraction /= 10;
@@ -193,12 +200,12 @@ impl Decimal {
         Self { text, start, end }
     }
 
-    /// The text.
+    /// Returns the text form.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// Its bytes, all of them ASCII.
+    /// Returns the text form as ASCII bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.text.get(self.start..self.end).unwrap_or_default()
     }
@@ -242,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_amounts_are_refused() {
+    fn malformed_amounts_are_rejected() {
         for text in [
             "",
             ".",

@@ -1,4 +1,5 @@
-//! Real money, which credits are bought with. Whole units of the smallest coin, never a float.
+//! Money that buys credits. Amounts are whole numbers of the currency's smallest unit, never
+//! floats.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +8,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::money::{Credits, NANOS_PER_CREDIT};
 
-/// A currency, by its ISO 4217 code in lower case.
+/// ISO 4217 currency code in lower case.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Currency([u8; 3]);
 
 impl Currency {
-    /// Dollars of the United States.
+    /// United States dollar.
     pub const USD: Currency = Currency(*b"usd");
 
-    /// The code.
+    /// Returns the three-letter code.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -58,67 +59,66 @@ impl<'de> Deserialize<'de> for Currency {
     }
 }
 
-/// A text that is no code of a currency.
+/// Error: the text is not a currency code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CurrencyError;
 
 impl fmt::Display for CurrencyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a currency is written as three letters, such as usd")
+        f.write_str("expected a currency code of three letters, such as usd")
     }
 }
 
 impl std::error::Error for CurrencyError {}
 
-/// An amount of money.
+/// An amount of money in one currency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Money {
-    /// How much, in the currency's smallest unit, such as cents.
+    /// Amount in the currency's smallest unit, such as cents.
     pub amount: i64,
-    /// Of what.
     pub currency: Currency,
 }
 
-/// What a payment provider does when a period of a subscription is over.
+/// Action of the payment provider at the end of a subscription's period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Course {
-    /// It asks for the next one.
+pub enum RenewalState {
+    /// The provider charges the next period.
     Renews,
-    /// It ends the subscription.
+    /// The provider ends the subscription.
     Ends,
-    /// Nothing: the subscription has ended.
+    /// None: the subscription has already ended.
     Ended,
 }
 
-impl Course {
-    /// The name used in storage.
+impl RenewalState {
+    /// Returns the name used in storage.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Course::Renews => "renews",
-            Course::Ends => "ends",
-            Course::Ended => "ended",
+            RenewalState::Renews => "renews",
+            RenewalState::Ends => "ends",
+            RenewalState::Ended => "ended",
         }
     }
 
-    /// The course with this name.
+    /// Parses a name used in storage.
     pub fn parse(name: &str) -> Option<Self> {
-        [Course::Renews, Course::Ends, Course::Ended]
+        [RenewalState::Renews, RenewalState::Ends, RenewalState::Ended]
             .into_iter()
             .find(|course| course.as_str() == name)
     }
 }
 
-/// What a credit costs.
+/// Price of one credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditPrice {
-    /// Smallest units of the currency for one credit; above 0.
+    /// Price in the smallest unit of the currency; above 0.
     pub amount: i64,
-    /// Of what.
     pub currency: Currency,
 }
 
 impl CreditPrice {
-    /// What these credits cost, rounded up to the smallest unit; `None` when it does not fit.
+    /// Returns the price of an amount of credits, rounded up to the smallest unit; `None` on
+    /// overflow.
     pub fn of(self, credits: Credits) -> Option<Money> {
         let nanos = i128::from(NANOS_PER_CREDIT);
         let exact = i128::from(credits.nanos().max(0)) * i128::from(self.amount);
@@ -127,7 +127,8 @@ impl CreditPrice {
         Some(Money { amount, currency })
     }
 
-    /// The credits that this money buys, rounded down; `None` for another currency, and for what does not fit.
+    /// Returns the credits that an amount of money buys, rounded down. `None` for another currency,
+    /// or on overflow.
     pub fn credits_for(self, money: Money) -> Option<Credits> {
         if money.currency != self.currency || money.amount < 0 || self.amount <= 0 {
             return None;
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_are_bought_without_a_rest_for_the_buyer() {
+    fn paid_amount_always_covers_the_credits() {
         for (per_credit, credits, amount) in [
             (100, "25", 2_500),
             (100, "0.000000001", 1),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn money_buys_what_the_price_says() {
+    fn credits_for_money_follow_the_price() {
         let of = |per_credit, amount| price(per_credit).credits_for(money(amount, "usd"));
         assert_eq!(of(100, 2_500), Credits::from_whole(25));
         assert_eq!(of(3, 1), Some(Credits::from_nanos(333_333_333)));

@@ -1,4 +1,5 @@
-//! List prices: nano-credits per 1,000,000 units of a class, and the version that a usage row names.
+//! List prices: nano-credits per 1,000,000 units of a class. A usage row names the version of its
+//! prices.
 
 use std::fmt;
 
@@ -7,28 +8,32 @@ use crate::usage::{Unit, Usage};
 
 type Table = [Option<Credits>; Unit::ALL.len()];
 
-/// Prices of one model by class. A class without a price of its own is charged like the class it belongs to:
-/// reasoning like output, every kind of input like input, but for what is kept in a cache for an hour, which is twice
-/// as dear; audio output like output. What is no token costs nothing without a price of its own.
+/// Prices of one model by class. A class without its own price costs as much as its parent class:
+/// reasoning as output, input classes as input, and audio output as output. Input written to a
+/// one-hour cache costs twice the input price. A class that does not count tokens is free without
+/// its own price.
 ///
-/// Some makers charge the whole of a request more when its prompt is long. Written down, such a price is
-/// `class>tokens`: `input>272000` is the price of input for prompts of more than 272,000 tokens.
+/// Some providers charge higher prices for the whole request if its prompt is long. Such a price is
+/// written as `class>tokens`: `input>272000` is the input price for prompts of more than 272,000
+/// tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Prices {
     per_million: Table,
     long: Option<LongPrompt>,
-    /// By which every usage is made cheaper. It is no part of the list: two calls at one list may differ in it.
+    /// Discount on all usage. It is not part of the price list: two calls with the same list can
+    /// have different discounts.
     discount: Discount,
 }
 
-/// Prices of requests whose prompt is longer than `above` tokens; a class that is not in it keeps its own.
+/// Prices of requests whose prompt has more than `above` tokens. Classes without an entry keep
+/// their normal price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LongPrompt {
     above: u64,
     per_million: Table,
 }
 
-/// A price that is not written as `class` or `class>tokens`.
+/// Error: the text is not a price name of the form `class` or `class>tokens`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PriceNameError(String);
 
@@ -47,21 +52,21 @@ impl fmt::Display for PriceNameError {
 impl std::error::Error for PriceNameError {}
 
 impl Prices {
-    /// Everything costs nothing.
+    /// Returns prices at which all usage is free.
     pub fn free() -> Prices {
         Prices::default()
             .with(Unit::Input, Credits::ZERO)
             .with(Unit::Output, Credits::ZERO)
     }
 
-    /// The same prices with this one for a class, in credits per million units.
+    /// Sets the price of a class, in credits per million units.
     #[must_use]
     pub fn with(mut self, unit: Unit, per_million: Credits) -> Prices {
         self.per_million[unit as usize] = Some(per_million);
         self
     }
 
-    /// The same prices with this one more, by its written name.
+    /// Sets a price by its written name, `class` or `class>tokens`.
     pub fn with_named(mut self, name: &str, per_million: Credits) -> Result<Prices, PriceNameError> {
         let unknown = || PriceNameError(name.chars().take(60).collect());
         let Some((class, above)) = name.split_once('>') else {
@@ -82,18 +87,18 @@ impl Prices {
         Ok(self)
     }
 
-    /// The same list, at which every usage is made cheaper by this.
+    /// Sets the discount; the list prices stay unchanged.
     #[must_use]
     pub fn at(self, discount: Discount) -> Prices {
         Prices { discount, ..self }
     }
 
-    /// By which every usage is made cheaper.
+    /// Returns the discount on all usage.
     pub fn discount(&self) -> Discount {
         self.discount
     }
 
-    /// Every price by its written name, in the order of the classes.
+    /// Returns all prices with their written names, in the order of the classes.
     pub fn entries(&self) -> impl Iterator<Item = (String, Credits)> + '_ {
         let plain = Unit::ALL
             .into_iter()
@@ -107,23 +112,25 @@ impl Prices {
         plain.chain(long)
     }
 
-    /// The price written down for a class, if one is.
+    /// Returns the listed price of a class, if it has one.
     pub fn listed(&self, unit: Unit) -> Option<Credits> {
         self.per_million[unit as usize]
     }
 
-    /// The price that applies to a class when the prompt is not long, in credits per million units.
+    /// Returns the effective price of a class for prompts that are not long, in credits per million
+    /// units.
     pub fn per_million(&self, unit: Unit) -> Credits {
         self.price(unit, 0)
     }
 
-    /// The number of input tokens beyond which other prices apply, if there is one.
+    /// Returns the number of input tokens above which long-prompt prices apply, if such prices
+    /// exist.
     pub fn long_above(&self) -> Option<u64> {
         self.long.map(|long| long.above)
     }
 
-    /// The price that applies to a class in a request with this many input tokens. In a long one, a class without a
-    /// price of its own for long prompts rises in proportion to the class it belongs to.
+    /// Returns the effective price of a class in a request with this many input tokens. In a long
+    /// request, a class without its own long-prompt price rises in proportion to its parent class.
     pub fn price(&self, unit: Unit, input_tokens: u64) -> Credits {
         if !unit.is_token() {
             return self.listed(unit).unwrap_or(Credits::ZERO);
@@ -140,45 +147,48 @@ impl Prices {
         };
         match (long.per_million[unit as usize], long.per_million[parent as usize]) {
             (Some(own), _) => own,
-            (None, Some(dearer)) if !plain_parent.is_zero() => in_proportion(plain, dearer, plain_parent),
-            (None, Some(dearer)) => unlisted(unit, dearer),
+            (None, Some(long_price)) if !plain_parent.is_zero() => {
+                in_proportion(plain, long_price, plain_parent)
+            }
+            (None, Some(long_price)) => unlisted(unit, long_price),
             (None, None) => plain,
         }
     }
 
-    /// Whether nothing costs anything.
+    /// Whether all prices are zero.
     pub fn is_free(&self) -> bool {
         self.entries().all(|(_, price)| price.is_zero())
     }
 
-    /// The highest price of any input class for a prompt of at most this many tokens: an upper bound for input whose
-    /// class is not known yet. Nothing is kept in a cache for an hour unless a request says so.
-    pub fn highest_input(&self, most_tokens: u64, caches_for_an_hour: bool) -> Credits {
-        let plain = self.highest(true, most_tokens);
+    /// Returns the highest price of any input class for a prompt of at most this many tokens. It is
+    /// an upper bound for input whose class is not known yet. The price of the one-hour cache
+    /// counts only if the request uses that cache.
+    pub fn highest_input(&self, max_prompt_tokens: u64, caches_for_an_hour: bool) -> Credits {
+        let plain = self.highest(true, max_prompt_tokens);
         match caches_for_an_hour {
-            true => plain.max(self.either(Unit::CacheWriteHour, most_tokens)),
+            true => plain.max(self.either(Unit::CacheWriteHour, max_prompt_tokens)),
             false => plain,
         }
     }
 
-    /// The highest price of any output class for a prompt of at most this many tokens.
-    pub fn highest_output(&self, most_tokens: u64) -> Credits {
-        self.highest(false, most_tokens)
+    /// Returns the highest price of any output class for a prompt of at most this many tokens.
+    pub fn highest_output(&self, max_prompt_tokens: u64) -> Credits {
+        self.highest(false, max_prompt_tokens)
     }
 
-    fn highest(&self, input: bool, most_tokens: u64) -> Credits {
+    fn highest(&self, input: bool, max_prompt_tokens: u64) -> Credits {
         let of_kind = |unit: &Unit| unit.is_input() == input && *unit != Unit::CacheWriteHour;
         let prices = Unit::TOKENS.into_iter().filter(of_kind);
-        let prices = prices.map(|unit| self.either(unit, most_tokens));
+        let prices = prices.map(|unit| self.either(unit, max_prompt_tokens));
         prices.max().unwrap_or(Credits::ZERO)
     }
 
-    /// The higher of the prices of a class for a short prompt and for one of this many tokens.
-    fn either(&self, unit: Unit, most_tokens: u64) -> Credits {
-        self.price(unit, 0).max(self.price(unit, most_tokens))
+    /// Returns the higher of the prices for a short prompt and for a prompt of this many tokens.
+    fn either(&self, unit: Unit, max_prompt_tokens: u64) -> Credits {
+        self.price(unit, 0).max(self.price(unit, max_prompt_tokens))
     }
 
-    /// What a usage costs, by the discount of these prices; rounded up once.
+    /// Returns the cost of a usage after the discount, rounded up once.
     pub fn cost(&self, usage: &Usage) -> Credits {
         let input_tokens = usage.total_input();
         let sum = usage
@@ -191,7 +201,7 @@ impl Prices {
     }
 }
 
-/// What a class without a price of its own costs where the one that it belongs to costs so much.
+/// Returns the price of a class without its own price, from the price of its parent class.
 fn unlisted(unit: Unit, parent: Credits) -> Credits {
     match unit {
         Unit::CacheWriteHour => Credits::from_nanos(parent.nanos().saturating_mul(2)),
@@ -199,7 +209,7 @@ fn unlisted(unit: Unit, parent: Credits) -> Credits {
     }
 }
 
-/// `price × to / from`, rounded up.
+/// Returns `price × to / from`, rounded up.
 fn in_proportion(price: Credits, to: Credits, from: Credits) -> Credits {
     let (price, to, from) = (
         i128::from(price.nanos()),
@@ -210,23 +220,23 @@ fn in_proportion(price: Credits, to: Credits, from: Credits) -> Credits {
     Credits::from_nanos(i64::try_from(scaled).unwrap_or(i64::MAX))
 }
 
-/// Names one set of prices of one model for ever: the first 64 bits of the SHA-256 of model and prices.
-/// Other prices have another version, so a version cannot change.
+/// Permanent id of one set of prices of a model: the first 64 bits of the SHA-256 of model and
+/// prices. Different prices have different versions, so the prices of a version never change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PriceVersion(u64);
 
 impl PriceVersion {
-    /// The version with this value.
+    /// Creates a version from its 64-bit value.
     pub const fn from_u64(value: u64) -> Self {
         Self(value)
     }
 
-    /// The value.
+    /// Returns the 64-bit value.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// The version with this text form.
+    /// Parses the text form of a version.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("pv_").filter(|digits| digits.len() == 16)?;
         u64::from_str_radix(digits, 16).ok().map(Self)
@@ -254,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_tokens_are_priced_by_their_own_class() {
+    fn cached_tokens_use_the_price_of_their_class() {
         let prices = Prices::default()
             .with(Unit::Input, credits("2.50"))
             .with(Unit::CacheRead, credits("0.25"))
@@ -269,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_makes_the_whole_request_dearer() {
+    fn long_prompt_prices_apply_to_the_whole_request() {
         let named = [
             ("input", "2"),
             ("cache_read", "0.2"),
@@ -303,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_in_the_cache_costs_its_own_price_or_twice_the_input() {
+    fn hourly_cache_write_costs_its_price_or_twice_the_input() {
         let prices = Prices::default()
             .with(Unit::Input, credits("4"))
             .with(Unit::CacheWrite, credits("5"));
@@ -324,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_has_a_price_of_its_own_or_none() {
+    fn non_token_units_have_their_own_price_or_none() {
         let prices = Prices::default()
             .with(Unit::Input, credits("5"))
             .with(Unit::Output, credits("40"))
@@ -337,9 +347,12 @@ mod tests {
         assert_eq!(
             prices.highest_output(1),
             credits("40"),
-            "a picture is no output token"
+            "images are not output tokens"
         );
-        assert_eq!((two_and_a_half.total(), two_and_a_half.has_made()), (0, true));
+        assert_eq!(
+            (two_and_a_half.total(), two_and_a_half.has_non_tokens()),
+            (0, true)
+        );
         assert!(prices.with_named("image>10", Credits::ZERO).is_err());
     }
 

@@ -1,90 +1,90 @@
-//! The common form of a streamed answer.
+//! Common events of a streamed response.
 
 use serde_json::Value;
 
 use crate::generate::{FinishReason, Seal};
 use crate::usage::Usage;
 
-/// One step of a streamed answer. A stream is `Start`, any number of deltas and `Finish`es (one for each choice),
-/// then `Usage`, then its end.
+/// One event of a streamed response. A stream consists of `Start`, any number of deltas, one
+/// `Finish` per choice, and `Usage`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// The answer begins; nothing was said yet.
+    /// The response starts; it has no content yet.
     Start {
-        /// Id of the answer.
+        /// Id of the response.
         id: String,
-        /// Seconds since the epoch.
+        /// Creation time in seconds since the Unix epoch.
         created: i64,
-        /// The model that answers.
+        /// Id of the model that responds.
         model: String,
     },
-    /// More text of a choice.
+    /// Text delta of a choice.
     Text {
-        /// Which choice.
+        /// Index of the choice.
         choice: u32,
-        /// The piece.
+        /// Text to append.
         text: String,
-        /// Probabilities of its tokens in the OpenAI shape.
+        /// Token probabilities of the delta in the OpenAI format.
         logprobs: Option<Value>,
     },
-    /// More reasoning of a choice.
+    /// Reasoning delta of a choice.
     Reasoning {
-        /// Which choice.
+        /// Index of the choice.
         choice: u32,
-        /// The piece.
+        /// Text to append.
         text: String,
     },
-    /// A piece of reasoning ends, and this is what its provider wants back with it.
+    /// End of a reasoning block, with the seal that the provider needs back.
     ReasoningSeal {
-        /// Which choice.
+        /// Index of the choice.
         choice: u32,
-        /// What is wanted back.
+        /// Opaque data of the provider.
         seal: Seal,
-        /// Whether the reasoning was hidden: no text of it came before.
+        /// Whether the reasoning was hidden, so that no reasoning text preceded this event.
         hidden: bool,
     },
-    /// More of a refusal.
+    /// Refusal delta of a choice.
     Refusal {
-        /// Which choice.
+        /// Index of the choice.
         choice: u32,
-        /// The piece.
+        /// Text to append.
         text: String,
     },
-    /// A tool call begins.
+    /// The model starts a tool call; its arguments follow.
     ToolCallStart {
-        /// Which choice.
+        /// Index of the choice.
         choice: u32,
-        /// Which of its calls, from 0.
+        /// Index of the call within the choice, from 0.
         call: u32,
-        /// Id of the call.
+        /// Id of the tool call.
         id: String,
-        /// Name of the tool.
+        /// Name of the called tool.
         name: String,
     },
-    /// More of a tool call's arguments.
+    /// Arguments delta of a tool call.
     ToolCallArguments {
-        /// Which choice.
+        /// Index of the choice.
         choice: u32,
-        /// Which of its calls.
+        /// Index of the call within the choice, from 0.
         call: u32,
-        /// The piece.
+        /// Text to append.
         arguments: String,
     },
-    /// A choice ends.
+    /// End of a choice.
     Finish {
-        /// Which choice.
+        /// Index of the choice.
         choice: u32,
-        /// Why.
+        /// Reason why generation ended.
         reason: FinishReason,
-        /// The text that ended it, with `FinishReason::StopSequence`.
+        /// The stop sequence that ended generation, with `FinishReason::StopSequence`.
         stop_sequence: Option<String>,
     },
-    /// What the answer consumed.
+    /// Usage of the whole response.
     Usage(Usage),
 }
 
 impl StreamEvent {
-    /// Which choice it belongs to, if it belongs to one.
+    /// Returns the index of the choice that the event belongs to, if any.
     pub fn choice(&self) -> Option<u32> {
         match self {
             StreamEvent::Text { choice, .. }
@@ -97,7 +97,21 @@ impl StreamEvent {
             StreamEvent::Start { .. } | StreamEvent::Usage(_) => None,
         }
     }
-    /// Whether the event carries something the caller asked for, as opposed to framing.
+    /// Returns a mutable reference to the index of the choice.
+    pub fn choice_mut(&mut self) -> Option<&mut u32> {
+        match self {
+            StreamEvent::Text { choice, .. }
+            | StreamEvent::Reasoning { choice, .. }
+            | StreamEvent::ReasoningSeal { choice, .. }
+            | StreamEvent::Refusal { choice, .. }
+            | StreamEvent::ToolCallStart { choice, .. }
+            | StreamEvent::ToolCallArguments { choice, .. }
+            | StreamEvent::Finish { choice, .. } => Some(choice),
+            StreamEvent::Start { .. } | StreamEvent::Usage(_) => None,
+        }
+    }
+
+    /// Whether the event has content for the caller, as opposed to framing.
     pub fn is_content(&self) -> bool {
         matches!(
             self,

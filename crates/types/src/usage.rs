@@ -1,13 +1,14 @@
-//! What a call consumed, in classes that do not overlap: the sum of the classes is the provider's total.
+//! Usage of a call, in disjoint classes: their sum equals the provider's total.
 
 use serde::{Deserialize, Serialize};
 
-/// A class of consumption. Token classes are disjoint: cached input is not also input, reasoning is not also output.
+/// A class of usage. Token classes are disjoint: cached input is not also input, and reasoning is
+/// not also output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Unit {
-    /// Input tokens that were read afresh.
+    /// Input tokens that were neither read from a cache nor written to it.
     Input,
     /// Input tokens that the provider read from its cache.
     CacheRead,
@@ -15,27 +16,30 @@ pub enum Unit {
     CacheWrite,
     /// Audio tokens of the input.
     InputAudio,
-    /// Visible output tokens.
+    /// Output tokens of the visible answer.
     Output,
-    /// Output tokens spent on reasoning.
+    /// Output tokens of the reasoning.
     Reasoning,
     /// Audio tokens of the output.
     OutputAudio,
-    /// Input tokens that the provider wrote into its cache for an hour; `CacheWrite` has the others.
+    /// Input tokens that the provider wrote into its one-hour cache. `CacheWrite` has the other
+    /// cache writes.
     CacheWriteHour,
-    /// Pictures that were made, in millionths of a plain one: a price for a million is that of a picture. Larger or better
-    /// ones are several plain ones, as the model's factors say.
+    /// Generated images, in millionths of a standard image, so that a price per million is the
+    /// price of one image. Larger or better images count as several standard images, by the model's
+    /// factors.
     Image,
-    /// Film that was made, in microseconds of plain film: a price for a million is that of a second.
+    /// Generated video, in microseconds of standard video, so that a price per million is the price
+    /// of one second.
     Video,
-    /// Sound that was made or heard, in microseconds.
+    /// Generated or transcribed audio, in microseconds.
     Audio,
-    /// Characters that were spoken.
+    /// Characters of synthesized speech.
     Character,
 }
 
 impl Unit {
-    /// Every class, in the order of storage.
+    /// All classes, in storage order.
     pub const ALL: [Unit; 12] = [
         Unit::Input,
         Unit::CacheRead,
@@ -51,7 +55,7 @@ impl Unit {
         Unit::Character,
     ];
 
-    /// Classes of tokens, which come first.
+    /// Token classes, which precede the others.
     pub const TOKENS: [Unit; 8] = [
         Unit::Input,
         Unit::CacheRead,
@@ -63,10 +67,10 @@ impl Unit {
         Unit::CacheWriteHour,
     ];
 
-    /// Classes of what is no token, which come last.
-    pub const MADE: [Unit; 4] = [Unit::Image, Unit::Video, Unit::Audio, Unit::Character];
+    /// Classes that do not count tokens, which come last.
+    pub const NON_TOKENS: [Unit; 4] = [Unit::Image, Unit::Video, Unit::Audio, Unit::Character];
 
-    /// The name used in configuration, in storage and on the wire.
+    /// Returns the name used in configuration, in storage and on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Unit::Input => "input",
@@ -84,17 +88,17 @@ impl Unit {
         }
     }
 
-    /// The class with this name.
+    /// Parses a name used in configuration, in storage and on the wire.
     pub fn parse(name: &str) -> Option<Unit> {
         Unit::ALL.into_iter().find(|unit| unit.as_str() == name)
     }
 
-    /// Whether it counts tokens.
+    /// Whether the class counts tokens.
     pub const fn is_token(self) -> bool {
         !matches!(self, Unit::Image | Unit::Video | Unit::Audio | Unit::Character)
     }
 
-    /// Whether the class counts tokens that went in.
+    /// Whether the class counts input tokens.
     pub const fn is_input(self) -> bool {
         matches!(
             self,
@@ -103,7 +107,7 @@ impl Unit {
     }
 }
 
-/// The largest number of tokens of one class that is believed. A provider that reports more is reporting nonsense.
+/// Maximum plausible number of tokens of one class. A larger number from a provider is an error.
 pub const MAX_QUANTITY: u64 = 1_000_000_000;
 
 /// Quantities by class.
@@ -113,24 +117,24 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Nothing consumed.
+    /// Usage of zero units.
     pub const ZERO: Usage = Usage {
         quantities: [0; Unit::ALL.len()],
     };
 
-    /// Plain input and output tokens.
+    /// Creates a usage of plain input and output tokens.
     pub fn tokens(input: u64, output: u64) -> Usage {
         Usage::ZERO.with(Unit::Input, input).with(Unit::Output, output)
     }
 
-    /// The same usage with this quantity for one class.
+    /// Sets the quantity of a class.
     #[must_use]
     pub fn with(mut self, unit: Unit, quantity: u64) -> Usage {
         self.quantities[unit as usize] = quantity;
         self
     }
 
-    /// Both together.
+    /// Returns the sum of two usages, by class.
     #[must_use]
     pub fn plus(mut self, other: &Usage) -> Usage {
         for (sum, more) in self.quantities.iter_mut().zip(other.quantities) {
@@ -139,18 +143,18 @@ impl Usage {
         self
     }
 
-    /// The quantity of a class.
+    /// Returns the quantity of a class.
     pub const fn get(&self, unit: Unit) -> u64 {
         self.quantities[unit as usize]
     }
 
-    /// Tokens that the provider wrote into its cache, for however long.
+    /// Returns the input tokens written to the provider's cache, for any lifetime.
     pub fn cache_written(&self) -> u64 {
         self.get(Unit::CacheWrite)
             .saturating_add(self.get(Unit::CacheWriteHour))
     }
 
-    /// Classes with a quantity above zero.
+    /// Returns the classes with a quantity above zero.
     pub fn iter(&self) -> impl Iterator<Item = (Unit, u64)> + '_ {
         Unit::ALL
             .into_iter()
@@ -158,7 +162,7 @@ impl Usage {
             .filter(|(_, quantity)| *quantity > 0)
     }
 
-    /// Tokens that went in, of every class.
+    /// Returns the input tokens of all classes.
     pub fn total_input(&self) -> u64 {
         Unit::TOKENS
             .into_iter()
@@ -167,7 +171,7 @@ impl Usage {
             .fold(0, u64::saturating_add)
     }
 
-    /// Tokens that came out, of every class.
+    /// Returns the output tokens of all classes.
     pub fn total_output(&self) -> u64 {
         Unit::TOKENS
             .into_iter()
@@ -176,46 +180,46 @@ impl Usage {
             .fold(0, u64::saturating_add)
     }
 
-    /// All tokens; what a tokens-per-minute limit counts.
+    /// Returns the tokens of all classes, which count toward a tokens-per-minute limit.
     pub fn total(&self) -> u64 {
         self.total_input().saturating_add(self.total_output())
     }
 
-    /// Whether anything but tokens was consumed.
-    pub fn has_made(&self) -> bool {
-        Unit::MADE.into_iter().any(|unit| self.get(unit) > 0)
+    /// Whether any class that does not count tokens has a quantity.
+    pub fn has_non_tokens(&self) -> bool {
+        Unit::NON_TOKENS.into_iter().any(|unit| self.get(unit) > 0)
     }
 
-    /// Whether nothing was consumed.
+    /// Whether all quantities are zero.
     pub fn is_zero(&self) -> bool {
         self.quantities.iter().all(|quantity| *quantity == 0)
     }
 }
 
-/// How a call ended, as its usage row says.
+/// Outcome of a call, as stored in its usage row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The answer was delivered.
+    /// The response was delivered.
     Ok,
-    /// The caller left before the end.
+    /// The caller disconnected before the end.
     ClientGone,
     /// The upstream failed.
     UpstreamError,
-    /// The upstream did not answer in time.
+    /// The upstream did not respond in time.
     Timeout,
     /// The prompt was blocked before generation.
     BlockedInput,
     /// The output was blocked after generation.
     BlockedOutput,
-    /// The caller cancelled.
+    /// The caller cancelled the call.
     Cancelled,
-    /// The process died while the call ran.
+    /// The process died during the call.
     Crashed,
 }
 
 impl Outcome {
-    /// Every outcome.
+    /// All outcomes, in definition order.
     pub const ALL: [Outcome; 8] = [
         Outcome::Ok,
         Outcome::ClientGone,
@@ -227,7 +231,7 @@ impl Outcome {
         Outcome::Crashed,
     ];
 
-    /// The name used in storage and on the wire.
+    /// Returns the name used in storage and on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Outcome::Ok => "ok",
@@ -241,7 +245,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome with this name.
+    /// Parses a name used in storage and on the wire.
     pub fn parse(name: &str) -> Option<Outcome> {
         Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == name)
     }

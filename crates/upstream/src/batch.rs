@@ -1,5 +1,5 @@
-//! Many requests that a provider carries out within a day, at a price of its own. Nothing here waits: what was handed over is asked
-//! for by its handle until it has ended, and its results are read then.
+//! Provider-native batches: many requests executed within a day, at a lower price. Calls do not
+//! wait for results: a batch is polled by its handle until it has ended, then its results are read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,120 +13,123 @@ use crate::embed::{EmbedAnswer, EmbedCall};
 use crate::error::UpstreamError;
 use crate::text::{TextAnswer, TextCall};
 
-/// What the requests of a batch ask for.
+/// Operation of the requests in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchKind {
-    /// Text generation.
+    /// Text generation, see [`TextCall`].
     Text,
-    /// Embeddings.
+    /// Embeddings, see [`EmbedCall`].
     Embeddings,
 }
 
-/// The most that one submission takes.
+/// Maximum size of one submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// Requests.
+    /// Maximum number of requests.
     pub requests: u32,
-    /// Bytes of all of them as they are written.
+    /// Maximum total bytes of the encoded requests.
     pub bytes: u64,
 }
 
-/// A request as it is handed over.
+/// An encoded request of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Without the end of a line, and on one line.
+pub struct EncodedRequest {
+    /// The request on one line, without a line break.
     pub text: Bytes,
-    /// What is said once for all requests of a submission, such as a version of the format: those of one submission have the same.
+    /// Metadata that all requests of a submission share, such as a format version.
     pub dialect: Arc<str>,
 }
 
-/// What is handed over.
+/// A batch to submit.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// Names it, where the provider keeps such a name: [`BatchProvider::find`] looks for it.
+    /// Idempotency key, stored by providers that support it; see [`BatchProvider::find`].
     pub key: String,
-    /// What its requests ask for.
+    /// Operation of the requests.
     pub kind: BatchKind,
-    /// That of every request.
+    /// Dialect of all requests.
     pub dialect: Arc<str>,
-    /// The requests, each on one line.
+    /// Encoded requests, one line each.
     pub requests: Vec<Bytes>,
-    /// What [`BatchProvider::stage`] has answered.
+    /// Reference returned by [`BatchProvider::stage`].
     pub staged: Option<String>,
 }
 
-/// How it goes with what was handed over.
+/// State of a submitted batch.
 #[derive(Debug)]
 pub enum BatchState {
-    /// It has not ended.
+    /// The batch has not ended.
     Running,
-    /// It has ended: what came of each request is at these places, and nothing came of the others, because of this.
+    /// The batch has ended. Results are at these places; requests without a result were not
+    /// executed, for the given reason.
     Ended(Vec<String>, BatchEnd),
-    /// None of it was carried out, and none of it will be.
+    /// No request was executed, and none will be.
     Failed(UpstreamError),
-    /// The provider knows nothing of it, or not any more.
+    /// The provider does not know the batch, or no longer.
     Lost,
 }
 
-/// Why a batch has ended.
+/// Reason why a batch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEnd {
-    /// All of it was carried out.
+    /// All requests were executed.
     Complete,
-    /// Its time was over.
+    /// The provider's time limit was reached.
     Expired,
-    /// It was cancelled.
+    /// The batch was cancelled.
     Cancelled,
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchResult {
-    /// The name under which it was handed over.
+    /// Custom id of the request.
     pub name: String,
-    /// What was answered.
+    /// Answer, or why there is none.
     pub answer: BatchAnswer,
 }
 
-/// What was answered to a request.
+/// Outcome of a single request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchAnswer {
-    /// What would have been answered to it alone.
+    /// Response as to a single request.
     Response {
-        /// The status.
+        /// HTTP status of the response.
         status: u16,
-        /// The body.
+        /// Body in the provider's format.
         body: Bytes,
     },
-    /// It was not carried out in time.
+    /// The request was not executed in time.
     Expired,
-    /// It was not carried out because the batch was cancelled.
+    /// The request was not executed because the batch was cancelled.
     Cancelled,
 }
 
-/// What came of requests, in any order. It ends after its first error; one that ends without was read to its end.
+/// Results in any order. The stream ends after its first error; if it ends without one, it is
+/// complete.
 pub type BatchResults = Pin<Box<dyn Stream<Item = Result<BatchResult, UpstreamError>> + Send>>;
 
-/// Carries out many requests at once.
+/// Port for provider-native batches.
 #[async_trait]
 pub trait BatchProvider: Send + Sync {
-    /// Whether the operator wants requests to be handed over. What was handed over before is asked for all the same.
-    fn is_wanted(&self) -> bool;
+    /// Whether the operator enables native batches. Existing batches are polled even if not.
+    fn is_enabled(&self) -> bool;
 
-    /// The most of one submission.
+    /// Maximum size of one submission.
     fn limits(&self) -> BatchLimits;
 
-    /// Whether requests of this kind may be in it.
-    fn carries(&self, kind: BatchKind) -> bool;
+    /// Whether a batch may contain requests of this kind.
+    fn supports(&self, kind: BatchKind) -> bool;
 
-    /// A request for text under this name, as it would be sent alone. Nothing is sent.
-    fn write_text(&self, call: &TextCall, name: &str) -> Result<Written, UpstreamError>;
+    /// Encodes a text request as the batch line `name`, like a single request. Nothing is sent.
+    fn write_text(&self, call: &TextCall, name: &str) -> Result<EncodedRequest, UpstreamError>;
 
-    /// A request for vectors under this name, as it would be sent alone. Nothing is sent.
-    fn write_embed(&self, call: &EmbedCall, name: &str) -> Result<Written, UpstreamError>;
+    /// Encodes an embeddings request as the batch line `name`, like a single request. Nothing is
+    /// sent.
+    fn write_embed(&self, call: &EmbedCall, name: &str) -> Result<EncodedRequest, UpstreamError>;
 
-    /// Puts the requests where a batch can be made of them. Nothing is carried out for that, so it may be done again. `None` when
-    /// they go with [`submit`](Self::submit).
+    /// Uploads the requests for a later [`submit`](Self::submit) and returns a reference. It
+    /// executes nothing, so it may be repeated. `None` if `submit` sends them itself.
     async fn stage(
         &self,
         ctx: &CallContext,
@@ -136,26 +139,26 @@ pub trait BatchProvider: Send + Sync {
         Ok(None)
     }
 
-    /// Has the requests carried out: the handle. It must not be called twice for the same requests, unless the error says that they
-    /// were not taken.
+    /// Submits the requests for execution and returns the handle. Must not be repeated for the same
+    /// requests, unless the error proves that they were not accepted.
     async fn submit(&self, ctx: &CallContext, submission: &Submission) -> Result<String, UpstreamError>;
 
-    /// Whether [`find`](Self::find) finds what was taken.
-    fn finds(&self) -> bool;
+    /// Whether [`find`](Self::find) can find an accepted submission.
+    fn can_find(&self) -> bool;
 
-    /// The handle of what was submitted under this key, if the provider has taken it.
+    /// Handle of the batch that was submitted under this key, if the provider accepted it.
     async fn find(&self, ctx: &CallContext, key: &str) -> Result<Option<String>, UpstreamError>;
 
-    /// Asks how it goes. An error says that it could not be asked, and nothing about the requests.
+    /// Requests the state of a batch. An error concerns the status request only, not the batch.
     async fn poll(&self, ctx: &CallContext, handle: &str) -> Result<BatchState, UpstreamError>;
 
-    /// What is at one of the places of [`BatchState::Ended`].
+    /// Reads the results at one of the places of [`BatchState::Ended`].
     async fn results(&self, ctx: &CallContext, place: &str) -> Result<BatchResults, UpstreamError>;
 
-    /// Says that it is not wanted any more. Whether it stops is for [`poll`](Self::poll) to say.
+    /// Requests cancellation. Whether the batch stops is reported by [`poll`](Self::poll).
     async fn cancel(&self, ctx: &CallContext, handle: &str) -> Result<(), UpstreamError>;
 
-    /// Deletes what the provider keeps of it, after its end.
+    /// Deletes the provider's copies of an ended batch.
     async fn forget(
         &self,
         ctx: &CallContext,
@@ -164,7 +167,7 @@ pub trait BatchProvider: Send + Sync {
         places: &[String],
     ) -> Result<(), UpstreamError>;
 
-    /// The answer to a request for text, as if it had been sent alone.
+    /// Decodes the answer to a text request, like that of a single request.
     fn read_text(
         &self,
         ctx: &CallContext,
@@ -173,7 +176,7 @@ pub trait BatchProvider: Send + Sync {
         body: Bytes,
     ) -> Result<TextAnswer, UpstreamError>;
 
-    /// The answer to a request for vectors, as if it had been sent alone.
+    /// Decodes the answer to an embeddings request, like that of a single request.
     fn read_embed(
         &self,
         ctx: &CallContext,

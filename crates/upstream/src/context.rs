@@ -1,30 +1,30 @@
-//! What a call to an upstream is allowed and given.
+//! Context of an upstream call: permission, timeouts and request id.
 
 use std::time::Duration;
 
 use tollgate_types::{HoldId, RequestId};
 
-/// Why a call may be made. The pipeline's admission is the only place that makes one.
+/// Proof that a call may be made. Only the pipeline's admission creates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// The cost is held.
+    /// A hold covers the cost.
     Hold(HoldId),
-    /// It costs nothing; the reason is named.
+    /// The call is free of charge, for this reason.
     Free(&'static str),
 }
 
-/// The frame of one call to an upstream.
+/// Context of one upstream call.
 #[derive(Clone, Debug)]
 pub struct CallContext {
-    /// The request it serves.
+    /// Id of the API request that it serves.
     pub request: RequestId,
-    /// Why it may be made.
+    /// Permission for the call.
     pub permit: Permit,
-    /// Longest wait for the response headers.
+    /// Maximum wait for the response headers.
     pub header_timeout: Duration,
-    /// Longest silence between two pieces of the body.
+    /// Maximum silence between two chunks of the body.
     pub idle_timeout: Duration,
-    /// Whether the gateway looks at the answer, and so wants it in the common form although the upstream speaks the
-    /// caller's format.
+    /// Whether the gateway inspects the answer, and so needs it in the common form even if the
+    /// upstream speaks the caller's format.
     pub inspected: bool,
 }

@@ -1,5 +1,5 @@
-//! Typed decisions by an upstream: a state and questions in, probabilities out. There are four ways to them, and a
-//! provider says which of them a model of its offers.
+//! Typed decisions by an upstream: a state and questions in, probabilities out. There are four
+//! methods; a provider reports which of them a model supports.
 
 use std::sync::Arc;
 
@@ -10,39 +10,39 @@ use tollgate_types::decide::{Decision, DecisionSource, Question, State};
 use crate::context::CallContext;
 use crate::error::UpstreamError;
 
-/// A way to numbers.
+/// Method of obtaining probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionWay {
-    /// The upstream takes questions and answers with probabilities.
+    /// The upstream accepts questions and returns probabilities.
     Native {
-        /// The most questions of a request.
+        /// Maximum questions per request.
         questions: usize,
-        /// The most options of a choice.
+        /// Maximum options per choice.
         options: usize,
-        /// Whether it knows the question of functions; otherwise it is asked as choices.
+        /// Whether it supports function questions; if not, they are sent as choices.
         tools: bool,
-        /// Whether it knows `abstain`; otherwise that is asked as a question of its own.
+        /// Whether it supports `abstain`; if not, a separate question is sent.
         abstain: bool,
     },
-    /// It tells how probable each label is to be the next token.
+    /// The upstream returns the probability of each label as the next token.
     Logits {
-        /// The most labels of a request.
+        /// Maximum labels per request.
         labels: usize,
     },
-    /// It tells how probable the likeliest next tokens are.
+    /// The upstream returns the log probabilities of the most likely next tokens.
     TopLogprobs {
-        /// How many of them.
-        most: usize,
+        /// Maximum tokens returned.
+        max: usize,
     },
-    /// It answers with one of the labels, and may be asked again.
+    /// Answers are sampled: the upstream returns one of the labels.
     Sampled {
-        /// How many answers a request may ask for.
-        at_once: u32,
+        /// Maximum answers per request.
+        max_answers: u32,
     },
 }
 
 impl DecisionWay {
-    /// What numbers that were obtained so are called.
+    /// Source of the probabilities, as reported to the caller.
     pub const fn source(self) -> DecisionSource {
         match self {
             DecisionWay::Native { .. } => DecisionSource::Native,
@@ -53,79 +53,100 @@ impl DecisionWay {
     }
 }
 
-/// Questions for an upstream that takes questions.
+/// Questions for an upstream that answers questions natively.
 #[derive(Clone, Debug)]
 pub struct RelayCall {
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// What is decided about. Its media are data URLs.
+    /// State that the questions are about. Its media are data URLs.
     pub state: Arc<State>,
-    /// No more of them, and no wider ones, than the way says; of its kinds.
+    /// Questions within the limits of [`DecisionWay::Native`].
     pub questions: Vec<Question>,
 }
 
-/// Its answers.
+/// Answers to relayed questions.
 #[derive(Debug)]
 pub struct RelayAnswer {
-    /// One for each question, in their order.
+    /// One decision for each question, in order.
     pub decisions: Vec<Decision>,
-    /// What the upstream says it consumed.
+    /// Usage reported by the upstream.
     pub usage: Option<Usage>,
 }
 
-/// A question that a label answers: a state, then a text that ends where the label is to follow.
+/// A question answered by a label: the state, then a text after which the label follows.
 #[derive(Clone, Debug)]
 pub struct LabelCall {
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// What is decided about. Its media are data URLs. It stands first, so that a provider's prefix cache serves all
-    /// questions about it.
+    /// State that the question is about. Its media are data URLs. It comes first, so that a
+    /// provider's prompt cache serves all questions about it.
     pub state: Arc<State>,
-    /// What is asked: instructions, each label with what it stands for, and how to answer.
+    /// Instructions, each label with its option, and the answer format.
     pub question: Arc<str>,
-    /// What may be answered; no label begins as another does.
+    /// Allowed labels; none is a prefix of another.
     pub labels: Arc<[String]>,
-    /// Decides what is drawn, where the upstream takes a seed.
+    /// Sampling seed, for upstreams that support one.
     pub seed: u64,
 }
 
-/// How probable labels are.
+/// Probabilities of the labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabelReading {
-    /// The natural logarithm of each label's probability among all tokens, in the order of the call; `None` where it was
-    /// not told. Spellings of a label (` A`, `a`) are added up.
+    /// Natural logarithm of each label's probability among all tokens, in the order of the call;
+    /// `None` if it was not returned. Spellings of a label (` A`, `a`) are summed.
     pub logprobs: Vec<Option<f64>>,
-    /// What is not told is at most so probable, as a logarithm.
+    /// Upper bound on the log probability of labels that were not returned.
     pub rest: Option<f64>,
-    /// How many requests to the model that took.
+    /// Number of requests sent to the model.
     pub requests: u32,
+    /// Usage reported by the upstream.
+    pub usage: Option<Usage>,
 }
 
-/// How often each label was answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Size of one request for sampled answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// Number of answers, within the limit of [`DecisionWay::Sampled`].
+    pub answers: u32,
+    /// Maximum output tokens of each answer, reasoning included.
+    pub max_tokens: u64,
+}
+
+/// Counts of sampled labels of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelDraws {
-    /// In the order of the call.
+    /// Count of each label, in the order of the call. A server may return fewer answers than
+    /// requested, never more.
     pub counts: Vec<u32>,
-    /// Answers that were none of the labels.
+    /// Answers that match no label.
     pub others: u32,
-    /// How many requests to the model that took.
-    pub requests: u32,
+    /// Answers among `others` that were still reasoning at the token limit.
+    pub unfinished: u32,
+    /// Usage reported by the upstream.
+    pub usage: Option<Usage>,
 }
 
-/// Decides.
+impl LabelDraws {
+    /// Number of answers, including those that match no label.
+    pub fn answers(&self) -> u32 {
+        self.counts.iter().sum::<u32>() + self.others
+    }
+}
+
+/// Port for typed decisions.
 #[async_trait]
 pub trait DecideProvider: Send + Sync {
-    /// How this model may be brought to numbers about this state, best first; none when it cannot be. What a deployment was
-    /// found not to have is no longer among them, nor is a way that does not take the state's media.
+    /// Methods that this model supports for this state, best first; empty if none. Methods that the
+    /// deployment was found not to support, or that do not accept the state's media, are left out.
     fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay>;
 
-    /// Asks questions as they are. `None` when the deployment turns out not to take questions.
+    /// Relays questions unchanged. `None` if the deployment turns out not to answer questions.
     async fn relay(&self, ctx: &CallContext, call: &RelayCall) -> Result<Option<RelayAnswer>, UpstreamError> {
         let _ = (ctx, call);
         Ok(None)
     }
 
-    /// So many labels, each of which is one token of the model; fewer when there are not so many.
+    /// Up to `number` labels that are single tokens of the model.
     async fn labels(
         &self,
         ctx: &CallContext,
@@ -136,7 +157,8 @@ pub trait DecideProvider: Send + Sync {
         Ok(letters().take(number).collect())
     }
 
-    /// How probable each label is, in this way. `None` when the deployment turns out not to tell.
+    /// Reads the probability of each label. `None` if the deployment turns out not to support
+    /// `way`.
     async fn read_labels(
         &self,
         ctx: &CallContext,
@@ -147,19 +169,19 @@ pub trait DecideProvider: Send + Sync {
         Ok(None)
     }
 
-    /// So many answers, each drawn by itself.
+    /// Samples answers with one request. `None` if the deployment turns out not to support it.
     async fn draw_labels(
         &self,
         ctx: &CallContext,
         call: &LabelCall,
-        number: u32,
+        draw: Draw,
     ) -> Result<Option<LabelDraws>, UpstreamError> {
-        let _ = (ctx, call, number);
+        let _ = (ctx, call, draw);
         Ok(None)
     }
 }
 
-/// The letters, which are a token each in every vocabulary.
+/// The letters A to Z, each a single token in every known vocabulary.
 pub fn letters() -> impl Iterator<Item = String> {
     ('A'..='Z').map(String::from)
 }

@@ -11,62 +11,62 @@ use crate::context::CallContext;
 use crate::error::UpstreamError;
 use crate::text::Outline;
 
-/// A request as the caller sent it, validated, with what the gateway changes about it.
+/// A validated request as the caller sent it, with the gateway's changes.
 #[derive(Clone, Debug)]
 pub struct EmbedCall {
-    /// The caller's bytes, in OpenAI's format. An adapter whose upstream speaks it splices and forwards them; another
-    /// one decodes them.
+    /// The caller's bytes in OpenAI's format. An adapter for that format splices and forwards them;
+    /// others decode them.
     pub body: Bytes,
-    /// What the format knows of `body` already.
+    /// Result of the format's scan of `body`.
     pub outline: Option<Outline>,
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
 }
 
-/// The vectors, ready to be sent once the cost is known, or in the common form.
+/// Vectors in OpenAI's format, ready to be sent once the cost is known, or in the common form.
 #[derive(Clone, Debug)]
 pub enum EmbedPayload {
-    /// A body of OpenAI's format, its vectors in the encoding that the caller wants.
+    /// A body in OpenAI's format, with the vectors in the requested encoding.
     Raw {
-        /// As the upstream sent it.
+        /// Body as the upstream sent it.
         body: Bytes,
-        /// What the format knows of it.
+        /// Result of the format's scan of `body`.
         outline: Outline,
     },
-    /// The common form.
+    /// Vectors in the common form.
     Common(Box<EmbedResponse>),
 }
 
-/// An answer. It has a vector for each input.
+/// Embeddings, one vector for each input.
 #[derive(Clone, Debug)]
 pub struct EmbedAnswer {
-    /// The vectors.
+    /// Vectors in either form.
     pub payload: EmbedPayload,
-    /// What the upstream says it consumed; `None` when it says nothing, which is not the same as zero.
+    /// Usage reported by the upstream; `None` if it reported nothing, which differs from zero.
     pub usage: Option<Usage>,
-    /// Bytes of the vectors: they show that there was an answer.
+    /// Bytes of the vectors, as evidence that there was an answer.
     pub output_bytes: u64,
 }
 
-/// Turns texts into vectors.
+/// Port for embeddings.
 #[async_trait]
 pub trait EmbedProvider: Send + Sync {
-    /// Sends the call and answers when all vectors are there. The upstream must not be called twice. Errors say whether
-    /// any byte was sent.
+    /// Sends the call once and returns all vectors. Errors tell whether any byte was sent.
     async fn embed(&self, ctx: &CallContext, call: &EmbedCall) -> Result<EmbedAnswer, UpstreamError>;
 
-    /// Top-level fields outside the format that it lets through to the upstream. Others are refused at the door.
+    /// Non-standard top-level fields that are passed through to the upstream. Others are rejected
+    /// on receipt.
     fn allowed_fields(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Top-level fields of the format that it leaves out because its upstream refuses them and the vectors are the same
-    /// without them. The caller is told which of its fields were ignored.
+    /// Standard top-level fields that are dropped because the upstream rejects them and the vectors
+    /// do not depend on them. The caller receives the list of ignored fields.
     fn dropped_fields(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether a caller can choose the length of the vectors.
+    /// Whether the caller can choose the dimensions of the vectors.
     fn takes_dimensions(&self) -> bool {
         true
     }

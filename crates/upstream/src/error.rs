@@ -1,64 +1,111 @@
-//! How a call to an upstream fails, and what that says about trying again.
+//! Errors of upstream calls, and whether they can be retried.
 
 use std::fmt;
 use std::time::Duration;
 
-use tollgate_types::{ErrorCode, Retry};
+use tollgate_types::{ErrorCode, Retry, Usage};
 
-/// Where the failure arose.
+/// Where the failure occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamCause {
     /// No connection: no byte of the request was sent.
     Connect,
     /// The upstream answered with an error status.
     Status,
-    /// The connection broke, or the answer was not what the protocol allows.
+    /// The connection broke, or the answer violates the protocol.
     Protocol,
-    /// The upstream was silent for too long.
+    /// The upstream did not answer in time.
     Timeout,
 }
 
-/// What it means for the caller.
+/// Meaning of the failure for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamErrorKind {
-    /// The upstream is broken, overloaded or unreachable: another candidate may do better.
+    /// The upstream is broken, overloaded or unreachable; try another candidate.
     Unavailable,
     /// The upstream refuses the operator's credentials.
     Credentials,
-    /// The upstream's own rate limit.
+    /// The upstream's rate limit was exceeded.
     RateLimited,
-    /// The upstream refuses the request itself: every candidate would.
+    /// The upstream rejects the request itself; every candidate would.
     Rejected,
-    /// The upstream refuses the content of the prompt.
+    /// The upstream ignores the parameter `param`, on which the answer depends; another candidate
+    /// may support it.
+    Unsupported,
+    /// The upstream blocks the content of the prompt.
     ContentBlocked,
     /// The input does not fit into the model's context.
     ContextLength,
-    /// The prompt asked the simulator for exactly this error. It says nothing about anybody's health, and `detail` is
-    /// written for the caller.
+    /// The prompt requested this error from the simulator. It does not count towards health, and
+    /// `detail` is written for the caller.
     Simulated(ErrorCode),
 }
 
-/// A failed call.
+/// Policy for the text of upstream errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ErrorText {
+    /// Not logged, not passed on.
+    #[default]
+    Hide,
+    /// Logged, but not passed on to callers.
+    Log,
+    /// Logged and passed on to callers.
+    Pass,
+}
+
+/// Text of an upstream error, as far as it may be used.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct UpstreamText {
+    /// The text, with keys and control characters removed and of bounded length; `None` if hidden.
+    pub text: Option<String>,
+    /// Whether the text is passed on to callers.
+    pub passes: bool,
+    /// Numbers in the text, such as the size of the context window.
+    pub numbers: Vec<u64>,
+}
+
+/// Omits the text: an error message may quote the prompt.
+impl fmt::Debug for UpstreamText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Said")
+            .field("has_text", &self.text.is_some())
+            .field("passes", &self.passes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Error of an upstream call.
 #[derive(Clone, Debug)]
 pub struct UpstreamError {
-    /// What it means.
+    /// Meaning of the failure for the caller.
     pub kind: UpstreamErrorKind,
-    /// Where it arose.
+    /// Where the failure occurred.
     pub cause: UpstreamCause,
-    /// The status, when there was one.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// How long the upstream asks to wait.
+    /// Wait requested by the upstream.
     pub retry_after: Option<Duration>,
-    /// Whether the same bytes may be sent again.
+    /// Whether the same request may be sent again.
     pub retry: Retry,
-    /// The upstream's own words, for the log only; cut to a bounded length, without prompt text.
+    /// Details for the log only; bounded length, without prompt text.
     pub detail: String,
-    /// The parameter that the upstream names, when it rejects the request.
+    /// The rejected parameter, if the upstream names it.
     pub param: Option<String>,
+    /// Text of the upstream's error response.
+    pub upstream_text: Option<Box<UpstreamText>>,
+    /// The output cap that the gateway added, if the upstream may have rejected it.
+    pub added_cap: Option<u64>,
+    /// Whether the upstream rejects the request because its output cap exceeds the model's limit.
+    pub is_cap_too_large: bool,
+    /// Whether the upstream answered this request with its own error object under status 500, which
+    /// shows that it is running.
+    pub is_reported: bool,
+    /// Usage that the upstream reported for the failed call.
+    pub reported: Option<Box<Usage>>,
 }
 
 impl UpstreamError {
-    /// A failure that is not a status.
+    /// A failure without an HTTP status.
     pub fn new(kind: UpstreamErrorKind, cause: UpstreamCause, detail: impl Into<String>) -> Self {
         let retry = match cause {
             UpstreamCause::Connect => Retry::Safe,
@@ -72,20 +119,43 @@ impl UpstreamError {
             retry,
             detail: detail.into(),
             param: None,
+            upstream_text: None,
+            added_cap: None,
+            is_cap_too_large: false,
+            is_reported: false,
+            reported: None,
         }
     }
 
-    /// No connection could be made.
+    /// The same error with the usage that the upstream reported.
+    #[must_use]
+    pub fn reporting(self, reported: Option<Usage>) -> Self {
+        Self {
+            reported: reported.map(Box::new),
+            ..self
+        }
+    }
+
+    /// The upstream's text, if it may be passed on to callers.
+    pub fn passed_text(&self) -> Option<&str> {
+        let upstream_text = self
+            .upstream_text
+            .as_ref()
+            .filter(|upstream_text| upstream_text.passes)?;
+        upstream_text.text.as_deref()
+    }
+
+    /// No connection could be established.
     pub fn connect(detail: impl Into<String>) -> Self {
         Self::new(UpstreamErrorKind::Unavailable, UpstreamCause::Connect, detail)
     }
 
-    /// The connection broke or the answer made no sense.
+    /// The connection broke, or the answer is malformed.
     pub fn protocol(detail: impl Into<String>) -> Self {
         Self::new(UpstreamErrorKind::Unavailable, UpstreamCause::Protocol, detail)
     }
 
-    /// The upstream was silent for too long.
+    /// The upstream did not answer in time.
     pub fn timeout(detail: impl Into<String>) -> Self {
         Self::new(UpstreamErrorKind::Unavailable, UpstreamCause::Timeout, detail)
     }
@@ -97,7 +167,18 @@ impl fmt::Display for UpstreamError {
         if let Some(status) = self.status {
             write!(f, " {status}")?;
         }
-        write!(f, "): {}", self.detail)
+        write!(f, "): {}", self.detail)?;
+        if let Some(text) = self
+            .upstream_text
+            .as_ref()
+            .and_then(|upstream_text| upstream_text.text.as_deref())
+        {
+            write!(f, " text={text:?}")?;
+        }
+        if let Some(cap) = self.added_cap {
+            write!(f, " (the gateway had added the output cap {cap})")?;
+        }
+        Ok(())
     }
 }
 

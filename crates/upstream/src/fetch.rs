@@ -1,28 +1,29 @@
-//! Fetching what a caller names by its address: pictures, sound and documents in a prompt. The address is a stranger's,
-//! so whoever implements the port decides which hosts may be reached at all.
+//! Fetching media by URL: images, audio and documents in a prompt. URLs are untrusted, so the
+//! implementation decides which hosts may be reached.
 
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tollgate_types::AccountId;
 use tollgate_types::decide::StateMediaKind;
 
-/// A kind of media, which decides how large it may be.
+/// Kind of media, which determines the size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MediaKind {
-    /// A picture.
+    /// PNG, JPEG, WebP and the like.
     Image,
-    /// A sound.
+    /// Speech, music or another recording.
     Audio,
-    /// A film.
+    /// Video, with or without audio.
     Video,
-    /// A document.
+    /// PDF or another document.
     Document,
 }
 
 impl MediaKind {
-    /// Every kind.
+    /// All kinds of media.
     pub const ALL: [MediaKind; 4] = [
         MediaKind::Image,
         MediaKind::Audio,
@@ -30,8 +31,18 @@ impl MediaKind {
         MediaKind::Document,
     ];
 
-    /// The most bytes of one.
-    pub const fn most_bytes(self) -> u64 {
+    /// Timeout of a fetch, including redirects. It allows a large image at 1 MiB/s; audio and video
+    /// get longer.
+    pub const fn fetch_timeout(self) -> Duration {
+        Duration::from_secs(match self {
+            MediaKind::Image | MediaKind::Document => 20,
+            MediaKind::Audio => 30,
+            MediaKind::Video => 60,
+        })
+    }
+
+    /// Maximum size of a medium, in bytes.
+    pub const fn max_bytes(self) -> u64 {
         match self {
             MediaKind::Image | MediaKind::Document => 20 << 20,
             MediaKind::Audio => 25 << 20,
@@ -50,42 +61,47 @@ impl From<StateMediaKind> for MediaKind {
     }
 }
 
-/// What is wanted from an address.
+/// A fetch of one URL.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchRequest<'a> {
-    /// The address, as the caller wrote it.
+    /// URL as the caller wrote it.
     pub url: &'a str,
-    /// What it is to be.
+    /// Account of the caller, whose concurrent fetches are limited. `None` for a URL from a
+    /// provider.
+    pub account: Option<AccountId>,
+    /// Expected kind of media.
     pub kind: MediaKind,
-    /// Most bytes, if that is less than the kind allows.
-    pub most_bytes: u64,
-    /// Media types that are of use, in lower case and without parameters.
+    /// Maximum bytes, if lower than the limit of the kind.
+    pub max_bytes: u64,
+    /// Accepted media types, in lower case and without parameters.
     pub media_types: &'a [&'static str],
 }
 
-/// What was there.
+/// A fetched medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// All of it.
+    /// Content of the URL, within the size limit.
     pub bytes: Bytes,
-    /// One of the media types that were asked for. The bytes begin as its do.
+    /// One of the accepted media types, verified by the leading bytes.
     pub media_type: &'static str,
 }
 
-/// Why there is nothing to hand out. The text is for the caller and says nothing about any network: an address that may
-/// not be reached and one where nobody answers read the same. The cause is in the log.
+/// Why a fetch failed. The text is for the caller and reveals nothing about networks: a forbidden
+/// address and an unreachable one read the same. The cause is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchError {
-    /// Not an address that could be fetched by anybody: scheme, port, user name, or spelling. Or it redirects to such a one.
+    /// Scheme, port, user name or syntax of the URL, or of a redirect, is not allowed.
     NotAnAddress,
-    /// Nothing could be had from there.
+    /// The host is forbidden, could not be reached, or returned an error.
     Unreachable,
-    /// There is more of it than may be.
+    /// The content exceeds the size limit.
     TooLarge,
-    /// It came too slowly.
+    /// The fetch timed out.
     TooSlow,
-    /// It is nothing of the kind that was asked for.
+    /// The content is not of an accepted type.
     WrongType,
+    /// Not started: too many concurrent fetches, of this account or overall.
+    Busy,
 }
 
 impl fmt::Display for FetchError {
@@ -97,46 +113,48 @@ impl fmt::Display for FetchError {
             FetchError::Unreachable => "cannot be fetched",
             FetchError::TooLarge => "is too large",
             FetchError::TooSlow => "took too long to fetch",
-            FetchError::WrongType => "is not of a type that can be used here",
+            FetchError::WrongType => "has an unsupported type",
+            FetchError::Busy => "was not fetched: too many fetches are running; retry later",
         })
     }
 }
 
 impl std::error::Error for FetchError {}
 
-/// Fetches what strangers' addresses name. Dropping the future ends it.
+/// Port for fetching untrusted URLs. Dropping the future cancels the fetch.
 #[async_trait]
 pub trait Fetcher: Send + Sync {
-    /// The bytes at an address.
+    /// Fetches the content of a URL.
     async fn fetch(&self, request: &FetchRequest<'_>) -> Result<Fetched, FetchError>;
 }
 
-/// What a medium is like inside.
+/// Measured properties of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// A picture of so many pixels.
-    Picture {
-        /// From left to right.
+pub enum MediaProperties {
+    /// Dimensions of an image, in pixels.
+    Image {
+        /// Width in pixels.
         width: u32,
-        /// From top to bottom.
+        /// Height in pixels.
         height: u32,
     },
-    /// Sound of this length.
-    Sound(Duration),
-    /// A film of this length.
-    Film {
-        /// How long it is.
+    /// Duration of an audio recording.
+    Audio(Duration),
+    /// Properties of a video.
+    Video {
+        /// Duration of the video.
         duration: Duration,
-        /// Whether there is sound to it.
-        has_sound: bool,
+        /// Whether it has an audio track.
+        has_audio: bool,
     },
-    /// There is no program here that could tell.
+    /// No installed program can measure it.
     Unknown,
 }
 
-/// Looks into media.
+/// Port for measuring media.
 #[async_trait]
-pub trait Gauge: Send + Sync {
-    /// What these bytes are. `WrongType` when they are nothing of the kind, `TooLarge` when it is larger than any is read.
-    async fn measure(&self, kind: MediaKind, bytes: &Bytes) -> Result<Measure, FetchError>;
+pub trait MediaInspector: Send + Sync {
+    /// Measures a medium. `WrongType` if it is not of this kind, `TooLarge` if it exceeds the
+    /// limits of the decoder.
+    async fn measure(&self, kind: MediaKind, bytes: &Bytes) -> Result<MediaProperties, FetchError>;
 }

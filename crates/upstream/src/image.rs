@@ -1,38 +1,38 @@
-//! What is asked of models that make pictures.
+//! Calls for image generation.
 
 use std::sync::Arc;
 
-use crate::make::{Size, Source};
+use crate::generation::{Size, Source};
 
-/// What is to be done.
+/// Task of an image call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageTask {
-    /// From the prompt alone.
+    /// Generate from the prompt alone.
     Generate,
-    /// From pictures, as the prompt says.
+    /// Edit images according to the prompt.
     Edit,
-    /// A picture again where the mask is transparent.
+    /// Regenerate the transparent areas of the mask.
     Inpaint,
-    /// A picture that is like another.
+    /// Generate a variation of an image.
     Vary,
 }
 
-/// How a picture is encoded.
+/// Encoding of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageFormat {
-    /// PNG.
+    /// Lossless, media type `image/png`.
     Png,
-    /// JPEG.
+    /// Lossy, media type `image/jpeg`.
     Jpeg,
-    /// WebP.
+    /// Media type `image/webp`.
     Webp,
 }
 
 impl ImageFormat {
-    /// Every format.
+    /// All image formats.
     pub const ALL: [ImageFormat; 3] = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Webp];
 
-    /// The name on the wire.
+    /// Name in the API, such as `png`.
     pub const fn as_str(self) -> &'static str {
         match self {
             ImageFormat::Png => "png",
@@ -41,12 +41,12 @@ impl ImageFormat {
         }
     }
 
-    /// The format with this name.
+    /// The format with this API name; `None` if unknown.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
     }
 
-    /// Its media type.
+    /// Media type, such as `image/png`.
     pub const fn mime_type(self) -> &'static str {
         match self {
             ImageFormat::Png => "image/png",
@@ -56,35 +56,35 @@ impl ImageFormat {
     }
 }
 
-/// A request for pictures, with everything resolved that the model's limits and the template say.
+/// A request for images, with model limits and template defaults applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageCall {
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// What is to be done.
+    /// Task of the call.
     pub task: ImageTask,
-    /// What is to be seen. Empty only where pictures say it.
+    /// Prompt. Empty only if the task needs none.
     pub prompt: String,
-    /// What is not to be seen.
+    /// Content to avoid.
     pub negative_prompt: Option<String>,
-    /// What it is made from, in the caller's order: none to generate, one to vary or inpaint.
+    /// Input images, in the caller's order: none to generate, one to vary or inpaint.
     pub images: Vec<Source>,
-    /// Where it is transparent the picture is made again.
+    /// Mask for inpainting; its transparent areas are regenerated.
     pub mask: Option<Source>,
-    /// How many, at most as many as the upstream makes at once.
+    /// Number of images, within the upstream's maximum per request.
     pub count: u32,
-    /// Whether they belong together: the same subjects, told on.
+    /// Whether the images form a series with the same subjects.
     pub set: bool,
-    /// How large; `None` where the model chooses.
+    /// Size in pixels; `None` if the model chooses.
     pub size: Option<Size>,
-    /// The ratio of width to height as the caller wrote it, such as `16:9`.
+    /// Aspect ratio (width to height) as the caller wrote it, such as `16:9`.
     pub aspect_ratio: Option<Arc<str>>,
-    /// The step of size as the model names it, such as `2k`.
+    /// The model's name of the resolution, such as `2k`.
     pub resolution: Option<Arc<str>>,
-    /// A step of quality as the model names it.
+    /// The model's name of the quality level.
     pub quality: Option<Arc<str>>,
-    /// How it is to be encoded, where the upstream can; else the gateway encodes it again.
+    /// Requested encoding. If the upstream does not support it, the gateway re-encodes.
     pub format: Option<ImageFormat>,
-    /// Makes the same again.
+    /// Seed for reproducible output.
     pub seed: Option<u64>,
 }

@@ -1,4 +1,5 @@
-//! Ports: everything that is called. A provider says what it can do; each capability is one small trait.
+//! Ports to external services. A provider reports its capabilities; each capability is one small
+//! trait.
 
 pub mod batch;
 pub mod context;
@@ -7,8 +8,8 @@ pub mod decide;
 pub mod embed;
 pub mod error;
 pub mod fetch;
+pub mod generation;
 pub mod image;
-pub mod make;
 pub mod moderate;
 pub mod notify;
 pub mod payment;
@@ -19,28 +20,31 @@ pub mod video;
 
 pub use batch::{
     BatchAnswer, BatchEnd, BatchKind, BatchLimits, BatchProvider, BatchResult, BatchResults, BatchState,
-    Submission, Written,
+    EncodedRequest, Submission,
 };
 pub use context::{CallContext, Permit};
 pub use count::CountProvider;
 pub use decide::{
-    DecideProvider, DecisionWay, LabelCall, LabelDraws, LabelReading, RelayAnswer, RelayCall, letters,
+    DecideProvider, DecisionWay, Draw, LabelCall, LabelDraws, LabelReading, RelayAnswer, RelayCall, letters,
 };
 pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
-pub use error::{UpstreamCause, UpstreamError, UpstreamErrorKind};
-pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, Gauge, Measure, MediaKind};
+pub use error::{ErrorText, UpstreamCause, UpstreamError, UpstreamErrorKind, UpstreamText};
+pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaInspector, MediaKind, MediaProperties};
+pub use generation::{
+    Content, ContentStream, GenerationOutput, GenerationState, MediaProvider, OutputItem, Size, Source,
+    Submitted,
+};
 pub use image::{ImageCall, ImageFormat, ImageTask};
-pub use make::{Content, ContentStream, Made, Maker, Piece, Size, Source, State, Submitted};
 pub use moderate::{ModerationCall, ModerationProvider};
 pub use notify::{Mail, Mailer, NotifyError, Post, Poster};
 pub use payment::{
-    BillingInterval, ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, NewPlanCheckout, Paid,
-    PaymentError, PaymentEvent, PaymentProvider, PlanInvoice, PlanReference, PlanStanding, SavedCharge,
+    BillingInterval, ChargeOutcome, Checkout, EventError, NewCheckout, NewPayer, NewPlanCheckout, Paid,
+    PaymentError, PaymentEvent, PaymentProvider, PlanInvoice, PlanReference, PlanStatus, SavedCharge,
 };
 pub use provider::{ListedModel, Provider};
 pub use speech::{
-    Segment, Sound, SoundFormat, SpeechCall, SpeechProvider, Spoken, Timestamps, TranscribeProvider,
-    Transcript, TranscriptFormat, TranscriptionCall, Word,
+    AudioContent, AudioFormat, Segment, SpeechAnswer, SpeechCall, SpeechProvider, Timestamps,
+    TranscribeProvider, Transcript, TranscriptFormat, TranscriptionCall, Word,
 };
 pub use text::{
     ChunkKind, Outline, Payload, TextAnswer, TextCall, TextChunk, TextProvider, TextReply, TextStream,

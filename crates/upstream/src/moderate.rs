@@ -1,4 +1,4 @@
-//! Moderation by an upstream: what a text or picture is about that a content policy may forbid.
+//! Moderation by an upstream: categories of a text or image that a content policy may forbid.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use tollgate_types::moderate::{ModerationAnswer, ModerationInput};
 use crate::context::CallContext;
 use crate::error::UpstreamError;
 
-/// What is looked at, and by whom.
+/// A moderation request.
 #[derive(Clone, Debug)]
 pub struct ModerationCall {
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// What is looked at; never empty.
+    /// Content to classify; never empty.
     pub input: ModerationInput,
 }
 
-/// Looks at content.
+/// Port for moderation.
 #[async_trait]
 pub trait ModerationProvider: Send + Sync {
-    /// Sends the call and answers when everything was looked at. An answer has a result for each input.
+    /// Classifies all inputs. The answer has a result for each input.
     async fn moderate(
         &self,
         ctx: &CallContext,

@@ -1,52 +1,54 @@
-//! Telling somebody something: by a POST to an address that a stranger wrote, or by mail.
+//! Notifications: by a POST to an untrusted URL, or by e-mail.
 
 use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// A POST of JSON.
+/// A POST request with a JSON body.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// The address, as a stranger wrote it.
+    /// Untrusted target URL.
     pub url: String,
-    /// Headers beside those of every request.
+    /// Headers in addition to the default ones.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// JSON document, sent unchanged.
     pub body: Bytes,
 }
 
-/// A mail of plain text.
+/// A plain-text e-mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mail {
-    /// The mailbox.
+    /// Unique id, the same when the e-mail is sent again. Letters, digits, `_` and `-`.
+    pub id: String,
+    /// Address of the recipient.
     pub to: String,
-    /// The subject.
+    /// Subject header, on one line.
     pub subject: String,
-    /// The text.
+    /// Body, plain text.
     pub text: String,
 }
 
-/// Why something did not arrive. The text is for the log and for operators.
+/// Why a delivery failed. The text is for the log and for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotifyError {
-    /// Whether it never will: there is nobody who could be told, and nobody is asked again.
+    /// Whether the failure is permanent, so that the delivery is not retried.
     pub is_final: bool,
-    /// What happened.
+    /// Description of the failure.
     pub detail: String,
 }
 
 impl NotifyError {
-    /// It may arrive later.
-    pub fn for_now(detail: impl Into<String>) -> Self {
+    /// A transient failure: the delivery may be retried.
+    pub fn transient(detail: impl Into<String>) -> Self {
         Self {
             is_final: false,
             detail: detail.into(),
         }
     }
 
-    /// It never will.
-    pub fn for_good(detail: impl Into<String>) -> Self {
+    /// A permanent failure: the delivery must not be retried.
+    pub fn permanent(detail: impl Into<String>) -> Self {
         Self {
             is_final: true,
             detail: detail.into(),
@@ -62,22 +64,22 @@ impl fmt::Display for NotifyError {
 
 impl std::error::Error for NotifyError {}
 
-/// Posts to addresses that strangers wrote, of which it decides which may be reached at all.
+/// Port for posting to untrusted URLs. The implementation decides which hosts may be reached.
 #[async_trait]
 pub trait Poster: Send + Sync {
-    /// Whether an address is one that could be posted to, as far as its spelling says; nobody is asked.
+    /// Whether a URL is acceptable by its syntax. Sends nothing.
     fn check(&self, url: &str) -> Result<(), NotifyError>;
 
-    /// Posts, and answers when the other side has said that it has it. Redirects are not followed.
+    /// Posts, and returns once the receiver has confirmed. Redirects are not followed.
     async fn post(&self, post: &Post) -> Result<(), NotifyError>;
 }
 
-/// Sends mail.
+/// Port for sending e-mail.
 #[async_trait]
 pub trait Mailer: Send + Sync {
-    /// Whether a text is a mailbox; nobody is asked.
+    /// Whether a text is a valid e-mail address. Sends nothing.
     fn check(&self, mailbox: &str) -> Result<(), NotifyError>;
 
-    /// Sends, and answers when a server has taken the mail.
+    /// Sends an e-mail, and returns once a server has accepted it.
     async fn send(&self, mail: &Mail) -> Result<(), NotifyError>;
 }

@@ -1,216 +1,217 @@
-//! Taking money. A payment provider shows the pages on which people pay, keeps their cards, and says in signed events
-//! what was paid.
+//! Payments. A payment provider hosts the checkout pages, stores cards, and reports payments in
+//! signed events.
 
 use std::fmt;
 
 use async_trait::async_trait;
-use tollgate_types::{AccountId, Course, Money, SubscriptionId, Timestamp, TopUpId};
+use tollgate_types::{AccountId, Money, RenewalState, SubscriptionId, Timestamp, TopUpId};
 
-/// Somebody who pays, as the provider is told of it.
+/// A customer to create at the payment provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPayer {
-    /// The account.
+    /// Account of the customer.
     pub account: AccountId,
-    /// Its name.
+    /// Display name of the account.
     pub name: String,
 }
 
-/// A page on which credits are paid for.
+/// A checkout page for credits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCheckout {
-    /// What the provider is to call it: events carry it, and sent twice it is one page.
+    /// Idempotency key and reference: events carry it, and a repeated request creates one page.
     pub top_up: TopUpId,
-    /// Who pays: the provider's id.
+    /// The provider's customer id.
     pub payer: String,
-    /// How much.
+    /// Price of the top-up.
     pub money: Money,
-    /// What it is for, as the page and the receipt have it.
+    /// Line item on the page and on the receipt.
     pub title: String,
-    /// Where the page leads when it was paid.
+    /// Redirect URL after payment.
     pub success_url: String,
-    /// Where it leads when it was not.
+    /// Redirect URL after cancellation.
     pub cancel_url: String,
 }
 
-/// How often a subscription is paid for.
+/// Billing interval of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BillingInterval {
-    /// Every month.
+    /// Billed every month.
     Month,
-    /// Every year.
+    /// Billed every year.
     Year,
 }
 
-/// A page on which a subscription is begun, which the provider then renews.
+/// A checkout page for a subscription, which the provider then renews.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPlanCheckout {
-    /// What the provider is to call it: everything that it says of the subscription carries it, and sent twice it is one page.
+    /// Idempotency key and reference: events of the subscription carry it, and a repeated request
+    /// creates one page.
     pub subscription: SubscriptionId,
-    /// Who pays: the provider's id.
+    /// The provider's customer id.
     pub payer: String,
-    /// How much for one interval.
+    /// Price per interval.
     pub money: Money,
-    /// How often.
+    /// Length of a billing period.
     pub interval: BillingInterval,
-    /// What it is for, as the page and the invoices have it.
+    /// Line item on the page and on the invoices.
     pub title: String,
-    /// Where the page leads when it was paid.
+    /// Redirect URL after payment.
     pub success_url: String,
-    /// Where it leads when it was not.
+    /// Redirect URL after cancellation.
     pub cancel_url: String,
 }
 
-/// A page that was made.
+/// A created checkout page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
-    /// The provider's id of it.
+    /// The provider's id of the page.
     pub reference: String,
-    /// Where it is.
+    /// URL of the page.
     pub url: String,
 }
 
-/// A charge on a card that the provider keeps, without its owner being there.
+/// A charge on a stored card, without the customer present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedCharge {
-    /// Sent twice it is one charge.
+    /// Idempotency key: a repeated request charges once.
     pub top_up: TopUpId,
-    /// Who pays: the provider's id.
+    /// The provider's customer id.
     pub payer: String,
-    /// How much.
+    /// Amount to charge.
     pub money: Money,
-    /// What it is for, as the receipt has it.
+    /// Line item on the receipt.
     pub title: String,
 }
 
-/// What became of a charge on a card that is kept.
+/// Result of a charge on a stored card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChargeOutcome {
-    /// It was paid.
+    /// The charge succeeded.
     Paid(Paid),
-    /// The provider is still at it; an event will say.
+    /// The charge is being processed; an event reports its result.
     Processing {
-        /// The provider's id of it.
+        /// The provider's id of the payment.
         reference: String,
     },
-    /// It was not paid, and will not be.
+    /// The charge failed permanently.
     Declined {
-        /// A word for why, such as `card_declined`.
+        /// Error code, such as `card_declined`.
         why: String,
     },
 }
 
-/// Something that was paid, as the provider's own record has it.
+/// A payment, as recorded by the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paid {
-    /// What was said to it when it was asked for.
+    /// Reference that was given when the payment was requested.
     pub top_up: TopUpId,
-    /// The provider's id of the money that moved: the same in everything that is said of it.
+    /// The provider's id of the payment, the same in all of its events.
     pub reference: String,
-    /// How much, without taxes.
+    /// Amount without taxes.
     pub money: Money,
 }
 
 /// A subscription at the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanReference {
-    /// What was said to it when it was asked for; nothing where somebody else has asked.
+    /// Reference that was given at checkout; `None` if it was created elsewhere.
     pub subscription: Option<SubscriptionId>,
-    /// The provider's id of it.
+    /// The provider's id of the subscription.
     pub reference: String,
 }
 
-/// An invoice for a period of a subscription, as the provider's own record has it.
+/// An invoice for a period of a subscription, as recorded by the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanInvoice {
-    /// The provider's id of it.
+    /// The provider's id of the invoice.
     pub invoice: String,
-    /// Whose.
+    /// Subscription that the invoice belongs to.
     pub of: PlanReference,
-    /// What was paid, taxes included.
+    /// Amount paid, taxes included.
     pub money: Money,
-    /// When the period begins.
+    /// Start of the period.
     pub start: Timestamp,
-    /// When it is over.
+    /// End of the period.
     pub end: Timestamp,
 }
 
-/// How a subscription stands at the provider.
+/// Status of a subscription at the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanStanding {
-    /// What becomes of it when the period is over.
-    pub course: Course,
-    /// Its latest invoice, if that is paid.
+pub struct PlanStatus {
+    /// Action at the end of the period.
+    pub course: RenewalState,
+    /// Its latest invoice, if paid.
     pub paid: Option<PlanInvoice>,
 }
 
-/// What an event says.
+/// A verified event of the payment provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaymentEvent {
-    /// Something was paid.
+    /// A payment succeeded.
     Paid(Paid),
-    /// Something will not be paid.
+    /// A payment failed permanently.
     Failed {
-        /// What was said to it when it was asked for.
+        /// Reference that was given when the payment was requested.
         top_up: TopUpId,
-        /// A word for why.
+        /// Error code of the failure.
         why: String,
     },
-    /// Money was given back, or taken back by a bank.
+    /// A refund or a chargeback.
     Returned {
-        /// The provider's id of the money that had moved.
+        /// The provider's id of the original payment.
         reference: String,
-        /// All of it that went back so far.
+        /// Total amount returned so far.
         total: Money,
     },
     /// A period of a subscription was paid.
     PlanPaid(PlanInvoice),
-    /// A period of a subscription could not be paid; the provider may try again.
+    /// Payment of a period failed; the provider may retry.
     PlanNotPaid(PlanInvoice),
-    /// Something about a subscription is another way; the provider says what, when it is asked.
+    /// A subscription changed; read its state with [`PaymentProvider::plan_status`].
     PlanChanged(PlanReference),
     /// A subscription has ended.
     PlanEnded(PlanReference),
-    /// A page on which a subscription would have begun was not paid.
-    PlanNotBegun {
-        /// What was said to it when it was asked for.
+    /// A checkout for a subscription expired or failed.
+    PlanNotStarted {
+        /// Reference that was given at checkout.
         subscription: SubscriptionId,
-        /// A word for why.
+        /// Error code of the failure.
         why: String,
     },
-    /// Nothing that concerns credits or plans.
+    /// An event that does not concern credits or plans.
     Other {
-        /// What the provider calls it.
+        /// The provider's event type.
         kind: String,
     },
 }
 
-/// Why an event is not believed.
+/// Why an event was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventFault {
-    /// Its signature is missing or another one.
+pub enum EventError {
+    /// The signature is missing or invalid.
     Signature,
-    /// It was signed too long ago, or in the future.
+    /// The signature's timestamp is too old or in the future.
     Stale,
-    /// It is signed and makes no sense.
+    /// The signature is valid, but the body is malformed.
     Malformed(String),
 }
 
-impl fmt::Display for EventFault {
+impl fmt::Display for EventError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EventFault::Signature => f.write_str("the signature is not that of the payment provider"),
-            EventFault::Stale => f.write_str("the signature is too old, or from the future"),
-            EventFault::Malformed(what) => write!(f, "it cannot be read: {what}"),
+            EventError::Signature => f.write_str("the signature is not from the payment provider"),
+            EventError::Stale => f.write_str("the signature's timestamp is too old or in the future"),
+            EventError::Malformed(what) => write!(f, "the event cannot be parsed: {what}"),
         }
     }
 }
 
-/// Why a payment provider did not do something; for operators, without a secret.
+/// Error of a payment provider, for operators; contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentError {
-    /// Whether doing it again may help: nobody answered, or not in time.
+    /// Whether a retry may help, such as after a timeout.
     pub is_transient: bool,
-    /// What happened.
+    /// Description of the failure.
     pub detail: String,
 }
 
@@ -222,52 +223,57 @@ impl fmt::Display for PaymentError {
 
 impl std::error::Error for PaymentError {}
 
-/// Takes money for credits and plans.
+/// Port for payments of credits and plans.
 #[async_trait]
 pub trait PaymentProvider: Send + Sync {
-    /// Its name, such as `stripe`.
+    /// Name of the provider, such as `stripe`.
     fn name(&self) -> &'static str;
 
-    /// Makes known who pays; the provider's id. Sent twice it is one payer.
+    /// Creates a customer and returns the provider's id. Idempotent.
     async fn create_payer(&self, payer: &NewPayer) -> Result<String, PaymentError>;
 
-    /// Makes a page on which somebody pays.
+    /// Creates a checkout page for credits.
     async fn open_checkout(&self, checkout: &NewCheckout) -> Result<Checkout, PaymentError>;
 
-    /// The address of a page on which a payer looks at receipts and changes cards, and which leads back to another.
+    /// URL of the customer portal, with receipts and cards. The portal links back to `return_url`.
     async fn open_portal(&self, payer: &str, return_url: &str) -> Result<String, PaymentError>;
 
-    /// Charges a card that the provider keeps.
+    /// Charges a stored card.
     async fn charge_saved(&self, charge: &SavedCharge) -> Result<ChargeOutcome, PaymentError>;
 
-    /// Makes a page on which somebody begins a subscription.
+    /// Creates a checkout page for a subscription.
     async fn open_plan_checkout(&self, checkout: &NewPlanCheckout) -> Result<Checkout, PaymentError>;
 
-    /// Has nobody pay on a page any more, by the provider's id of it; whether that is so: false when it was paid already.
+    /// Expires a checkout page by the provider's id, so that it can no longer be paid. Returns
+    /// false if it was paid already.
     async fn close_checkout(&self, reference: &str) -> Result<bool, PaymentError>;
 
-    /// How a subscription stands.
-    async fn plan_standing(&self, reference: &str) -> Result<PlanStanding, PaymentError>;
+    /// Reads the status of a subscription.
+    async fn plan_status(&self, reference: &str) -> Result<PlanStatus, PaymentError>;
 
-    /// Says what is to become of a subscription when the period is over; [`Course::Ended`] ends it now. Answers what becomes of
-    /// it: one that has ended stays so.
-    async fn set_course(&self, reference: &str, course: Course) -> Result<Course, PaymentError>;
+    /// Sets the action at the end of the period; [`RenewalState::Ended`] ends the subscription now.
+    /// Returns the resulting state: an ended subscription stays ended.
+    async fn set_renewal_state(
+        &self,
+        reference: &str,
+        course: RenewalState,
+    ) -> Result<RenewalState, PaymentError>;
 
-    /// Whether money that moved, by the provider's id of it, has paid an invoice of a subscription.
-    async fn is_of_invoice(&self, reference: &str) -> Result<bool, PaymentError>;
+    /// Whether a payment, by the provider's id, belongs to the invoice of a subscription.
+    async fn is_invoice_payment(&self, reference: &str) -> Result<bool, PaymentError>;
 
-    /// What an event says, once its signature was checked. `signature` is the header that
-    /// [`signature_header`](Self::signature_header) names.
+    /// Verifies the signature of an event and parses it. `signature` is the value of the header
+    /// named by [`signature_header`](Self::signature_header).
     fn read_event(
         &self,
         signature: Option<&str>,
         body: &[u8],
         now: Timestamp,
-    ) -> Result<PaymentEvent, EventFault>;
+    ) -> Result<PaymentEvent, EventError>;
 
-    /// The name of the header that has an event's signature.
+    /// Name of the HTTP header with an event's signature.
     fn signature_header(&self) -> &'static str;
 
-    /// Whether it can be reached and knows the key; for `doctor`.
+    /// Checks that the provider is reachable and accepts the key; for `doctor`.
     async fn probe(&self) -> Result<(), PaymentError>;
 }

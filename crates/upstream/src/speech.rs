@@ -1,4 +1,4 @@
-//! Speech by an upstream: texts that are spoken, and recordings that are written down.
+//! Speech by an upstream: synthesis and transcription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,126 +9,128 @@ use tollgate_types::{Error, Usage};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
-use crate::make::{ContentStream, Source};
+use crate::generation::{ContentStream, Source};
 
-/// How speech is encoded.
+/// Encoding of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SoundFormat {
-    /// MP3.
+pub enum AudioFormat {
+    /// MPEG audio layer III, `audio/mpeg`.
     Mp3,
     /// Opus in Ogg.
     Opus,
     /// AAC with ADTS headers.
     Aac,
-    /// FLAC.
+    /// Lossless, `audio/flac`.
     Flac,
-    /// WAV, 16 bits.
+    /// WAV with 16-bit samples.
     Wav,
-    /// Samples of 16 bits at 24,000 a second, the lower byte first, without any header.
+    /// 16-bit samples at 24 kHz, little-endian, without a header.
     Pcm,
 }
 
-impl SoundFormat {
-    /// Every format.
-    pub const ALL: [SoundFormat; 6] = [
-        SoundFormat::Mp3,
-        SoundFormat::Opus,
-        SoundFormat::Aac,
-        SoundFormat::Flac,
-        SoundFormat::Wav,
-        SoundFormat::Pcm,
+impl AudioFormat {
+    /// All audio formats.
+    pub const ALL: [AudioFormat; 6] = [
+        AudioFormat::Mp3,
+        AudioFormat::Opus,
+        AudioFormat::Aac,
+        AudioFormat::Flac,
+        AudioFormat::Wav,
+        AudioFormat::Pcm,
     ];
 
-    /// The name on the wire.
+    /// Name in the API, such as `mp3`.
     pub const fn as_str(self) -> &'static str {
         match self {
-            SoundFormat::Mp3 => "mp3",
-            SoundFormat::Opus => "opus",
-            SoundFormat::Aac => "aac",
-            SoundFormat::Flac => "flac",
-            SoundFormat::Wav => "wav",
-            SoundFormat::Pcm => "pcm",
+            AudioFormat::Mp3 => "mp3",
+            AudioFormat::Opus => "opus",
+            AudioFormat::Aac => "aac",
+            AudioFormat::Flac => "flac",
+            AudioFormat::Wav => "wav",
+            AudioFormat::Pcm => "pcm",
         }
     }
 
-    /// The format with this name.
+    /// The format with this API name; `None` if unknown.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
     }
 
-    /// Its media type.
+    /// Media type, such as `audio/mpeg`.
     pub const fn mime_type(self) -> &'static str {
         match self {
-            SoundFormat::Mp3 => "audio/mpeg",
-            SoundFormat::Opus => "audio/ogg",
-            SoundFormat::Aac => "audio/aac",
-            SoundFormat::Flac => "audio/flac",
-            SoundFormat::Wav => "audio/wav",
-            SoundFormat::Pcm => "audio/pcm",
+            AudioFormat::Mp3 => "audio/mpeg",
+            AudioFormat::Opus => "audio/ogg",
+            AudioFormat::Aac => "audio/aac",
+            AudioFormat::Flac => "audio/flac",
+            AudioFormat::Wav => "audio/wav",
+            AudioFormat::Pcm => "audio/pcm",
         }
     }
 }
 
-/// A text to be spoken.
+/// A request for speech synthesis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpeechCall {
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// What is said.
+    /// Text to speak.
     pub input: Arc<str>,
-    /// Who says it, as the model names its voices.
+    /// The model's name of the voice.
     pub voice: Arc<str>,
-    /// Whether `voice` is the id of a voice that the operator has made there.
+    /// Whether `voice` is the id of a custom voice that the operator created at the provider.
     pub has_own_voice: bool,
-    /// How it is said, in words, for models that understand them.
+    /// Style instructions, for models that support them.
     pub instructions: Option<Arc<str>>,
-    /// How it is encoded.
-    pub format: SoundFormat,
-    /// How fast: 1 is usual, from 0.25 to 4. `None` leaves it to the model.
+    /// Encoding that the caller requested.
+    pub format: AudioFormat,
+    /// Speed from 0.25 to 4, where 1 is normal. `None` leaves it to the model.
     pub speed: Option<f64>,
 }
 
-/// What was spoken.
-pub struct Spoken {
-    /// The sound, in the format that was asked for.
-    pub sound: Sound,
-    /// What the upstream says it consumed; `None` when it says nothing. Characters are counted by the gateway.
+/// Answer to a speech request.
+pub struct SpeechAnswer {
+    /// Audio in the requested format.
+    pub audio: AudioContent,
+    /// Usage reported by the upstream; `None` if it reported nothing. The gateway counts characters
+    /// itself.
     pub usage: Option<Usage>,
 }
 
-/// The bytes of speech.
-pub enum Sound {
-    /// All of them.
+/// Audio bytes, complete or streamed.
+pub enum AudioContent {
+    /// The whole recording.
     Whole(Bytes),
-    /// As they come.
+    /// Chunks, while the upstream generates them.
     Stream(ContentStream),
 }
 
-/// Speaks.
+/// Port for speech synthesis.
 #[async_trait]
 pub trait SpeechProvider: Send + Sync {
-    /// Asks for speech, once, and answers when it begins to come. The upstream must not be called twice. Errors say whether
-    /// any byte was sent.
-    async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<Spoken, UpstreamError>;
+    /// Sends the request once and returns when the audio starts. Errors tell whether any byte was
+    /// sent.
+    async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<SpeechAnswer, UpstreamError>;
 }
 
-/// How a transcript is written. The gateway writes all of them; an upstream needs to know what they are made from.
+/// Output format of a transcript. The gateway writes all of them; it decides which data the
+/// upstream must return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TranscriptFormat {
-    /// An object with the text.
+    /// A JSON object with the text.
     Json,
-    /// The text alone.
+    /// The text without markup.
     Text,
-    /// An object with the text, its language, and when what was said.
+    /// A JSON object with text, language and timestamps.
     VerboseJson,
-    /// Subtitles as SubRip writes them.
+    /// Subtitles in SubRip format (`.srt`).
     Srt,
-    /// Subtitles as browsers read them.
+    /// Subtitles in WebVTT format (`.vtt`).
     Vtt,
 }
 
 impl TranscriptFormat {
-    /// Every format.
+    /// All transcript formats.
     pub const ALL: [TranscriptFormat; 5] = [
         TranscriptFormat::Json,
         TranscriptFormat::Text,
@@ -137,7 +139,7 @@ impl TranscriptFormat {
         TranscriptFormat::Vtt,
     ];
 
-    /// The name on the wire.
+    /// Name in the API, such as `verbose_json`.
     pub const fn as_str(self) -> &'static str {
         match self {
             TranscriptFormat::Json => "json",
@@ -148,110 +150,116 @@ impl TranscriptFormat {
         }
     }
 
-    /// The format with this name.
+    /// The format with this API name; `None` if unknown.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
     }
 
-    /// Whether it says when what was said.
+    /// Whether the format contains timestamps.
     pub const fn is_timed(self) -> bool {
         !matches!(self, TranscriptFormat::Json | TranscriptFormat::Text)
     }
 }
 
-/// Of what it is told when it was said.
+/// Requested granularity of timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
-    /// Of segments.
+    /// Timestamps of segments.
     pub segments: bool,
-    /// Of words.
+    /// Timestamps of words.
     pub words: bool,
 }
 
-/// A recording to be written down.
+/// A request for a transcription.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TranscriptionCall {
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// The recording.
+    /// Recording to transcribe.
     pub audio: Source,
-    /// How long it is, where the gateway knows.
+    /// Duration, if the gateway could measure it.
     pub duration: Option<Duration>,
-    /// What the caller calls it. Its ending may say what it is.
+    /// The caller's file name. Its extension may indicate the format.
     pub filename: Arc<str>,
-    /// What is spoken, as ISO 639-1 names it.
+    /// Spoken language, as ISO 639-1 code.
     pub language: Option<Arc<str>>,
-    /// What was said before, or how words are spelled.
+    /// Preceding text or spelling hints for the model.
     pub prompt: Option<Arc<str>>,
-    /// From 0 to 1: how freely the model guesses.
+    /// Sampling temperature, from 0 to 1.
     pub temperature: Option<f64>,
-    /// How it is to be written.
+    /// Output format that the caller requested.
     pub format: TranscriptFormat,
-    /// Of what it is told when it was said.
+    /// Requested granularity of timestamps.
     pub timestamps: Timestamps,
+    /// Whether to translate the speech to English.
+    pub translate: bool,
 }
 
-/// What was said.
+/// A transcript of a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
-    /// All of it.
+    /// Text of the whole recording.
     pub text: String,
-    /// What was spoken, as the upstream names it.
+    /// Detected language, in the upstream's terms.
     pub language: Option<String>,
-    /// How long the recording is, as the upstream says.
+    /// Duration of the recording, as reported by the upstream.
     pub duration: Option<Duration>,
-    /// Its parts, if the upstream tells them; always there where a timed format was asked for and something was said.
+    /// Segments, if the upstream returns them. Never empty for a timed format, unless the text is
+    /// empty.
     pub segments: Vec<Segment>,
-    /// Its words, if they were asked for and the upstream tells them.
+    /// Words, if requested and returned by the upstream.
     pub words: Vec<Word>,
-    /// Tokens that the upstream says it consumed; `None` when it says nothing. Seconds are told by `duration`.
+    /// Tokens reported by the upstream; `None` if it reported nothing. Seconds follow from
+    /// `duration`.
     pub usage: Option<Usage>,
 }
 
-/// A part of a transcript.
+/// A segment of a transcript.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Segment {
-    /// Where it begins, in seconds.
+    /// Start, in seconds.
     pub start: f64,
-    /// Where it ends.
+    /// End, in seconds.
     pub end: f64,
-    /// What is said.
+    /// Text of the segment.
     pub text: String,
-    /// The place in the recording that the model had sought, in hundredths of a second.
+    /// Seek position in the recording, in hundredths of a second.
     pub seek: u64,
-    /// The model's tokens of it.
+    /// Token ids of the text.
     pub tokens: Vec<u32>,
-    /// How freely it was guessed.
+    /// Sampling temperature of the segment.
     pub temperature: f64,
-    /// How sure the model is: the mean logarithm of the probability of its tokens.
+    /// Mean log probability of the tokens.
     pub avg_logprob: f64,
-    /// How much the text repeats itself.
+    /// Compression ratio of the text; high values indicate repetition.
     pub compression_ratio: f64,
-    /// How likely it is that nothing is said.
+    /// Probability that the segment contains no speech.
     pub no_speech_prob: f64,
 }
 
 /// A word of a transcript.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Word {
-    /// The word.
+    /// Text of the word.
     pub word: String,
-    /// Where it begins, in seconds.
+    /// Start, in seconds.
     pub start: f64,
-    /// Where it ends.
+    /// End, in seconds.
     pub end: f64,
 }
 
-/// Writes down what is said.
+/// Port for transcription.
 #[async_trait]
 pub trait TranscribeProvider: Send + Sync {
-    /// Refuses what it cannot carry of a call: `UnsupportedParameter` with the parameter of the gateway's own API.
+    /// Returns `UnsupportedParameter`, naming the parameter of the gateway's API, if the upstream
+    /// cannot represent the call.
     fn check(&self, call: &TranscriptionCall) -> Result<(), Error> {
         let _ = call;
         Ok(())
     }
 
-    /// Sends a recording, once, and answers when all of it is written down. Errors say whether any byte was sent.
+    /// Sends a recording once and returns the complete transcript. Errors tell whether any byte was
+    /// sent.
     async fn transcribe(
         &self,
         ctx: &CallContext,

@@ -9,24 +9,24 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse, ResponseFormat};
 use tollgate_types::stream::StreamEvent;
-use tollgate_types::{Error, Format, Usage};
+use tollgate_types::{Abilities, Error, Format, Usage};
 
 use crate::context::CallContext;
 use crate::error::UpstreamError;
 use crate::fetch::MediaKind;
 
-/// What a format's own pass over a body has learned, kept so that an adapter of the same format need not look again. A
-/// port knows no formats, so it is opaque here.
+/// Result of a format's scan of a body, passed on so that an adapter of the same format need not
+/// repeat it. Opaque, since ports do not depend on formats.
 #[derive(Clone)]
 pub struct Outline(Arc<dyn Any + Send + Sync>);
 
 impl Outline {
-    /// Keeps what a format knows.
+    /// Wraps the result of a scan.
     pub fn new<T: Any + Send + Sync>(known: T) -> Self {
         Self(Arc::new(known))
     }
 
-    /// What is known, if it is of this kind.
+    /// The result, if it is of type `T`.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
@@ -38,40 +38,46 @@ impl fmt::Debug for Outline {
     }
 }
 
-/// A request as the caller sent it, validated, with what the gateway changes about it.
+/// A validated request as the caller sent it, with the gateway's changes.
 #[derive(Clone, Debug)]
 pub struct TextCall {
-    /// The shape of `body`.
+    /// Format of `body`.
     pub format: Format,
-    /// The caller's bytes. An adapter whose upstream speaks the same format splices and forwards them; another one
-    /// decodes them. Empty when the gateway has changed the request, such as by putting in media that the caller named by
-    /// their addresses: then `common` alone says what is asked.
+    /// The caller's bytes. An adapter of the same format splices and forwards them; others decode
+    /// them. Empty if the gateway changed the request, such as by inlining media: then `common`
+    /// alone describes it.
     pub body: Bytes,
-    /// What the format knows of `body` already.
+    /// Result of the format's scan of `body`.
     pub outline: Option<Outline>,
-    /// The same request in the common form, when a candidate does not take `format` as it is.
+    /// The request in the common form, if a candidate does not accept `format`.
     pub common: Option<Arc<GenerateRequest>>,
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// The model as the caller named it; answers carry it.
+    /// Model name as the caller wrote it; answers carry it.
     pub public_model: Arc<str>,
-    /// Whether the caller wants a stream.
+    /// Whether the caller requested a stream.
     pub stream: bool,
-    /// Whether the caller asked for usage at the end of the stream. The upstream is always asked.
+    /// Whether the caller requested usage at the end of the stream. The gateway always requests it
+    /// from the upstream.
     pub include_usage: bool,
-    /// The most output tokens that the upstream may be asked for: set because neither the balance nor what the caller
-    /// allows the call to cost covers more. It takes the place of a larger cap of the caller's.
+    /// Output cap required by the balance or by the caller's cost limit. It replaces a larger cap
+    /// of the caller; `None` if neither is limiting.
     pub clamp_output: Option<u64>,
-    /// Names of previews of `format` that the caller asks for and an upstream of it may be told of.
+    /// Beta features of `format` that the caller requested and that may be passed on.
     pub previews: Vec<&'static str>,
-    /// Whether the model reasons, as far as the catalog knows.
+    /// Whether the catalog marks the model as reasoning.
     pub reasons: bool,
-    /// Output tokens that the hold covers: the cap for a format that needs one, when the caller set none.
+    /// Whether to request one answer only, regardless of the request's `n`.
+    pub is_single: bool,
+    /// Abilities of the model according to the catalog.
+    pub abilities: Arc<Abilities>,
+    /// Output tokens that the hold covers: the cap for a format that requires one, if the caller
+    /// set none.
     pub output_cap: u64,
 }
 
 impl TextCall {
-    /// A call of these bytes that asks for a whole answer with its usage; the rest is said field by field.
+    /// A call with this body, for a complete answer with usage. Other fields have defaults.
     pub fn new(format: Format, public_model: Arc<str>, body: Bytes) -> Self {
         Self {
             format,
@@ -85,135 +91,168 @@ impl TextCall {
             clamp_output: None,
             previews: Vec::new(),
             reasons: false,
+            is_single: false,
+            abilities: Arc::default(),
             output_cap: 0,
         }
     }
 
-    /// Whether an upstream that speaks this format gets the caller's bytes; otherwise it gets what `common` says.
+    /// Whether an upstream of this format receives the caller's bytes; if not, it receives
+    /// `common`.
     pub fn is_in(&self, format: Format) -> bool {
         self.format == format && !self.body.is_empty()
     }
 
-    /// Lets go of the caller's bytes and of what is known of them, once the call was sent.
+    /// Frees the caller's bytes and their outline once the call was sent.
     pub fn release(&mut self) {
         self.body = Bytes::new();
         self.outline = None;
     }
 }
 
-/// Something in the caller's own format, ready to be sent, or in the common form, to be encoded.
+/// A value in the caller's format, ready to be sent, or in the common form, to be encoded.
 #[derive(Clone, Debug)]
 pub enum Payload<T> {
     /// Bytes of this format: a whole JSON body, or one whole server-sent event with its blank line.
     Raw(Format, Bytes),
-    /// The common form.
+    /// Value in the common form.
     Common(Box<T>),
 }
 
-/// What an upstream answers.
+/// Reply of an upstream to a text call.
 pub enum TextReply {
-    /// All at once.
+    /// The complete answer in one body.
     Whole(TextAnswer),
-    /// Piece by piece.
+    /// The answer as a stream of events.
     Stream(TextStream),
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Clone, Debug)]
 pub struct TextAnswer {
-    /// The answer. Raw bytes are the upstream's own: whoever sends them on puts the caller's name of the model and the
-    /// cost into them.
+    /// The answer. Raw bytes are the upstream's: the sender inserts the public model name and the
+    /// cost.
     pub payload: Payload<GenerateResponse>,
-    /// What the format knows of raw bytes already.
+    /// Result of the format's scan of raw bytes.
     pub outline: Option<Outline>,
-    /// What the upstream says it consumed; `None` when it says nothing, which is not the same as zero.
+    /// Usage reported by the upstream; `None` if it reported nothing, which differs from zero.
     pub usage: Option<Usage>,
-    /// Bytes of generated text, reasoning and tool arguments: what an estimate counts when there is no report.
+    /// Bytes of generated text, reasoning and tool arguments: the basis of an estimate without a
+    /// usage report.
     pub output_bytes: u64,
+    /// Number of answers if the upstream reports that all of them ended at the cap; otherwise 0.
+    pub capped_answers: u32,
 }
 
-/// A streamed answer. Dropping it ends the call to the upstream. The stream ends after a chunk of kind
-/// [`ChunkKind::End`], or after an error; one that ends without either was cut.
+/// A streamed answer. Dropping it cancels the upstream call. The stream ends after a chunk of kind
+/// [`ChunkKind::End`] or after an error; if it ends without either, it was cut.
 pub type TextStream = BoxStream<'static, Result<TextChunk, UpstreamError>>;
 
 /// One event of a streamed answer.
 #[derive(Clone, Debug)]
 pub struct TextChunk {
-    /// What the event is.
+    /// Kind of the event.
     pub kind: ChunkKind,
-    /// The event; `None` for what the caller must not see, such as usage that it did not ask for.
+    /// The event; `None` if the caller must not receive it, such as usage that it did not request.
     pub payload: Option<Payload<StreamEvent>>,
-    /// What the upstream says was consumed so far, when the event says so. Later reports replace earlier ones.
+    /// Cumulative usage reported in the event. Later reports replace earlier ones.
     pub usage: Option<Usage>,
-    /// Bytes of generated text, reasoning and tool arguments in it.
+    /// Bytes of generated text, reasoning and tool arguments in the event.
     pub output_bytes: u64,
 }
 
-/// What an event of a stream is.
+/// Kind of a stream event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkKind {
-    /// Framing before the first content: nothing is lost if the call is tried elsewhere.
+    /// Framing before the first content: another candidate can still be tried.
     Preamble,
-    /// Content, or the reason why a choice ended.
+    /// Content, or the finish reason of a choice while others are open.
     Content,
+    /// The finish reason of the last choice: the answer is complete.
+    Finish,
     /// The usage report.
     Usage,
-    /// The proper end of the stream, such as `[DONE]`.
+    /// The regular end of the stream, such as `[DONE]`.
     End,
 }
 
-/// Generates text.
+/// Port for text generation.
 #[async_trait]
 pub trait TextProvider: Send + Sync {
-    /// Sends the call and answers when the response headers are there. The upstream must not be called twice.
-    /// Errors say whether any byte was sent.
+    /// Sends the call once and returns when the response headers have arrived. Errors tell whether
+    /// any byte was sent.
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError>;
 
-    /// Whether it takes bodies of this format as they are, and answers in it. Calls in another format reach it in the
-    /// common form, and so do its answers to them.
+    /// Whether it accepts bodies of this format unchanged, and answers in it. Calls in other
+    /// formats, and their answers, use the common form.
     fn takes(&self, format: Format) -> bool;
 
-    /// Whether its upstream keeps this shape of answers by itself. Where it does not, the gateway sees to it.
-    fn forces(&self, format: &ResponseFormat) -> bool {
+    /// Whether a model with these abilities accepts system turns within the conversation, in a
+    /// format that the provider takes unchanged.
+    fn takes_system_turns(&self, abilities: &Abilities) -> bool {
+        let _ = abilities;
+        true
+    }
+
+    /// Whether the upstream enforces this response format. If not, the gateway validates the
+    /// answer.
+    fn enforces_schema(&self, format: &ResponseFormat) -> bool {
         let _ = format;
         true
     }
 
-    /// Refuses a request in another format when something of it would be lost on the way to the upstream; answers
-    /// which hints are left out. Parameters are named as in the common form.
-    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        let _ = request;
+    /// Returns an error if the upstream cannot represent something in the request; otherwise the
+    /// hints that are ignored. Parameters have their common-form names.
+    fn check_compatible(
+        &self,
+        request: &GenerateRequest,
+        abilities: &Abilities,
+    ) -> Result<Vec<String>, Error> {
+        let _ = (request, abilities);
         Ok(Vec::new())
     }
 
-    /// Whether it leaves out reasoning of a call in a format that it takes, because another provider sealed it.
-    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+    /// Whether reasoning in the call is dropped, in a format that it takes, because another
+    /// provider sealed it.
+    fn drops_reasoning(&self, call: &TextCall) -> bool {
         let _ = call;
         false
     }
 
-    /// The media types of a kind that its upstream takes as bytes alone; `None` when it takes addresses, or nothing of the
-    /// kind. What callers name by its address is fetched before a call reaches it.
+    /// Media types of this kind that the upstream accepts as bytes only; `None` if it accepts URLs,
+    /// or no media of this kind. The gateway fetches referenced media before the call.
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
         let _ = kind;
         None
     }
 
-    /// Top-level fields of this format, which it takes, that its upstream does not have: a request that asks for one of
-    /// them goes to another candidate, or is refused.
-    fn lacking_fields(&self, format: Format) -> &'static [&'static str] {
+    /// Whether several answers need one call each, since the upstream may return fewer than
+    /// requested, or report the output of one alone.
+    fn needs_call_per_answer(&self) -> bool {
+        false
+    }
+
+    /// Whether requests need an output cap: if the caller set none, the call's `output_cap` is
+    /// sent.
+    fn requires_cap(&self) -> bool {
+        false
+    }
+
+    /// Top-level fields of this accepted format that the upstream does not support: a request that
+    /// uses one goes to another candidate, or is rejected.
+    fn unsupported_fields(&self, format: Format) -> &'static [&'static str] {
         let _ = format;
         &[]
     }
 
-    /// Top-level fields outside the caller's format that it lets through to the upstream. Others are refused at the
-    /// door.
+    /// Non-standard top-level fields that are passed through to the upstream. Others are rejected
+    /// on receipt.
     fn allowed_fields(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Top-level fields of the caller's format that it leaves out because its upstream refuses them and an answer is
-    /// the same without them. The caller is told which of its fields were ignored.
+    /// Standard top-level fields that are dropped because the upstream rejects them and the answer
+    /// does not depend on them. The caller receives the list of ignored fields.
     fn dropped_fields(&self) -> &'static [&'static str] {
         &[]
     }

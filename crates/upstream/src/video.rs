@@ -1,52 +1,52 @@
-//! What is asked of models that make films.
+//! Calls for video generation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::make::{Size, Source};
+use crate::generation::{Size, Source};
 
-/// What a film is made from.
+/// Task of a video call, by its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VideoTask {
-    /// The prompt alone (t2v).
+    /// Prompt only (t2v).
     FromText,
-    /// A picture that is its first frame (i2v).
+    /// An image as the first frame (i2v).
     FromImage,
-    /// Pictures of subjects that are to appear (r2v).
+    /// Reference images of subjects to show (r2v).
     FromReferences,
-    /// A film that it goes on with.
+    /// A video to extend.
     Extend,
 }
 
-/// A request for a film, with everything resolved that the model's limits and the template say.
+/// A request for a video, with model limits and template defaults applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoCall {
-    /// The model's name at the upstream.
+    /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// What it is made from.
+    /// Task of the call.
     pub task: VideoTask,
-    /// The model's own name for that, where it has one.
+    /// The model's name of the task, if it has one.
     pub mode: Option<Arc<str>>,
-    /// What is to be seen and heard.
+    /// Prompt that describes the video and its audio.
     pub prompt: String,
-    /// What is not.
+    /// Content to avoid.
     pub negative_prompt: Option<String>,
-    /// The first frame.
+    /// First frame, for image-to-video.
     pub image: Option<Source>,
-    /// Subjects that are to appear.
+    /// Images of subjects to show.
     pub references: Vec<Source>,
-    /// The film that it goes on with.
+    /// The video to extend.
     pub video: Option<Source>,
-    /// How long the new part is.
+    /// Duration of the new part.
     pub duration: Duration,
-    /// How large.
+    /// Size in pixels.
     pub size: Size,
-    /// The ratio of width to height, such as `16:9`.
+    /// Aspect ratio (width to height), such as `16:9`.
     pub aspect_ratio: Arc<str>,
-    /// The step of size as the model names it, such as `720p`.
+    /// The model's name of the resolution, such as `720p`.
     pub resolution: Arc<str>,
-    /// Whether it has sound.
+    /// Whether to generate an audio track.
     pub audio: bool,
-    /// Makes the same again.
+    /// Seed for reproducible output.
     pub seed: Option<u64>,
 }

@@ -8,7 +8,7 @@ const METHODS: &[&str] = &[
     "get", "put", "post", "delete", "options", "head", "patch", "trace",
 ];
 
-/// What the new document lost or narrowed, one sentence each; empty when it only grew.
+/// Elements that the new document lost or narrowed, one sentence each; empty when it only grew.
 pub fn losses(old: &Value, new: &Value) -> Vec<String> {
     let mut walk = Walk {
         old,
@@ -170,7 +170,7 @@ fn parameters<'a>(
     parameters
 }
 
-/// What a `$ref` of a parameter, body, response or header points to.
+/// The target of a `$ref` to a parameter, body, response or header.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let target = value["$ref"]
         .as_str()

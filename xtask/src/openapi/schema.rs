@@ -1,16 +1,16 @@
-//! Compares two JSON Schemas: what the caller may send may only widen, what the caller gets may only grow.
+//! Compares two JSON Schemas: request values may only widen, response values may only grow.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Who writes the value that a schema describes.
+/// The writer of the value that a schema describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The caller: nothing that was accepted may be refused.
+    /// The caller: previously accepted values must stay accepted.
     Request,
-    /// The gateway: nothing that was promised may be missing.
+    /// The gateway: promised members must stay present.
     Response,
 }
 
@@ -35,7 +35,7 @@ const LOWER: &[&str] = &[
     "minItems",
     "minProperties",
 ];
-/// Each value of the first format is one of the second.
+/// Pairs of formats: each value of the first is one of the second.
 const WIDER_FORMATS: &[(&str, &str)] = &[
     ("int32", "int64"),
     ("uint32", "uint64"),
@@ -48,7 +48,7 @@ pub struct Comparison<'a> {
     old_document: &'a Value,
     new_document: &'a Value,
     direction: Direction,
-    /// Pairs that are being compared, as they are written, so that a schema may hold itself.
+    /// Pairs under comparison, as written, so that a recursive schema ends.
     open: RefCell<BTreeSet<(String, String)>>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// What the new schema lost or narrowed; `place` begins each sentence.
+    /// Members that the new schema lost or narrowed; `place` begins each sentence.
     pub fn losses(&self, place: &str, old: &Value, new: &Value) -> Vec<String> {
         let pair = (old.to_string(), new.to_string());
         if !self.open.borrow_mut().insert(pair.clone()) {
@@ -89,7 +89,8 @@ impl<'a> Comparison<'a> {
             losses.extend(self.plain_losses(place, old, new));
             return losses;
         }
-        // Every alternative of before must be one of now; a schema without alternatives is its own only one.
+        // Every alternative of before must be one of now; a schema without alternatives is its only
+        // one.
         let own = |schema: &Value, choices: Vec<Value>| {
             if choices.is_empty() {
                 vec![schema.clone()]
@@ -145,7 +146,7 @@ impl<'a> Comparison<'a> {
         let (old, new) = (types(old), types(new));
         let fine = match self.direction {
             Direction::Request => fits(&old, &new),
-            // A new null was named above: a response may gain it through an alternative, too.
+            // A new null was reported above: a response may gain it through an alternative, too.
             Direction::Response => fits(&new, &[old.as_slice(), &["null"]].concat()) || old.is_empty(),
         };
         if !fine {
@@ -157,7 +158,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Enumerated values: none may go, and a free value may not become enumerated in a request.
+    /// Compares enumerated values: none may be removed, and a free value may not become enumerated
+    /// in a request.
     fn values(&self, place: &str, old: &Value, new: &Value, losses: &mut Vec<String>) {
         let Some(new_values) = values(new) else { return };
         match values(old) {
@@ -193,18 +195,18 @@ impl<'a> Comparison<'a> {
                 }
             }
             Direction::Response => {
-                // A property that is gone was named above.
-                let kept = was
+                // A removed property was reported above.
+                let present = was
                     .difference(&is)
                     .filter(|name| new["properties"].get(**name).is_some());
-                losses.extend(kept.map(|name| format!("{place}.{name} is no longer always there")));
+                losses.extend(present.map(|name| format!("{place}.{name} is no longer required")));
             }
         }
     }
 }
 
 fn bounds(place: &str, old: &Value, new: &Value, losses: &mut Vec<String>) {
-    let mut look = |keys: &[&str], narrower: fn(f64, f64) -> bool| {
+    let mut compare_bounds = |keys: &[&str], narrower: fn(f64, f64) -> bool| {
         for key in keys {
             let Some(after) = new[*key].as_f64() else { continue };
             let before = old[*key].as_f64();
@@ -214,8 +216,8 @@ fn bounds(place: &str, old: &Value, new: &Value, losses: &mut Vec<String>) {
             }
         }
     };
-    look(UPPER, |after, before| after < before);
-    look(LOWER, |after, before| after > before);
+    compare_bounds(UPPER, |after, before| after < before);
+    compare_bounds(LOWER, |after, before| after > before);
 }
 
 fn formats(place: &str, old: &Value, new: &Value, losses: &mut Vec<String>) {
@@ -238,7 +240,7 @@ fn flat(document: &Value, schema: &Value) -> Value {
     flat_within(document, schema, 0)
 }
 
-/// References and parts may nest so deep; a document that is its own part ends here.
+/// Maximum nesting of references and parts, which ends a recursive document.
 const DEEPEST: usize = 32;
 
 fn flat_within(document: &Value, schema: &Value, depth: usize) -> Value {
@@ -278,7 +280,7 @@ fn merge(into: &mut Map<String, Value>, part: &Value) {
     }
 }
 
-/// Members that say nothing about which values are valid.
+/// Annotations, which do not affect validation.
 const NOTES: &[&str] = &[
     "default",
     "deprecated",
@@ -289,7 +291,8 @@ const NOTES: &[&str] = &[
     "title",
 ];
 
-/// The alternatives of a schema, each with what holds for all; none when it has no `oneOf` and no `anyOf`.
+/// The alternatives of a schema, each with the common members; none when it has no `oneOf` and no
+/// `anyOf`.
 fn choices(schema: &Value) -> Vec<Value> {
     let choices = ["oneOf", "anyOf"]
         .iter()
@@ -324,7 +327,7 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether every value of the inner types is one of the outer types; without a type anything goes.
+/// Whether every value of the inner types is one of the outer types; no types means any type.
 fn fits(inner: &[&str], outer: &[&str]) -> bool {
     let covers = |name: &&str| outer.contains(name) || (**name == *"integer" && outer.contains(&"number"));
     outer.is_empty() || (!inner.is_empty() && inner.iter().all(covers))
@@ -355,7 +358,7 @@ fn required(schema: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A name by which a reader finds the alternative.
+/// A name for the alternative in messages.
 fn title(schema: &Value, index: usize) -> String {
     let schema = schema["allOf"].get(0).unwrap_or(schema);
     let name = schema["$ref"]

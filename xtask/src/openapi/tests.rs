@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::operations::losses;
 use super::{Options, PUBLIC, check, write};
 
-/// A document with one operation, which takes and answers these schemas.
+/// A document with one operation with these request and response schemas.
 fn document(request: Value, response: Value) -> Value {
     json!({
         "openapi": "3.1.0",
@@ -27,17 +27,17 @@ fn document(request: Value, response: Value) -> Value {
     })
 }
 
-/// What is lost when a request schema changes.
+/// Losses when a request schema changes.
 fn in_request(old: Value, new: Value) -> Vec<String> {
     losses(&document(old, json!({})), &document(new, json!({})))
 }
 
-/// What is lost when a response schema changes.
+/// Losses when a response schema changes.
 fn in_response(old: Value, new: Value) -> Vec<String> {
     losses(&document(json!({}), old), &document(json!({}), new))
 }
 
-/// What is lost when the value at a place is set, or removed by null.
+/// Losses when the value at a place is set, or removed by null.
 fn after_edit(place: &str, value: Value) -> Vec<String> {
     let old = document(json!({}), json!({}));
     let mut new = old.clone();
@@ -62,7 +62,7 @@ fn text() -> Value {
     json!({ "$ref": "#/components/schemas/Text" })
 }
 
-fn picture() -> Value {
+fn image() -> Value {
     json!({ "$ref": "#/components/schemas/Picture" })
 }
 
@@ -70,7 +70,7 @@ fn picture() -> Value {
 fn the_same_document_has_lost_nothing() {
     let schema = object(
         &["a"],
-        json!({ "a": { "oneOf": [text(), picture(), { "type": "null" }] } }),
+        json!({ "a": { "oneOf": [text(), image(), { "type": "null" }] } }),
     );
     let document = document(schema.clone(), schema);
     assert_eq!(losses(&document, &document), Vec::<String>::new());
@@ -244,7 +244,7 @@ fn requests_may_not_narrow() {
             "[]: the type changed from string to integer",
         ),
         (
-            json!({ "oneOf": [text(), picture()] }),
+            json!({ "oneOf": [text(), image()] }),
             json!({ "oneOf": [text()] }),
             "alternative Picture is gone",
         ),
@@ -259,8 +259,8 @@ fn requests_may_not_narrow() {
             ".b is gone",
         ),
         (
-            json!({ "properties": { "b": string() }, "oneOf": [text(), picture()] }),
-            json!({ "oneOf": [text(), picture()] }),
+            json!({ "properties": { "b": string() }, "oneOf": [text(), image()] }),
+            json!({ "oneOf": [text(), image()] }),
             ".b is gone",
         ),
     ] {
@@ -299,7 +299,7 @@ fn requests_may_widen() {
         (text(), json!({ "oneOf": [{ "type": "null" }, text()] })),
         (
             json!({ "oneOf": [text()] }),
-            json!({ "oneOf": [picture(), text()] }),
+            json!({ "oneOf": [image(), text()] }),
         ),
         (text(), object(&[], json!({ "text": string() }))),
     ] {
@@ -323,7 +323,7 @@ fn responses_may_not_lose() {
         (
             object(&["a"], json!({ "a": string() })),
             object(&[], json!({ "a": string() })),
-            ".a is no longer always there",
+            ".a is no longer required",
         ),
         (
             string(),
@@ -348,7 +348,7 @@ fn responses_may_not_lose() {
             "the value \"b\" is gone",
         ),
         (
-            json!({ "oneOf": [text(), picture()] }),
+            json!({ "oneOf": [text(), image()] }),
             text(),
             "alternative Picture is gone",
         ),
@@ -377,7 +377,7 @@ fn responses_may_grow() {
         (json!({ "maximum": 2 }), json!({ "maximum": 1 })),
         (
             json!({ "oneOf": [text()] }),
-            json!({ "oneOf": [text(), picture()] }),
+            json!({ "oneOf": [text(), image()] }),
         ),
     ] {
         assert_eq!(
@@ -512,7 +512,7 @@ fn a_rewritten_working_file_cannot_hide_a_loss() {
 }
 
 #[test]
-fn what_is_no_document_is_refused() {
+fn non_documents_are_rejected() {
     let (folder, options) = folder(&json!({ "hello": "world" }));
     assert!(check(folder.path(), &options).is_err());
 }

@@ -1,4 +1,4 @@
-//! Names that say nothing about what is inside become drawers for everything.
+//! Forbids file names without meaning, since such files collect unrelated code.
 
 use super::Fault;
 use super::tree::Tree;
@@ -12,9 +12,9 @@ const BANNED: &[&str] = &[
     "misc.rs",
 ];
 const BANNED_FOLDERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
-const ROOMS: &[&str] = &["inference", "media", "realtime", "compute", "console"];
+const API_CRATES: &[&str] = &["inference", "media", "realtime", "compute", "console"];
 
-/// Checks the names of all Rust files and of the folders they lie in.
+/// Checks the names of all Rust files and of their folders.
 pub fn check(tree: &Tree) -> Vec<Fault> {
     tree.paths
         .iter()
@@ -31,11 +31,11 @@ fn fault(path: &str) -> Option<Fault> {
     if folders.split('/').any(|folder| BANNED_FOLDERS.contains(&folder)) {
         return Some(Fault::new(path, "name the folder after what is in it"));
     }
-    let room = ROOMS
+    let api_crate = API_CRATES
         .iter()
-        .any(|room| path.starts_with(&format!("crates/{room}/")));
-    (room && name == "types.rs")
-        .then(|| Fault::new(path, "a room has wire.rs for bodies and service.rs for the rest"))
+        .any(|api_crate| path.starts_with(&format!("crates/{api_crate}/")));
+    (api_crate && name == "types.rs")
+        .then(|| Fault::new(path, "put bodies into wire.rs and the rest into service.rs"))
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drawers_are_refused() {
+    fn catch_all_names_are_rejected() {
         for (path, expected) in [
             ("crates/edge/src/utils.rs", 1),
             ("crates/edge/src/helpers.rs", 1),

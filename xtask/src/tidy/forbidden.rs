@@ -1,4 +1,4 @@
-//! Attributes and macros that no Rust file of the repository has, tests and tools included.
+//! Forbids attributes and macros in all Rust files of the repository, tests and tools included.
 
 use super::Fault;
 use super::rust::{Keep, blank, line_of};
@@ -7,14 +7,14 @@ use super::tree::Tree;
 const FORBIDDEN: &[(&str, &str)] = &[
     (
         "#[allow(",
-        "use #[expect(lint, reason = \"…\")]: it tells when it is no longer needed",
+        "use #[expect(lint, reason = \"…\")]: it warns when it is no longer needed",
     ),
     (
         "#![allow(",
-        "use #![expect(lint, reason = \"…\")]: it tells when it is no longer needed",
+        "use #![expect(lint, reason = \"…\")]: it warns when it is no longer needed",
     ),
-    ("todo!(", "finish it, or leave it out"),
-    ("unimplemented!(", "finish it, or leave it out"),
+    ("todo!(", "implement it or remove it"),
+    ("unimplemented!(", "implement it or remove it"),
     ("dbg!(", "remove it"),
 ];
 

@@ -1,11 +1,11 @@
-//! An ignored test that nothing runs proves nothing: `make prove` runs those named `prove_…`, `make measure` those
-//! named `bench_…`, and a test of the same file may start another as a process of its own.
+//! An ignored test must be run by a target: `make prove` runs those named `prove_…`, `make measure`
+//! those named `bench_…`, and a test of the same file may start another as a separate process.
 
 use super::Fault;
 use super::rust::{Keep, blank, functions, line_of};
 use super::tree::Tree;
 
-/// Checks that every ignored test carries a name that one of the targets looks for.
+/// Checks that the name of every ignored test matches one of the targets.
 pub fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {

@@ -1,4 +1,4 @@
-//! Relative links in Markdown lead to files of the repository.
+//! Relative links in Markdown must lead to files of the repository.
 
 use super::Fault;
 use super::tree::Tree;
@@ -15,11 +15,7 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
             }
             for target in targets(line) {
                 if !resolve(&file.path, target).is_some_and(|path| tree.has(&path)) {
-                    faults.push(Fault::at(
-                        &file.path,
-                        index + 1,
-                        format!("the link {target} leads nowhere"),
-                    ));
+                    faults.push(Fault::at(&file.path, index + 1, format!("broken link: {target}")));
                 }
             }
         }
@@ -35,7 +31,7 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The path from the root, or nothing when it leaves the repository.
+/// The path from the root; `None` when it leaves the repository.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

@@ -1,13 +1,13 @@
-//! Who may name which library: HTTP stays at the edge, SQL behind the storage port.
+//! Restricts libraries to parts of the code: HTTP stays at the edge, SQL behind the storage port.
 
 use super::Fault;
 use super::rust::{Keep, blank, find_word, line_of};
 use super::tree::Tree;
 
 struct Rule {
-    /// Crates as they are named in code.
+    /// Crates and modules as code spells them.
     libraries: &'static [&'static str],
-    /// Where they may be named: `*` stands for any characters.
+    /// Paths that may name them: `*` stands for any characters.
     allowed: &'static [&'static str],
     why: &'static str,
 }
@@ -22,7 +22,7 @@ const RULES: &[Rule] = &[
             "crates/*/routes.rs",
             "crates/realtime/src/socket.rs",
             "crates/compute/src/connect/*",
-            // A room's state, from which its handlers extract what they need.
+            // The state of an API crate, from which its handlers extract values.
             "crates/inference/src/lib.rs",
             "crates/media/src/lib.rs",
             "crates/realtime/src/lib.rs",
@@ -42,12 +42,12 @@ const RULES: &[Rule] = &[
             // The upstream client and the adapters that read status and headers of an answer.
             "crates/providers/src/*",
         ],
-        why: "HTTP's own types stay at the two doors, edge and providers",
+        why: "only edge and providers use HTTP types",
     },
     Rule {
         libraries: &["sqlx"],
         allowed: &["crates/backends/src/*"],
-        why: "everybody else goes through the storage ports",
+        why: "other crates use the storage ports",
     },
     Rule {
         libraries: &["hyper", "hyper_util"],
@@ -55,25 +55,25 @@ const RULES: &[Rule] = &[
             "crates/server/src/*",
             "crates/providers/src/http.rs",
             "crates/providers/src/http/*",
-            // Strangers' addresses are dialled in another way than the operator's.
+            // Untrusted addresses are dialed in another way than the operator's.
             "crates/providers/src/egress/connection.rs",
         ],
         why: "one accept loop in server, one client in providers/http.rs, one for callers' addresses in egress",
     },
     Rule {
-        // The client halves; server has the other ones.
+        // The client modules; server code may use the others.
         libraries: &["hyper::client", "hyper_util::client", "hyper_rustls", "reqwest"],
         allowed: &[
             "crates/providers/src/http.rs",
             "crates/providers/src/http/*",
             "crates/providers/src/egress/connection.rs",
         ],
-        why: "one client with time-outs, pool, TLS and redaction calls upstream",
+        why: "use the one upstream client, with its timeouts, pool, TLS and redaction",
     },
     Rule {
         libraries: &["object_store"],
         allowed: &["crates/backends/src/s3.rs"],
-        why: "buckets are spoken to behind the port of blobs",
+        why: "only the blob storage adapter uses buckets",
     },
 ];
 

@@ -1,13 +1,14 @@
-//! Nothing is sent upstream without a hold: what an upstream asks for is made by admission alone.
+//! Ensures that no request goes upstream without a hold: only admission may create the argument
+//! that an upstream requires.
 
 use super::Fault;
 use super::rust::{Keep, blank, find_word, line_of};
 use super::tree::Tree;
 
-/// The one file that makes them.
+/// The only file that may create it.
 const ADMISSION: &str = "crates/pipeline/src/admit.rs";
 
-/// What every call to an upstream asks for, and what stands in it.
+/// The type that every call to an upstream requires.
 const CONTEXT: &str = "CallContext";
 const PERMIT: &str = "Permit";
 
@@ -23,7 +24,7 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
         for name in [CONTEXT, PERMIT] {
             for at in find_word(&code, name) {
                 if let Some(what) = makes(&code, at, name) {
-                    let advice = "only admission does, and it has a hold; take the one that is handed down";
+                    let advice = "only admission may, after it placed a hold; use the one passed down";
                     let fault = Fault::at(&file.path, line_of(&code, at), format!("{what}: {advice}"));
                     faults.push(fault);
                 }
@@ -33,9 +34,10 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// How the code at a name makes one of its values, or gives the name away so that this rule would not see it.
+/// Describes how the code at a name creates a value of the type or could hide that: an `impl` block
+/// or a renamed type.
 fn makes(code: &str, at: usize, name: &str) -> Option<String> {
-    // Without the path before the name, if any.
+    // Skips the path before the name, if any.
     let before = code[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
     let word_before = before
         .trim_end()
@@ -45,7 +47,7 @@ fn makes(code: &str, at: usize, name: &str) -> Option<String> {
     let after = code[at + name.len()..].trim_start();
     // Inside such a block the type is called `Self`.
     if matches!(word_before, "impl" | "for") && (after.starts_with('{') || after.starts_with("where")) {
-        return Some(format!("has code of `{name}`'s own"));
+        return Some(format!("implements `{name}`"));
     }
     let alias = after.starts_with(';') && before.trim_end().ends_with('=');
     if alias || after.starts_with("as ") {
@@ -56,7 +58,7 @@ fn makes(code: &str, at: usize, name: &str) -> Option<String> {
         && after.starts_with('{')
         && !before.trim_end().ends_with("->")
         && !matches!(word_before, "struct" | "let");
-    (by_path || literal).then(|| format!("makes a `{name}`"))
+    (by_path || literal).then(|| format!("creates a `{name}`"))
 }
 
 #[cfg(test)]
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_admission_makes_what_an_upstream_asks_for() {
+    fn only_admission_creates_permits() {
         let dispatch = "crates/pipeline/src/dispatch.rs";
         let cases = [
             (
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_one_is_left_alone() {
+    fn functions_taking_a_permit_are_ignored() {
         let texts = [
             "use tollgate_upstream::{CallContext, Permit};",
             "async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Reply { ctx.permit }",

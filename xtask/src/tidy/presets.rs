@@ -1,4 +1,4 @@
-//! Every preset of the compatible providers has a place in the documentation.
+//! Every preset of the compatible providers must be documented.
 
 use super::Fault;
 use super::rust::{Keep, blank, line_of};
@@ -9,7 +9,7 @@ const PAGE: &str = "docs/providers.md";
 
 /// Checks that docs/providers.md names each preset in backticks.
 pub fn check(tree: &Tree) -> Vec<Fault> {
-    // Nothing is checked before both are written.
+    // The rule applies only after both files exist.
     let (Some(presets), Some(page)) = (tree.file(PRESETS), tree.file(PAGE)) else {
         return Vec::new();
     };
@@ -29,7 +29,8 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// The values of the fields that name a preset, with their offsets: its id, or its name where it has no id.
+/// The values of the fields that name a preset, with their offsets: its id, or its name where it
+/// has no id.
 fn names(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let field = if code.contains(" id: \"") {
         " id: \""

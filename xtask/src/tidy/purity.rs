@@ -1,11 +1,11 @@
-//! The lowest crates are values and functions: no tasks, no input or output, no time of their own.
+//! The lowest crates are values and functions: no tasks, no input or output, no clock.
 
 use super::Fault;
 use super::rust::{Keep, blank, find_word, line_of};
 use super::tree::Tree;
 
 /// Crates that only compute.
-const PURE: &[&str] = &["crates/types/", "crates/formats/", "crates/estimate/"];
+const PURE: &[&str] = &["crates/types/", "crates/formats/", "crates/probability/"];
 
 /// The one file that may read the time.
 const CLOCK: &str = "crates/types/src/clock.rs";
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ground_floor_only_computes() {
+    fn bottom_layer_only_computes() {
         let cases = [
             ("crates/types/src/id.rs", "pub async fn f() {}", 1),
             ("crates/types/src/id.rs", "let t = SystemTime::now();", 1),

@@ -1,6 +1,6 @@
-//! Just enough of Rust's lexical rules to look at code without its comments and strings.
+//! Just enough of Rust's lexical rules to separate code from comments and strings.
 
-/// Which parts of the source stay.
+/// The parts of the source that stay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Code alone: comments, strings and characters become spaces.
@@ -9,7 +9,7 @@ pub enum Keep {
     CodeAndLiterals,
 }
 
-/// The source with the other parts blanked out; lines and byte offsets stay as they are.
+/// Blanks out the other parts of the source; lines and byte offsets stay unchanged.
 pub fn blank(text: &str, keep: Keep) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -30,13 +30,53 @@ pub fn blank(text: &str, keep: Keep) -> String {
     out
 }
 
+/// The kind of a part of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Code, blanks included.
+    Code,
+    /// One comment, with its marks.
+    Comment,
+    /// A literal of text or of one character, with its quotes.
+    Literal,
+}
+
+/// Splits the source into parts, each with its first line, counted from 1.
+pub fn parts(text: &str) -> Vec<(Part, usize, &str)> {
+    let mut found = Vec::new();
+    let (mut at, mut start, mut line, mut start_line) = (0, 0, 1, 1);
+    while let Some(first) = text[at..].chars().next() {
+        let before = text[..at].chars().next_back();
+        let (part, length) = match token(&text[at..], before) {
+            Token::Comment(length) => (Part::Comment, length),
+            Token::Literal(length) => (Part::Literal, length),
+            Token::Other => {
+                line += usize::from(first == '\n');
+                at += first.len_utf8();
+                continue;
+            }
+        };
+        if start < at {
+            found.push((Part::Code, start_line, &text[start..at]));
+        }
+        found.push((part, line, &text[at..at + length]));
+        line += text[at..at + length].matches('\n').count();
+        at += length;
+        (start, start_line) = (at, line);
+    }
+    if start < at {
+        found.push((Part::Code, start_line, &text[start..at]));
+    }
+    found
+}
+
 enum Token {
     Comment(usize),
     Literal(usize),
     Other,
 }
 
-/// What stands at the beginning of `rest`, with its length in bytes.
+/// The token at the start of `rest`, with its length in bytes.
 fn token(rest: &str, before: Option<char>) -> Token {
     if rest.starts_with("//") {
         return Token::Comment(rest.find('\n').unwrap_or(rest.len()));
@@ -67,7 +107,7 @@ fn token(rest: &str, before: Option<char>) -> Token {
     Token::Other
 }
 
-/// Length of a block comment, which may hold others.
+/// Length of a block comment, which may contain others.
 fn block_comment(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut depth, mut at) = (0_usize, 0);
@@ -88,7 +128,7 @@ fn block_comment(text: &str) -> usize {
     bytes.len()
 }
 
-/// Length of a literal between two of these marks, with escapes.
+/// Length of a literal between two quotes, with escapes.
 fn quoted(text: &str, mark: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -100,7 +140,7 @@ fn quoted(text: &str, mark: char) -> usize {
     text.len()
 }
 
-/// Length of a raw string that begins with so many hashes.
+/// Length of a raw string with this many hashes.
 fn raw(text: &str, hashes: usize) -> usize {
     let end = format!("\"{}", "#".repeat(hashes));
     let start = hashes + 1;
@@ -126,7 +166,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Byte offsets at which `word` stands as a whole identifier or path.
+/// Byte offsets of `word` as a whole identifier or path.
 pub fn find_word(code: &str, word: &str) -> Vec<usize> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(word) {
@@ -144,18 +184,18 @@ pub fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-/// A function with the lines it takes.
+/// A function with its position and length.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Function<'a> {
     /// Its name without the module's path.
     pub name: &'a str,
     /// The line of `fn`, from 1.
     pub line: usize,
-    /// From `fn` to the closing brace.
+    /// Number of lines from `fn` to the closing brace.
     pub lines: usize,
 }
 
-/// Every function that has a body, nested ones too. Takes code that is blanked already.
+/// Finds every function with a body, nested ones too. The code must be blanked already.
 pub fn functions(code: &str) -> Vec<Function<'_>> {
     find_word(code, "fn")
         .into_iter()
@@ -195,7 +235,7 @@ fn body(code: &str) -> Option<usize> {
     None
 }
 
-/// Offset of the brace that closes the one `code` begins with.
+/// Offset of the brace that closes the first one of `code`.
 fn matching_brace(code: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in code.char_indices() {

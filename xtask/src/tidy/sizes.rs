@@ -1,15 +1,15 @@
-//! The largest files and functions beside the anchors' figures. Nothing fails by its size: an outlier is
-//! to be a decision and not an accident.
+//! Reports the largest files and functions beside reference figures. No size is a fault: an outlier
+//! should be a decision, not an accident.
 
 use std::fmt::Write;
 
 use super::rust::{Keep, blank, functions};
 use super::tree::Tree;
 
-/// How many of each are printed.
+/// Number of files, and of functions, in the report.
 const SHOWN: usize = 8;
 
-/// The median and the ninth decile of production files in a web application that is held up as a model.
+/// Median and ninth decile of the file lengths in a reference web application.
 const ANCHOR: (usize, usize) = (77, 253);
 
 /// Files that are long because they are tables, with the reason.
@@ -60,7 +60,7 @@ pub fn report(tree: &Tree) -> String {
     out
 }
 
-/// The size below which so many percent of the files lie; they are sorted from the largest down.
+/// The size that `percent` of the files do not exceed; they are sorted from the largest down.
 fn quantile(files: &[(usize, &str)], percent: usize) -> usize {
     let index = files.len() * (100 - percent) / 100;
     files

@@ -1,4 +1,4 @@
-//! The repository's files, read once. Tests build small trees of their own.
+//! The repository's files, read once. Tests build small trees.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Folders that hold what is built, installed or stored, and nothing that is written by hand.
+/// Folders with built, installed or stored files, without any source.
 const SKIPPED: &[&str] = &[
     ".git",
     ".tools",
@@ -19,7 +19,8 @@ const SKIPPED: &[&str] = &[
 
 /// Endings of the files whose text the rules read.
 const TEXT: &[&str] = &[
-    "css", "html", "js", "json", "md", "mjs", "py", "rs", "sh", "sql", "toml", "ts", "tsx", "yaml", "yml",
+    "css", "html", "js", "json", "md", "mjs", "py", "rs", "sh", "sql", "toml", "ts", "tsx", "txt", "yaml",
+    "yml",
 ];
 
 /// A text file of the repository.
@@ -27,7 +28,7 @@ const TEXT: &[&str] = &[
 pub struct File {
     /// Path from the repository's root, with `/` on every system.
     pub path: String,
-    /// All of it.
+    /// The whole text of the file.
     pub text: String,
 }
 
@@ -37,9 +38,10 @@ impl File {
         self.path.ends_with(".rs")
     }
 
-    /// Whether it is Rust source that is linked into the product: neither tests nor development tools.
+    /// Whether it is Rust source that is linked into the product: neither tests nor development
+    /// tools.
     pub fn is_product(&self) -> bool {
-        // The suite that every storage engine passes lies beside the traits.
+        // The conformance suite of the storage engines is beside the traits.
         let test = ["/tests.rs", "/tests/", "/conformance/"]
             .iter()
             .any(|part| self.path.contains(part));

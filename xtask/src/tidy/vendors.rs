@@ -1,18 +1,18 @@
-//! No maker's name in the core: what the domain does may not depend on whose models are called.
+//! Forbids provider names in the core: the domain must not depend on the provider of a model.
 //!
-//! Code and literals are looked at; comments may name the document that a rule was taken from.
+//! Applies to code and literals; comments may name the source document of a rule.
 
 use super::Fault;
 use super::rust::{Keep, blank, line_of};
 use super::tree::Tree;
 
-/// Crates that know no maker.
+/// Crates that must not name a provider.
 const CORE: &[&str] = &[
     "types", "storage", "accounts", "billing", "jobs", "pipeline", "edge",
 ];
 
-/// Makers and model servers, lower case. Names that are everyday words stand with their quotes.
-const MAKERS: &[&str] = &[
+/// Providers and model servers, in lower case. Names that are everyday words include their quotes.
+const PROVIDERS: &[&str] = &[
     "openai",
     "azure",
     "anthropic",
@@ -43,7 +43,7 @@ const MAKERS: &[&str] = &[
     "\"together\"",
 ];
 
-/// Names of wire formats and their headers: they name a shape, not a company that is called.
+/// Names of wire formats and their headers: they name a format, not a provider that is called.
 const FORMATS: &[&str] = &[
     "openai_chat",
     "openaichat",
@@ -61,6 +61,7 @@ const FORMATS: &[&str] = &[
     "anthropic-version",
     "x-goog-api-key",
     "x-goog-api-client",
+    "type.googleapis.com/google.rpc",
 ];
 
 /// Checks the product files of the core.
@@ -79,9 +80,9 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
         for format in FORMATS {
             code = code.replace(format, &" ".repeat(format.len()));
         }
-        for maker in MAKERS {
-            if let Some(offset) = code.find(maker) {
-                let what = format!("names the maker {maker}: the core speaks of providers");
+        for provider in PROVIDERS {
+            if let Some(offset) = code.find(provider) {
+                let what = format!("names the provider {provider}: the core speaks of providers");
                 faults.push(Fault::at(&file.path, line_of(&code, offset), what));
             }
         }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_core_names_no_maker() {
+    fn core_names_no_provider() {
         let cases = [
             (
                 "crates/pipeline/src/dispatch.rs",

@@ -1,15 +1,16 @@
-//! The repository speaks of the project alone: no paths of one machine, no talk about how work was handed out.
+//! The repository contains only the project: no paths of one machine, no notes about how work was
+//! assigned.
 
 use super::Fault;
 use super::tree::Tree;
 
-/// This table names what it forbids.
+/// This file contains the forbidden words.
 const SELF: &str = "xtask/src/tidy/words.rs";
 
-/// Folders at the top of somebody's own machine, as parts of a path.
+/// Folders at the top of a developer's machine, as parts of a path.
 const FOLDERS: &[&str] = &["work", "root", "home"];
 
-/// Looked for in lower case, in every text file.
+/// Forbidden texts in lower case, for every text file.
 const FORBIDDEN: &[&str] = &["../shared", "the brief", "workplace", "co-authored-by"];
 
 /// Checks all text files.
@@ -26,7 +27,7 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
                 faults.push(Fault::at(
                     &file.path,
                     index + 1,
-                    format!("{phrase}: say it so that it is true for every reader"),
+                    format!("{phrase}: remove it: not every reader can use it"),
                 ));
             }
         }

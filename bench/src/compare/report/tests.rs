@@ -60,7 +60,8 @@ fn hold(target: &str, streams: u64, before: u64, peak: u64) -> Record {
 
 #[test]
 fn ratios_are_taken_within_a_round_and_then_the_median() {
-    // The machine is twice as slow in the second round: the ratio of medians would be 1.5 of nothing real.
+    // The machine is twice as slow in the second round: the ratio of medians would be a meaningless
+    // 1.5.
     let records = [
         result(0, "nginx", "small", 10.0, 100.0),
         result(0, "tollgate-sqlite", "small", 15.0, 150.0),
@@ -81,7 +82,7 @@ fn ratios_are_taken_within_a_round_and_then_the_median() {
 }
 
 #[test]
-fn aims_say_what_was_missed() {
+fn missed_aims_are_reported() {
     let records = [
         result(0, "nginx", "small", 10.0, 100.0),
         result(0, "tollgate-sqlite", "small", 15.0, 150.0),

@@ -2,8 +2,8 @@ use std::net::TcpListener;
 
 use super::*;
 
-/// Serves one connection with one canned answer, cut into writes of `step` bytes, then closes; gives what
-/// [`Connection`] made of it, and its tally.
+/// Serves one connection with one canned answer, split into writes of `step` bytes, then closes;
+/// returns the result of [`Connection`], and its tally.
 fn exchange(answer: &'static [u8], step: usize, chunks: u64) -> (anyhow::Result<()>, Tally) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -12,8 +12,8 @@ fn exchange(answer: &'static [u8], step: usize, chunks: u64) -> (anyhow::Result<
         socket.set_nodelay(true).unwrap();
         let mut request = [0; 4];
         socket.read_exact(&mut request).unwrap();
-        for piece in answer.chunks(step) {
-            socket.write_all(piece).unwrap();
+        for chunk in answer.chunks(step) {
+            socket.write_all(chunk).unwrap();
         }
     });
     let mut tally = Tally::new();
@@ -39,12 +39,12 @@ fn answers_are_judged() {
     let cases: [Case; 9] = [
         ("whole", WHOLE, 0, Ok(())),
         ("until close", CLOSED, 0, Ok(())),
-        ("no choices", EMPTY, 0, Err("without choices")),
+        ("no choices", EMPTY, 0, Err("has no choices")),
         ("cut", CUT, 0, Err("closed in the middle")),
         ("refused", REFUSED, 0, Err("status 429: slowly")),
         ("stream", STREAM, 1, Ok(())),
         ("a chunk too few", STREAM, 2, Err("1 content chunks of 2")),
-        ("no [DONE]", UNENDED, 1, Err("without [DONE]")),
+        ("no [DONE]", UNENDED, 1, Err("has no [DONE]")),
         ("not a stream", WHOLE, 1, Err("0 content chunks of 1")),
     ];
     for (name, answer, chunks, expected) in cases {

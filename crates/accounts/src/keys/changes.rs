@@ -1,28 +1,28 @@
-//! What has changed, counted: what was read before a change is not believed after it.
+//! Change counters that invalidate cached reads from before a change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_storage::News;
+use tollgate_storage::Notification;
 use tollgate_types::AccountId;
 
-/// Accounts share so many places. Those that share one are read again when any of them changes.
-const PLACES: usize = 1024;
+/// Number of account counters. Accounts that share one are invalidated together.
+const SLOTS: usize = 1024;
 
-/// The changes that are known. Each has a number; what is kept is the last of each kind.
+/// Known changes. Changes are numbered; each counter has the number of the last change of its kind.
 #[derive(Debug)]
 pub(super) struct Changes {
     count: AtomicU64,
     everything: AtomicU64,
     keys: AtomicU64,
-    accounts: [AtomicU64; PLACES],
+    accounts: [AtomicU64; SLOTS],
 }
 
-/// When something was read.
+/// Time and change number of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// On the clock that never goes back, in microseconds.
+pub(super) struct Version {
+    /// Monotonic time, in microseconds.
     pub(super) at: u64,
-    /// How many changes were known then.
+    /// Number of changes known at that time.
     changes: u64,
 }
 
@@ -32,49 +32,49 @@ impl Default for Changes {
             count: AtomicU64::new(0),
             everything: AtomicU64::new(0),
             keys: AtomicU64::new(0),
-            accounts: [const { AtomicU64::new(0) }; PLACES],
+            accounts: [const { AtomicU64::new(0) }; SLOTS],
         }
     }
 }
 
 impl Changes {
-    /// Now, at this time of the clock. To be asked before the look.
-    pub(super) fn seen(&self, at: u64) -> Seen {
-        Seen {
+    /// Returns the current version, at this monotonic time. Call it before the read.
+    pub(super) fn version(&self, at: u64) -> Version {
+        Version {
             at,
             changes: self.count.load(Ordering::Acquire),
         }
     }
 
-    /// Counts a change, which has been made already.
-    pub(super) fn note(&self, news: News) {
-        let last = match news {
-            News::Keys => &self.keys,
-            News::Account(id) => self.place(id),
-            News::Everything => &self.everything,
-            News::Lease(_) => return,
+    /// Counts a change that is already stored.
+    pub(super) fn note(&self, notification: Notification) {
+        let last = match notification {
+            Notification::Keys => &self.keys,
+            Notification::Account(id) => self.slot(id),
+            Notification::Everything => &self.everything,
+            Notification::Lease(_) => return,
         };
         let number = self.count.fetch_add(1, Ordering::AcqRel) + 1;
         last.fetch_max(number, Ordering::Release);
     }
 
-    /// Whether what was read of this account and its keys is what they are, as far as is known.
-    pub(super) fn has_none_since(&self, seen: Seen, account: AccountId) -> bool {
-        is_before(self.place(account), seen) && is_before(&self.everything, seen)
+    /// Whether no known change affects a read of this account and its keys.
+    pub(super) fn has_none_since(&self, version: Version, account: AccountId) -> bool {
+        is_before(self.slot(account), version) && is_before(&self.everything, version)
     }
 
-    /// Whether a key that was not there is not there, as far as is known.
-    pub(super) fn has_no_new_keys_since(&self, seen: Seen) -> bool {
-        is_before(&self.keys, seen) && is_before(&self.everything, seen)
+    /// Whether a key that was missing is still missing, as far as changes are known.
+    pub(super) fn has_no_new_keys_since(&self, version: Version) -> bool {
+        is_before(&self.keys, version) && is_before(&self.everything, version)
     }
 
-    fn place(&self, account: AccountId) -> &AtomicU64 {
+    fn slot(&self, account: AccountId) -> &AtomicU64 {
         // The low bits of an id are random.
-        let place = account.as_u128() % PLACES as u128;
-        &self.accounts[usize::try_from(place).unwrap_or_default()]
+        let slot = account.as_u128() % SLOTS as u128;
+        &self.accounts[usize::try_from(slot).unwrap_or_default()]
     }
 }
 
-fn is_before(last: &AtomicU64, seen: Seen) -> bool {
-    last.load(Ordering::Acquire) <= seen.changes
+fn is_before(last: &AtomicU64, version: Version) -> bool {
+    last.load(Ordering::Acquire) <= version.changes
 }

@@ -11,12 +11,12 @@ use super::*;
 const NOW: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 const TTL: Duration = Duration::from_secs(5);
 
-/// A store that another node changes, too: a change behind the back of [`Keys`] is one to `owners`.
+/// A store shared with another node: tests change `owners` to bypass [`Keys`].
 #[derive(Default)]
 struct Store {
     owners: Mutex<Vec<KeyOwner>>,
     finds: AtomicUsize,
-    /// The next look has read what there is, and does not answer before it is told to.
+    /// The next read has read the store, and does not return before it is released.
     slow: Mutex<Option<Arc<Slow>>>,
 }
 
@@ -76,14 +76,14 @@ impl KeyStore for Store {
 }
 
 /// Two nodes on one store.
-struct Scene {
+struct TestNodes {
     store: Arc<Store>,
     clock: Arc<ManualClock>,
     here: Keys,
     there: Keys,
 }
 
-impl Scene {
+impl TestNodes {
     fn new() -> Self {
         let (store, clock) = (Arc::new(Store::default()), Arc::new(ManualClock::at(NOW)));
         let ids = Arc::new(IdSource::new(7));
@@ -107,7 +107,7 @@ impl Scene {
 
     async fn key(&self, account: u128) -> (KeyId, String) {
         let account = AccountId::from_u128(account);
-        let created = self.there.create(account, KeyWish::plain("key"));
+        let created = self.there.create(account, KeyParams::plain("key"));
         let (key, secret) = created.await.unwrap();
         (key.id, secret.reveal().to_owned())
     }
@@ -122,76 +122,84 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn a_change_counts_when_it_is_heard_of() {
-    for news in [News::Account(AccountId::from_u128(1)), News::Everything] {
-        let scene = Scene::new();
-        let (id, key) = scene.key(1).await;
-        assert!(scene.works(&key).await);
-        scene.there.revoke(id).await.unwrap();
+async fn change_applies_on_notification() {
+    for notification in [
+        Notification::Account(AccountId::from_u128(1)),
+        Notification::Everything,
+    ] {
+        let nodes = TestNodes::new();
+        let (id, key) = nodes.key(1).await;
+        assert!(nodes.works(&key).await);
+        nodes.there.revoke(id).await.unwrap();
         assert!(
-            scene.there.authenticate(&key).await.is_err(),
+            nodes.there.authenticate(&key).await.is_err(),
             "at once where it is made"
         );
-        assert!(scene.works(&key).await, "nobody has told");
+        assert!(nodes.works(&key).await, "no notification arrived");
         for other in [
-            News::Keys,
-            News::Account(AccountId::from_u128(2)),
-            News::Lease(AccountId::from_u128(1)),
+            Notification::Keys,
+            Notification::Account(AccountId::from_u128(2)),
+            Notification::Lease(AccountId::from_u128(1)),
         ] {
-            scene.here.hear(other);
-            assert!(scene.works(&key).await, "{other} says nothing of it");
+            nodes.here.invalidate(other);
+            assert!(nodes.works(&key).await, "{other} says nothing of it");
         }
-        assert_eq!(scene.finds(), 2, "one look on each node");
-        scene.here.hear(news);
-        assert!(!scene.works(&key).await, "{news}");
+        assert_eq!(nodes.finds(), 2, "one look on each node");
+        nodes.here.invalidate(notification);
+        assert!(!nodes.works(&key).await, "{notification}");
     }
 }
 
 #[tokio::test]
-async fn a_change_that_nobody_tells_of_counts_when_what_was_read_is_old() {
-    let scene = Scene::new();
-    let (id, key) = scene.key(1).await;
-    assert!(scene.works(&key).await);
-    scene.there.revoke(id).await.unwrap();
-    scene.clock.advance(TTL - Duration::from_micros(1));
-    assert!(scene.works(&key).await);
-    scene.clock.advance(Duration::from_micros(1));
-    assert!(!scene.works(&key).await);
+async fn unannounced_change_applies_after_the_ttl() {
+    let nodes = TestNodes::new();
+    let (id, key) = nodes.key(1).await;
+    assert!(nodes.works(&key).await);
+    nodes.there.revoke(id).await.unwrap();
+    nodes.clock.advance(TTL - Duration::from_micros(1));
+    assert!(nodes.works(&key).await);
+    nodes.clock.advance(Duration::from_micros(1));
+    assert!(!nodes.works(&key).await);
 }
 
 #[tokio::test]
-async fn a_new_key_works_where_it_was_unknown_before() {
-    // `None`: nobody tells, and what was read becomes old.
-    for news in [Some(News::Keys), Some(News::Everything), None] {
-        let scene = Scene::new();
-        let (_, key) = scene.key(1).await;
-        let owners = std::mem::take(&mut *scene.store.owners.lock().unwrap());
-        assert!(!scene.works(&key).await);
-        *scene.store.owners.lock().unwrap() = owners;
-        scene.here.hear(News::Account(AccountId::from_u128(1)));
-        assert!(!scene.works(&key).await, "it is known to be unknown");
-        assert_eq!(scene.finds(), 1);
-        match news {
-            Some(news) => scene.here.hear(news),
-            None => scene.clock.advance(TTL),
+async fn new_key_works_on_nodes_that_cached_its_absence() {
+    // `None`: no notification; the cached entry expires.
+    for notification in [Some(Notification::Keys), Some(Notification::Everything), None] {
+        let nodes = TestNodes::new();
+        let (_, key) = nodes.key(1).await;
+        let owners = std::mem::take(&mut *nodes.store.owners.lock().unwrap());
+        assert!(!nodes.works(&key).await);
+        *nodes.store.owners.lock().unwrap() = owners;
+        nodes
+            .here
+            .invalidate(Notification::Account(AccountId::from_u128(1)));
+        assert!(!nodes.works(&key).await, "it is known to be unknown");
+        assert_eq!(nodes.finds(), 1);
+        match notification {
+            Some(notification) => nodes.here.invalidate(notification),
+            None => nodes.clock.advance(TTL),
         }
-        assert!(scene.works(&key).await, "{news:?}");
+        assert!(nodes.works(&key).await, "{notification:?}");
     }
 }
 
-/// A look that began before a change says nothing once the change is known, also to those who share it.
+/// A read that started before a change is not used after the change is known, not even by lookups
+/// that share the read.
 #[tokio::test]
-async fn a_look_that_a_change_overtakes_is_repeated() {
-    let scene = Scene::new();
-    let (id, key) = scene.key(1).await;
+async fn lookup_overtaken_by_a_change_is_repeated() {
+    let nodes = TestNodes::new();
+    let (id, key) = nodes.key(1).await;
     let slow = Arc::new(Slow::default());
-    *scene.store.slow.lock().unwrap() = Some(slow.clone());
-    let (works, ()) = tokio::join!(scene.works(&key), async {
+    *nodes.store.slow.lock().unwrap() = Some(slow.clone());
+    let (works, ()) = tokio::join!(nodes.works(&key), async {
         slow.began.notified().await;
-        scene.there.revoke(id).await.unwrap();
-        scene.here.hear(News::Account(AccountId::from_u128(1)));
+        nodes.there.revoke(id).await.unwrap();
+        nodes
+            .here
+            .invalidate(Notification::Account(AccountId::from_u128(1)));
         slow.answer.notify_one();
     });
     assert!(!works);
-    assert_eq!(scene.finds(), 2);
+    assert_eq!(nodes.finds(), 2);
 }

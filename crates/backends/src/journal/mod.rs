@@ -1,7 +1,9 @@
-//! What happened, in order, before it is in the database: an append-only file that survives the death of the process.
+//! The journal: an append-only file of ledger changes that are not in the database yet. It survives
+//! the death of the process.
 //!
-//! [`Journal::append`] gives a record its number, puts it into the file and queues it for the database in one step, so that the
-//! order of the file is the order of the queue. A thread brings the file to the disk every few milliseconds.
+//! [`Journal::append`] numbers a record, writes it to the file and queues it for the database in
+//! one step, so file and queue have the same order. A thread syncs the file to disk every few
+//! milliseconds.
 
 pub(crate) mod record;
 pub(crate) mod segment;
@@ -9,6 +11,7 @@ pub(crate) mod segment;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -17,69 +20,71 @@ use std::time::Duration;
 
 use tollgate_storage::{Refund, Result, Settlement, StorageError, StorageErrorKind};
 
+use crate::fatal::Fatal;
 use crate::ids::lock;
 use record::{Frame, Hold, Shrink, Week, Window};
 use segment::{Installation, Segment};
 
-/// Records that may wait for the database. Beyond them new holds are refused: the database does not keep up.
-const MOST_PENDING: usize = 250_000;
+/// Maximum number of records that wait for the database. Beyond it new holds are refused.
+const MAX_PENDING: usize = 250_000;
 
-/// A record on its way to the database.
+/// A record queued for the database.
 pub(crate) enum Entry {
     /// A hold was taken.
     Hold {
-        /// Its place in the journal.
+        /// The sequence number of the hold's record.
         seq: u64,
-        /// Its terms.
+        /// Its terms at the time it was taken.
         hold: Arc<Hold>,
     },
     /// A hold was resolved.
     Settle {
-        /// Its place in the journal.
+        /// The sequence number of the settlement's record.
         seq: u64,
-        /// The place of the hold; zero when it was read from the database.
+        /// Sequence number of the hold; zero if it was read from the database.
         hold_seq: u64,
         /// The terms of the hold.
         hold: Arc<Hold>,
-        /// How it was resolved; the charge is cut to the hold.
+        /// The settlement; its charge is capped at the held amount.
         settlement: Settlement,
-        /// What has become of the hold's week.
+        /// Whether the week of the hold's plan is still open.
         week: Week,
     },
     /// A week of a plan was opened.
     Window {
-        /// Its place in the journal.
+        /// The sequence number of the week's record.
         seq: u64,
-        /// Which.
+        /// The closed week, if any, and the opened one.
         window: Window,
     },
-    /// A charge was given back.
+    /// A charge was refunded.
     Refund {
-        /// Its place in the journal.
+        /// The sequence number of the refund's record.
         seq: u64,
-        /// What.
+        /// The refund as stored.
         refund: Refund,
     },
-    /// A hold has given something back.
+    /// A part of a hold was released early.
     Shrink {
-        /// Its place in the journal.
+        /// The sequence number of the release's record.
         seq: u64,
-        /// The place of the hold; zero when it was read from the database.
+        /// Sequence number of the hold; zero if it was read from the database.
         hold_seq: u64,
-        /// The terms of the hold, with what it had given back before.
+        /// The terms of the hold, with the amount released before.
         hold: Arc<Hold>,
-        /// What it has given back.
+        /// The amount released now.
         shrink: Shrink,
     },
 }
 
-/// The journal.
+/// Appends records to segments; one lock orders them.
 pub(crate) struct Journal {
     dir: PathBuf,
     installation: Installation,
     segment_bytes: usize,
     sync_after: Duration,
     queues: bool,
+    fatal: Arc<Fatal>,
     /// The number of the next segment.
     next_segment: AtomicU64,
     tail: Mutex<Tail>,
@@ -90,43 +95,44 @@ pub(crate) struct Journal {
     syncer: OnceLock<Thread>,
 }
 
-/// Where records are appended.
+/// The end of the journal, where records are appended.
 struct Tail {
     segment: Segment,
-    /// The segment after it, made before it is needed.
+    /// The next segment, created before it is needed.
     spare: Option<Segment>,
     next: u64,
     pending: Vec<Entry>,
     frame: Frame,
-    /// Files that are full and may not be on the disk yet.
+    /// Full files that may not be synced yet.
     unsynced: Vec<Arc<File>>,
     closed: bool,
 }
 
-/// A segment that takes no more records.
+/// A full segment, removed once its records are in the database.
 struct FullSegment {
     path: PathBuf,
     last: u64,
 }
 
-/// Sizes and places.
 pub(crate) struct JournalConfig {
-    /// Where segments are.
+    /// Directory of the segments.
     pub(crate) dir: PathBuf,
-    /// Which database they belong to.
+    /// The database that the segments belong to.
     pub(crate) installation: Installation,
-    /// The first number to give.
+    /// The first sequence number.
     pub(crate) next: u64,
-    /// When to begin another segment.
+    /// Size of a segment.
     pub(crate) segment_bytes: usize,
-    /// How long a record may wait for the disk.
+    /// Maximum delay between a record and its sync to disk.
     pub(crate) sync_after: Duration,
     /// Whether records are queued for a database ([`Journal::take_pending`]).
     pub(crate) queues: bool,
+    /// Receives disk failures.
+    pub(crate) fatal: Arc<Fatal>,
 }
 
 impl Journal {
-    /// Begins a journal in its directory.
+    /// Creates the first segment of a journal in its directory.
     pub(crate) fn create(config: JournalConfig) -> Result<Journal> {
         let next_segment = AtomicU64::new(config.next + 1);
         let segment = Segment::create(
@@ -151,6 +157,7 @@ impl Journal {
             segment_bytes: config.segment_bytes,
             sync_after: config.sync_after,
             queues: config.queues,
+            fatal: config.fatal,
             full: Mutex::default(),
             dirty: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -159,8 +166,8 @@ impl Journal {
         })
     }
 
-    /// Keeps the record that `entry` makes and queues it for the database. Answers its number and how many are
-    /// queued. `Unavailable` when nothing was written.
+    /// Appends the record that `entry` makes and queues it for the database. Returns its sequence
+    /// number and the length of the queue. Returns `Unavailable` if nothing was written.
     pub(crate) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<(u64, usize)> {
         let mut tail = lock(&self.tail);
         let tail = &mut *tail;
@@ -178,7 +185,7 @@ impl Journal {
             let bytes = bytes.len();
             self.change_segment(tail, bytes)?;
             let fits = tail.segment.append(tail.frame.bytes());
-            debug_assert!(fits, "a new segment has room for the record that it was made for");
+            debug_assert!(fits, "a new segment fits the record that it was created for");
         }
         tail.next += 1;
         if self.queues {
@@ -190,10 +197,10 @@ impl Journal {
         Ok((seq, tail.pending.len()))
     }
 
-    /// Goes on in another segment, which has room for a record of this many bytes.
+    /// Switches to another segment that has `record` bytes free.
     #[cold]
     fn change_segment(&self, tail: &mut Tail, record: usize) -> Result<()> {
-        let spare = tail.spare.take().filter(|spare| spare.has_room(record));
+        let spare = tail.spare.take().filter(|spare| spare.has_capacity(record));
         let segment = match spare {
             Some(spare) => spare,
             None => self.make_segment(record).map_err(|error| {
@@ -220,33 +227,28 @@ impl Journal {
         let why = if tail.closed {
             "the engine is closed"
         } else if self.broken.load(Ordering::Relaxed) {
-            "the journal cannot be written: restart when its disk is in order"
-        } else if tail.pending.len() >= MOST_PENDING {
-            "the database does not keep up"
+            "the journal cannot be written: repair its disk, then restart"
+        } else if tail.pending.len() >= MAX_PENDING {
+            "the database is too slow for the write load"
         } else {
             return Ok(());
         };
         Err(StorageError::new(StorageErrorKind::Unavailable, why))
     }
 
-    /// Takes what waits for the database; `recycled` is an empty list whose memory is used again.
+    /// Takes the queued records; `recycled` is an empty list whose memory is reused.
     pub(crate) fn take_pending(&self, recycled: Vec<Entry>) -> Vec<Entry> {
         std::mem::replace(&mut lock(&self.tail).pending, recycled)
     }
 
-    /// How many records wait for the database.
+    /// The number of queued records.
     pub(crate) fn pending(&self) -> usize {
         lock(&self.tail).pending.len()
     }
 
-    /// The number of the last record.
+    /// The sequence number of the last record.
     pub(crate) fn last(&self) -> u64 {
         lock(&self.tail).next - 1
-    }
-
-    /// Whether the disk refused to keep what was written.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
     }
 
     /// Refuses all further records.
@@ -254,14 +256,15 @@ impl Journal {
         lock(&self.tail).closed = true;
     }
 
-    /// Makes the next segment when it will soon be needed, and removes segments whose records are all below `needed`.
+    /// Creates the next segment if it will be needed soon, and removes segments whose records are
+    /// all below `needed`.
     pub(crate) fn tidy(&self, needed: u64) -> io::Result<()> {
         let wants_spare = {
             let tail = lock(&self.tail);
             tail.spare.is_none() && tail.segment.is_half_full()
         };
         if wants_spare {
-            // The file is made outside the lock; records that come meanwhile still go to the old one.
+            // The file is created outside the lock; concurrent records still go to the old one.
             let spare = self.make_segment(0)?;
             if let Some(unused) = lock(&self.tail).spare.replace(spare) {
                 fs::remove_file(unused.path)?;
@@ -289,18 +292,24 @@ impl Journal {
         File::open(&self.dir)?.sync_all()
     }
 
-    /// Starts the thread that brings the journal to the disk.
+    /// Starts the thread that syncs the journal to disk.
     pub(crate) fn start_syncer(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let journal = self.clone();
         let handle = thread::Builder::new()
             .name("tollgate-journal".to_owned())
-            .spawn(move || journal.sync_until_stopped())?;
+            .spawn(move || {
+                let synced = catch_unwind(AssertUnwindSafe(|| journal.sync_until_stopped()));
+                if synced.is_err() {
+                    journal.broken.store(true, Ordering::SeqCst);
+                    journal.fatal.report("the thread that syncs the journal panicked");
+                }
+            })?;
         // It is set once: the journal is started once.
         let _ = self.syncer.set(handle.thread().clone());
         Ok(handle)
     }
 
-    /// Ends the thread; it syncs once more.
+    /// Stops the thread after a last sync.
     pub(crate) fn stop_syncer(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.wake_syncer();
@@ -318,7 +327,7 @@ impl Journal {
             if self.dirty.swap(false, Ordering::AcqRel) {
                 self.sync();
                 if !stopped {
-                    // What comes meanwhile is synced together.
+                    // Records that arrive meanwhile share the sync.
                     thread::sleep(self.sync_after);
                 }
             } else if stopped {
@@ -338,15 +347,16 @@ impl Journal {
         };
         for file in files {
             if let Err(error) = file.sync_data() {
-                // After a failed sync nobody knows what is on the disk.
+                // After a failed sync the contents of the disk are unknown.
                 self.broken.store(true, Ordering::SeqCst);
-                tracing::error!(%error, "cannot bring the journal to the disk: new calls are refused");
+                self.fatal
+                    .report(format!("cannot sync the journal to disk: {error}"));
             }
         }
     }
 }
 
-/// The file system refused.
+/// An I/O error as `Unavailable`.
 pub(crate) fn unavailable(error: io::Error) -> StorageError {
     StorageError::new(StorageErrorKind::Unavailable, error)
 }

@@ -1,13 +1,13 @@
-//! What the journal says, and its form on disk.
+//! The records of the journal and their binary format.
 //!
-//! A record is a frame: length of the body (u32), CRC-32 of the body (u32), body. The body is the sequence number
-//! (u64), the kind (u8) and the fields in the order of the structs. Numbers are little-endian, texts are length (u32)
-//! and bytes, options are a byte 0 or 1 before the value.
+//! A record is a frame: length of the body (u32), CRC-32 of the body (u32), body. The body is the
+//! sequence number (u64), the kind (u8) and the fields in the order of the structs. Numbers are
+//! little-endian, texts are length (u32) and bytes, options are a byte 0 or 1 before the value.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tollgate_storage::audit::MOST_EARLY;
+use tollgate_storage::audit::MAX_EARLY_RELEASES;
 use tollgate_storage::{NewHold, PlanUse, Refund, Settlement};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -19,21 +19,22 @@ use tollgate_types::{
 const FRAME_HEAD: usize = 8;
 const HOLD: u8 = 1;
 const SETTLE: u8 = 2;
-/// A resolution with every class of tokens; one of `SETTLE` has the first of them.
+/// A settlement with all token classes; `SETTLE` holds only the first ones.
 const SETTLE_WIDE: u8 = 3;
-/// Classes in a record of `SETTLE`: those that there were before any was added. The others are zero in it.
-const USUAL_CLASSES: usize = 7;
-// What has to do with a plan has kinds of its own: a journal of a version that knew none is read as before.
+/// Number of token classes in a `SETTLE` record: the original ones. Classes added later are zero in
+/// it.
+const BASE_CLASSES: usize = 7;
+// Records with a plan have separate kinds, so journals of versions without plans stay readable.
 const HOLD_WITH_PLAN: u8 = 4;
-/// A resolution with every class of tokens, in a week that is closed.
+/// A settlement with all token classes, in a closed week.
 const SETTLE_IN_CLOSED_WEEK: u8 = 5;
 const WINDOW: u8 = 6;
 const REFUND: u8 = 7;
 const HOLD_OF_LEASE: u8 = 8;
-/// A resolution with every class, of what is no token as well.
-const SETTLE_MADE: u8 = 9;
-/// The same in a week that is closed.
-const SETTLE_MADE_IN_CLOSED_WEEK: u8 = 10;
+/// A settlement with all units, tokens and others.
+const SETTLE_ALL_UNITS: u8 = 9;
+/// A settlement with all units, in a closed week.
+const SETTLE_ALL_UNITS_IN_CLOSED_WEEK: u8 = 10;
 const SHRINK: u8 = 11;
 
 /// A hold that was taken.
@@ -49,29 +50,30 @@ pub(crate) struct Hold {
     pub(crate) endpoint: Cow<'static, str>,
     pub(crate) created_at: Timestamp,
     pub(crate) expires_at: Timestamp,
-    /// The plan that applies, and how much of the amount is of its allowance.
+    /// The plan that applies, and the part of the amount that its allowance pays.
     pub(crate) plan: Option<Box<PlanShare>>,
-    /// The lease that it is taken out of. Only nodes that share a database have leases, and they have no plans in them.
+    /// The lease that the hold was taken from. Leases exist only on PostgreSQL, and their holds
+    /// have no plan.
     pub(crate) lease: Option<TransferId>,
-    /// What went back to credits before it is resolved. A hold that is taken has given nothing back.
+    /// The credits released early. A new hold has released none.
     pub(crate) returned: Returned,
 }
 
-/// What a hold has given back before it is resolved.
+/// Credits that a hold released before it was resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Returned {
     pub(crate) amount: Credits,
     pub(crate) times: u8,
 }
 
-/// A hold has given something back.
+/// A part of a hold is released early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shrink {
     pub(crate) account: AccountId,
     pub(crate) hold: HoldId,
-    /// What goes back to credits now.
+    /// Credits released now.
     pub(crate) amount: Credits,
-    /// What has gone back then, with this.
+    /// Total released early, this part included.
     pub(crate) returned: Returned,
     pub(crate) at: Timestamp,
 }
@@ -83,43 +85,44 @@ pub(crate) struct PlanShare {
     pub(crate) allowance: Credits,
 }
 
-/// Where the parts of a resolved hold go, in nano-credits.
+/// The split of a resolved hold, in nano-credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Split {
-    /// Paid out of credits.
+    /// Paid from credits.
     pub(crate) paid: i64,
-    /// Paid out of the allowance.
+    /// Paid from the allowance.
     pub(crate) included: i64,
-    /// Back to credits.
+    /// Released to credits.
     pub(crate) released: i64,
-    /// Back to the allowance.
+    /// Returned to the allowance.
     pub(crate) returned: i64,
-    /// Of an allowance whose week is closed.
-    pub(crate) broken: i64,
+    /// Unused allowance of a closed week, which is lost.
+    pub(crate) breakage: i64,
 }
 
 impl Hold {
-    /// How much is of an allowance, in nano-credits.
+    /// The part that the allowance holds, in nano-credits.
     pub(crate) fn allowance(&self) -> i64 {
         self.plan.as_ref().map_or(0, |share| share.allowance.nanos())
     }
 
-    /// How much was taken of credits, in nano-credits.
+    /// The part taken from credits, in nano-credits.
     pub(crate) fn credits(&self) -> i64 {
         self.amount.nanos() - self.allowance()
     }
 
-    /// How much is held now, in nano-credits.
+    /// The amount held now, in nano-credits.
     pub(crate) fn held(&self) -> i64 {
         self.amount.nanos() - self.returned.amount.nanos()
     }
 
-    /// What goes back to credits when no more than this is needed; nothing when that is nothing, or has been done too often.
+    /// The early release that leaves only `needed` held. `None` if there is nothing to release or
+    /// `MAX_EARLY_RELEASES` is reached.
     pub(crate) fn shrink(&self, needed: Credits, at: Timestamp) -> Option<Shrink> {
         let beyond = self.held() - needed.nanos().max(0);
         let amount = beyond.min(self.held() - self.allowance());
         let before = self.returned;
-        (amount > 0 && before.times < MOST_EARLY).then(|| Shrink {
+        (amount > 0 && before.times < MAX_EARLY_RELEASES).then(|| Shrink {
             account: self.account,
             hold: self.id,
             amount: Credits::from_nanos(amount),
@@ -131,7 +134,7 @@ impl Hold {
         })
     }
 
-    /// The hold once it has given this back.
+    /// The hold after this early release.
     pub(crate) fn after(&self, shrink: &Shrink) -> Hold {
         Hold {
             returned: shrink.returned,
@@ -139,7 +142,7 @@ impl Hold {
         }
     }
 
-    /// Where everything goes that is held at this charge, which is at most that. The allowance pays first.
+    /// Splits the held amount for a charge, which must not exceed it. The allowance pays first.
     pub(crate) fn split(&self, charge: Credits, week: Week) -> Split {
         let included = charge.nanos().min(self.allowance());
         let paid = charge.nanos() - included;
@@ -150,28 +153,28 @@ impl Hold {
             included,
             released: self.held() - self.allowance() - paid,
             returned: if is_open { rest } else { 0 },
-            broken: if is_open { 0 } else { rest },
+            breakage: if is_open { 0 } else { rest },
         }
     }
 }
 
-/// What has become of the week of a hold when it is resolved.
+/// The state of a hold's week at the time of its settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Week {
-    /// There is none, or it lasts.
+    /// The hold has no week, or the week is still open.
     Open,
-    /// It is over.
+    /// The week has ended.
     Closed,
 }
 
-/// A week was opened, and the one before closed.
+/// A week was opened, and the previous one closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) account: AccountId,
     pub(crate) subscription: SubscriptionId,
-    /// The number of the week that was open, and what was left of it.
+    /// The number of the closed week and the allowance that was left in it.
     pub(crate) closed: Option<(i64, Credits)>,
-    /// The number of the week that is open now, and its allowance.
+    /// The number of the opened week and its allowance.
     pub(crate) opened: (i64, Credits),
     pub(crate) at: Timestamp,
 }
@@ -196,12 +199,12 @@ impl From<NewHold> for Hold {
     }
 }
 
-/// The resolution of a call of which nothing is known: it costs nothing.
+/// Settles a call with an unknown result free of charge.
 pub(crate) fn crashed((account, hold): crate::ids::HoldKey, now: Timestamp) -> Settlement {
     Settlement::free(account, hold, Outcome::Crashed, now)
 }
 
-/// What the journal says.
+/// A decoded record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A hold was taken.
@@ -210,18 +213,18 @@ pub(crate) enum Record {
     Settle(Settlement, Week),
     /// A week of a plan was opened.
     Window(Window),
-    /// A charge was given back.
+    /// A charge was refunded.
     Refund(Refund),
-    /// A hold has given something back.
+    /// A part of a hold was released early.
     Shrink(Shrink),
 }
 
-/// A record on its way to the disk. Its memory is used again for the next one.
+/// An encoded record; its buffer is reused for the next one.
 #[derive(Default)]
 pub(crate) struct Frame(Vec<u8>);
 
 impl Frame {
-    /// Becomes the frame of a hold.
+    /// Encodes a hold.
     pub(crate) fn hold(&mut self, seq: u64, hold: &Hold) -> &[u8] {
         let kind = match (&hold.plan, hold.lease) {
             (Some(_), _) => HOLD_WITH_PLAN,
@@ -249,17 +252,17 @@ impl Frame {
         self.seal()
     }
 
-    /// Becomes the frame of a resolution.
+    /// Encodes a settlement.
     pub(crate) fn settle(&mut self, seq: u64, settlement: &Settlement, week: Week) -> &[u8] {
-        let has_rest = Unit::TOKENS[USUAL_CLASSES..]
+        let has_rest = Unit::TOKENS[BASE_CLASSES..]
             .iter()
             .any(|unit| settlement.usage.get(*unit) > 0);
-        let (kind, classes) = match (week, settlement.usage.has_made(), has_rest) {
-            (Week::Closed, true, _) => (SETTLE_MADE_IN_CLOSED_WEEK, Unit::ALL.len()),
+        let (kind, classes) = match (week, settlement.usage.has_non_tokens(), has_rest) {
+            (Week::Closed, true, _) => (SETTLE_ALL_UNITS_IN_CLOSED_WEEK, Unit::ALL.len()),
             (Week::Closed, false, _) => (SETTLE_IN_CLOSED_WEEK, Unit::TOKENS.len()),
-            (Week::Open, true, _) => (SETTLE_MADE, Unit::ALL.len()),
+            (Week::Open, true, _) => (SETTLE_ALL_UNITS, Unit::ALL.len()),
             (Week::Open, false, true) => (SETTLE_WIDE, Unit::TOKENS.len()),
-            (Week::Open, false, false) => (SETTLE, USUAL_CLASSES),
+            (Week::Open, false, false) => (SETTLE, BASE_CLASSES),
         };
         let frame = self.begin(seq, kind);
         frame.id(settlement.account.as_u128());
@@ -271,13 +274,13 @@ impl Frame {
         }
         frame.text(settlement.outcome.as_str());
         frame.0.push(settlement.estimated.into());
-        frame.text(&settlement.provider);
+        frame.text(&settlement.target);
         frame.optional(settlement.first_at, |frame, at| frame.number(at.as_micros()));
         frame.number(settlement.ended_at.as_micros());
         self.seal()
     }
 
-    /// Becomes the frame of a week.
+    /// Encodes the change of a week.
     pub(crate) fn window(&mut self, seq: u64, window: &Window) -> &[u8] {
         let frame = self.begin(seq, WINDOW);
         frame.id(window.account.as_u128());
@@ -288,7 +291,7 @@ impl Frame {
         self.seal()
     }
 
-    /// Becomes the frame of what a hold has given back.
+    /// Encodes an early release.
     pub(crate) fn shrink(&mut self, seq: u64, shrink: &Shrink) -> &[u8] {
         let frame = self.begin(seq, SHRINK);
         frame.id(shrink.account.as_u128());
@@ -300,7 +303,7 @@ impl Frame {
         self.seal()
     }
 
-    /// Becomes the frame of a refund.
+    /// Encodes a refund.
     pub(crate) fn refund(&mut self, seq: u64, refund: &Refund) -> &[u8] {
         let frame = self.begin(seq, REFUND);
         frame.id(refund.id.as_u128());
@@ -318,7 +321,7 @@ impl Frame {
         self.number(amount.nanos());
     }
 
-    /// The frame.
+    /// The encoded bytes, frame head included.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -361,32 +364,33 @@ impl Frame {
     }
 }
 
-/// What comes next in a segment.
+/// The result of reading the next frame of a segment.
 #[derive(Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them at a time")]
-pub(crate) enum Next {
-    /// A whole record and its sequence number.
+#[expect(clippy::large_enum_variant, reason = "only one value exists at a time")]
+pub(crate) enum NextRecord {
+    /// A complete record and its sequence number.
     Record(u64, Record),
-    /// A whole frame whose body cannot be understood.
+    /// A complete frame whose body cannot be decoded.
     Unknown,
-    /// Nothing; so many bytes are left that are no frame.
+    /// No frame; `torn` is the number of bytes left that form none.
     End { torn: usize },
 }
 
-/// Reads one record and moves behind it.
-pub(crate) fn read(bytes: &mut &[u8]) -> Next {
+/// Reads one record and advances past it.
+pub(crate) fn read(bytes: &mut &[u8]) -> NextRecord {
     let Some((body, rest)) = frame(bytes) else {
         let torn = if is_unused(bytes) { 0 } else { bytes.len() };
-        return Next::End { torn };
+        return NextRecord::End { torn };
     };
     *bytes = rest;
     match decode(&mut Fields(body)) {
-        Some((seq, record)) => Next::Record(seq, record),
-        None => Next::Unknown,
+        Some((seq, record)) => NextRecord::Record(seq, record),
+        None => NextRecord::Unknown,
     }
 }
 
-/// Whether no record begins here: the first bytes of a record are written last, and its length is never zero.
+/// Whether no record starts here: the first bytes of a record are written last, and its length is
+/// never zero.
 fn is_unused(bytes: &[u8]) -> bool {
     bytes.iter().take(size_of::<u32>()).all(|byte| *byte == 0)
 }
@@ -395,7 +399,7 @@ fn frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
-    // What was never written is zeros; they are no frame.
+    // Unwritten bytes are zeros; they form no frame.
     let (body, rest) = rest
         .split_at_checked(length)
         .filter(|(body, _)| !body.is_empty())?;
@@ -416,11 +420,11 @@ fn decode(fields: &mut Fields<'_>) -> Option<(u64, Record)> {
             let lease = Some(TransferId::from_u128(fields.id()?));
             Record::Hold(Hold { lease, ..hold })
         }
-        SETTLE => Record::Settle(decode_settlement(fields, USUAL_CLASSES)?, Week::Open),
+        SETTLE => Record::Settle(decode_settlement(fields, BASE_CLASSES)?, Week::Open),
         SETTLE_WIDE => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Open),
         SETTLE_IN_CLOSED_WEEK => Record::Settle(decode_settlement(fields, Unit::TOKENS.len())?, Week::Closed),
-        SETTLE_MADE => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
-        SETTLE_MADE_IN_CLOSED_WEEK => {
+        SETTLE_ALL_UNITS => Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Open),
+        SETTLE_ALL_UNITS_IN_CLOSED_WEEK => {
             Record::Settle(decode_settlement(fields, Unit::ALL.len())?, Week::Closed)
         }
         WINDOW => Record::Window(decode_window(fields)?),
@@ -505,7 +509,7 @@ fn decode_settlement(fields: &mut Fields<'_>, classes: usize) -> Option<Settleme
         })?,
         outcome: Outcome::parse(fields.text()?)?,
         estimated: fields.byte()? == 1,
-        provider: fields.text()?.into(),
+        target: fields.text()?.into(),
         first_at: fields.optional(Fields::number)?.map(Timestamp::from_micros),
         ended_at: Timestamp::from_micros(fields.number()?),
     })
@@ -566,7 +570,7 @@ mod tests {
             request: RequestId::from_u128(8),
             amount: Credits::MAX,
             price_version: PriceVersion::from_u64(u64::MAX),
-            model: Arc::from("maker/größer"),
+            model: Arc::from("vendor/größer"),
             endpoint: Cow::Borrowed("/v1/chat/completions"),
             created_at: Timestamp::from_micros(-1),
             expires_at: Timestamp::from_micros(i64::MAX),
@@ -590,10 +594,11 @@ mod tests {
         }
     }
 
-    /// Allowance of a hold of 10, charge, what becomes of its week, and: paid, included, released, returned, broken.
+    /// Columns: allowance of a hold of 10, charge, week, and paid, included, released, returned,
+    /// broken.
     #[test]
-    fn the_allowance_pays_first_and_every_part_goes_back_to_where_it_came_from() {
-        for (allowance, charge, week, [paid, included, released, returned, broken]) in [
+    fn allowance_pays_first_and_parts_return_to_their_source() {
+        for (allowance, charge, week, [paid, included, released, returned, breakage]) in [
             (0, 4, Week::Open, [4, 0, 6, 0, 0]),
             (10, 4, Week::Open, [0, 4, 0, 6, 0]),
             (10, 4, Week::Closed, [0, 4, 0, 0, 6]),
@@ -608,16 +613,17 @@ mod tests {
                 included,
                 released,
                 returned,
-                broken,
+                breakage,
             };
             let split = with_plan(allowance).split(Credits::from_nanos(charge), week);
             assert_eq!(split, expected, "{allowance} {charge}");
         }
     }
 
-    /// Allowance of a hold of 10, what was given back before, what is needed, and what goes back: credits alone.
+    /// Columns: allowance of a hold of 10, released before, needed, expected release. Only credits
+    /// are released.
     #[test]
-    fn what_is_not_needed_goes_back_to_credits_and_is_not_released_again() {
+    fn unneeded_credits_are_released_once() {
         for (allowance, before, needed, expected) in [
             (0, 0, 4, Some(6)),
             (0, 3, 4, Some(3)),
@@ -646,26 +652,26 @@ mod tests {
             }
         }
         let mut often = hold();
-        often.returned.times = MOST_EARLY;
+        often.returned.times = MAX_EARLY_RELEASES;
         assert_eq!(often.shrink(Credits::ZERO, Timestamp::from_micros(1)), None);
     }
 
     #[test]
-    fn records_of_what_was_given_back_early_round_trip() {
+    fn shrink_records_round_trip() {
         let shrink = Shrink {
             account: AccountId::from_u128(1),
             hold: HoldId::from_u128(2),
             amount: Credits::from_nanos(3),
             returned: Returned {
                 amount: Credits::from_nanos(4),
-                times: MOST_EARLY,
+                times: MAX_EARLY_RELEASES,
             },
             at: Timestamp::from_micros(-5),
         };
         let bytes = Frame::default().shrink(1, &shrink).to_vec();
         let mut rest = bytes.as_slice();
-        assert_eq!(read(&mut rest), Next::Record(1, Record::Shrink(shrink)));
-        assert_eq!(read(&mut rest), Next::End { torn: 0 });
+        assert_eq!(read(&mut rest), NextRecord::Record(1, Record::Shrink(shrink)));
+        assert_eq!(read(&mut rest), NextRecord::End { torn: 0 });
     }
 
     #[test]
@@ -687,14 +693,14 @@ mod tests {
         bytes.extend_from_slice(frame.hold(3, &with_plan(4)));
         bytes.extend_from_slice(frame.settle(4, &settlement(), Week::Closed));
         let mut rest = bytes.as_slice();
-        assert_eq!(read(&mut rest), Next::Record(1, Record::Window(window)));
-        assert_eq!(read(&mut rest), Next::Record(2, Record::Window(first)));
-        assert_eq!(read(&mut rest), Next::Record(3, Record::Hold(with_plan(4))));
+        assert_eq!(read(&mut rest), NextRecord::Record(1, Record::Window(window)));
+        assert_eq!(read(&mut rest), NextRecord::Record(2, Record::Window(first)));
+        assert_eq!(read(&mut rest), NextRecord::Record(3, Record::Hold(with_plan(4))));
         assert_eq!(
             read(&mut rest),
-            Next::Record(4, Record::Settle(settlement(), Week::Closed))
+            NextRecord::Record(4, Record::Settle(settlement(), Week::Closed))
         );
-        assert_eq!(read(&mut rest), Next::End { torn: 0 });
+        assert_eq!(read(&mut rest), NextRecord::End { torn: 0 });
     }
 
     #[test]
@@ -710,13 +716,13 @@ mod tests {
         };
         let bytes = Frame::default().refund(1, &refund).to_vec();
         let mut rest = bytes.as_slice();
-        assert_eq!(read(&mut rest), Next::Record(1, Record::Refund(refund)));
-        assert_eq!(read(&mut rest), Next::End { torn: 0 });
+        assert_eq!(read(&mut rest), NextRecord::Record(1, Record::Refund(refund)));
+        assert_eq!(read(&mut rest), NextRecord::End { torn: 0 });
     }
 
-    /// What versions without plans wrote is what is written for calls without one.
+    /// Calls without a plan are encoded as in versions without plans.
     #[test]
-    fn calls_without_a_plan_have_the_records_that_they_always_had() {
+    fn calls_without_a_plan_keep_their_record_kinds() {
         let mut frame = Frame::default();
         assert_eq!(frame.hold(1, &hold())[FRAME_HEAD + 8], 1);
         assert_eq!(frame.settle(1, &settlement(), Week::Open)[FRAME_HEAD + 8], 2);
@@ -731,7 +737,7 @@ mod tests {
             usage: Usage::tokens(u64::MAX, 1),
             outcome: Outcome::ClientGone,
             estimated: true,
-            provider: Arc::from(""),
+            target: Arc::from(""),
             first_at: Some(Timestamp::from_micros(5)),
             ended_at: Timestamp::from_micros(6),
         }
@@ -760,66 +766,69 @@ mod tests {
         bytes.extend_from_slice(Frame::default().hold(43, &with_key));
         bytes.extend_from_slice(Frame::default().settle(44, &without_first, Week::Open));
         let mut rest = bytes.as_slice();
-        assert_eq!(read(&mut rest), Next::Record(41, Record::Hold(hold())));
+        assert_eq!(read(&mut rest), NextRecord::Record(41, Record::Hold(hold())));
         assert_eq!(
             read(&mut rest),
-            Next::Record(42, Record::Settle(settlement(), Week::Open))
+            NextRecord::Record(42, Record::Settle(settlement(), Week::Open))
         );
-        assert_eq!(read(&mut rest), Next::Record(43, Record::Hold(with_key)));
+        assert_eq!(read(&mut rest), NextRecord::Record(43, Record::Hold(with_key)));
         assert_eq!(
             read(&mut rest),
-            Next::Record(44, Record::Settle(without_first, Week::Open))
+            NextRecord::Record(44, Record::Settle(without_first, Week::Open))
         );
-        assert_eq!(read(&mut rest), Next::End { torn: 0 });
+        assert_eq!(read(&mut rest), NextRecord::End { torn: 0 });
     }
 
     #[test]
-    fn classes_that_were_added_later_make_a_record_of_their_own() {
-        let usual = Frame::default().settle(1, &settlement(), Week::Open).to_vec();
+    fn later_classes_use_the_wide_record() {
+        let base = Frame::default().settle(1, &settlement(), Week::Open).to_vec();
         let hour = Settlement {
             usage: settlement().usage.with(Unit::CacheWriteHour, 3),
             ..settlement()
         };
         let wide = Frame::default().settle(2, &hour, Week::Open).to_vec();
-        // What was written before there were more classes has the length that it always had.
-        assert_eq!(wide.len(), usual.len() + size_of::<i64>());
+        // Records without the added classes keep their original length.
+        assert_eq!(wide.len(), base.len() + size_of::<i64>());
         let kind = |frame: &[u8]| frame[FRAME_HEAD + size_of::<u64>()];
-        assert_eq!((kind(&usual), kind(&wide)), (SETTLE, SETTLE_WIDE));
+        assert_eq!((kind(&base), kind(&wide)), (SETTLE, SETTLE_WIDE));
         assert_eq!(
             read(&mut wide.as_slice()),
-            Next::Record(2, Record::Settle(hour, Week::Open))
+            NextRecord::Record(2, Record::Settle(hour, Week::Open))
         );
     }
 
     #[test]
-    fn every_torn_tail_is_noticed() {
+    fn torn_tails_are_detected() {
         let (whole, first) = (two_frames(), Frame::default().hold(41, &hold()).len());
         for end in first + 1..whole.len() {
             let mut rest = &whole[..end];
-            assert_eq!(read(&mut rest), Next::Record(41, Record::Hold(hold())));
-            assert_eq!(read(&mut rest), Next::End { torn: end - first }, "{end}");
+            assert_eq!(read(&mut rest), NextRecord::Record(41, Record::Hold(hold())));
+            assert_eq!(read(&mut rest), NextRecord::End { torn: end - first }, "{end}");
         }
     }
 
     #[test]
-    fn what_was_not_written_to_its_end_is_no_record() {
+    fn partial_frames_are_ignored() {
         let mut bytes = two_frames();
         bytes.resize(bytes.len() + 64, 0);
         let unfinished = bytes.len() - 60;
         bytes[unfinished..].fill(7);
         let mut rest = bytes.as_slice();
-        assert!(matches!(read(&mut rest), Next::Record(41, _)));
-        assert!(matches!(read(&mut rest), Next::Record(42, _)));
-        assert_eq!(read(&mut rest), Next::End { torn: 0 });
+        assert!(matches!(read(&mut rest), NextRecord::Record(41, _)));
+        assert!(matches!(read(&mut rest), NextRecord::Record(42, _)));
+        assert_eq!(read(&mut rest), NextRecord::End { torn: 0 });
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn flipped_bits_are_detected() {
         let whole = Frame::default().settle(42, &settlement(), Week::Open).to_vec();
         for bit in 0..whole.len() * 8 {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(matches!(read(&mut bytes.as_slice()), Next::End { .. }), "{bit}");
+            assert!(
+                matches!(read(&mut bytes.as_slice()), NextRecord::End { .. }),
+                "{bit}"
+            );
         }
     }
 }

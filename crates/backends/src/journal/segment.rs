@@ -1,12 +1,14 @@
-//! The journal's files. Each begins with a header, then come frames ([`super::record`]), then zeros up to its full size.
+//! The journal's files: a header, then frames ([`super::record`]), then zeros up to the full size.
 //!
-//! Header: magic (8 bytes, the last one is the version), installation (16 bytes), CRC-32 of both (u32).
+//! Header: magic (8 bytes, the last one is the version), installation (16 bytes), CRC-32 of both
+//! (u32).
 //!
-//! A file has its full size from the beginning and is written through memory that the kernel shares with it: a record
-//! that was copied there survives the death of the process like one that was written by a call, at the price of a copy.
+//! A file has its full size from the start and is written through a shared memory mapping. A record
+//! copied there survives the death of the process, as after a write call, without the call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -14,35 +16,34 @@ use std::sync::atomic::{Ordering, fence};
 use memmap2::MmapMut;
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
-use crate::journal::record::{Next, Record, read};
+use crate::journal::record::{NextRecord, Record, read};
 
 const MAGIC: [u8; 8] = *b"TGJRNL\0\x01";
 const HEADER: usize = 28;
 
-/// Which database a journal belongs to.
+/// The database that a journal belongs to.
 pub(crate) type Installation = [u8; 16];
 
-/// A segment that takes records.
+/// A segment that accepts records.
 pub(crate) struct Segment {
-    /// Where it is.
     pub(crate) path: PathBuf,
-    /// The file.
+    /// The mapped file, needed for syncing.
     pub(crate) file: Arc<File>,
     map: MmapMut,
     length: usize,
 }
 
-/// What was found in the segments of an earlier run.
+/// The segments of an earlier run.
 #[derive(Default)]
-pub(crate) struct Found {
-    /// Every segment, oldest first, and whether it is damaged.
+pub(crate) struct ReplayedSegments {
+    /// All segments, oldest first, each with whether it is damaged.
     pub(crate) segments: Vec<(PathBuf, bool)>,
-    /// The largest sequence number.
+    /// The largest sequence number that was read.
     pub(crate) last: u64,
 }
 
 impl Segment {
-    /// Creates a segment of this many bytes, durably. Segments are read in the order of their numbers.
+    /// Creates a segment of this size in bytes, durably. The number in the name orders segments.
     pub(crate) fn create(
         dir: &Path,
         installation: Installation,
@@ -54,6 +55,7 @@ impl Segment {
             .create_new(true)
             .read(true)
             .write(true)
+            .mode(0o600)
             .open(&path)?;
         fill(&file, bytes.max(HEADER))?;
         let mut map = map(&file)?;
@@ -68,17 +70,18 @@ impl Segment {
         })
     }
 
-    /// Bytes that a record of this many needs in a segment of its own.
+    /// The size of a segment that holds one record of this many bytes.
     pub(crate) const fn size_for(record: usize) -> usize {
         HEADER + record
     }
 
-    /// Appends a record; answers whether there was room.
+    /// Appends a record; returns false if it does not fit.
     pub(crate) fn append(&mut self, record: &[u8]) -> bool {
         let Some(place) = self.map.get_mut(self.length..self.length + record.len()) else {
             return false;
         };
-        // The first bytes last: a record that the process did not finish before it died has no length and is no record.
+        // The first bytes are written last: a record that the process did not finish has length
+        // zero.
         let (first, rest) = place.split_at_mut(record.len().min(size_of::<u32>()));
         rest.copy_from_slice(&record[first.len()..]);
         fence(Ordering::Release);
@@ -87,19 +90,18 @@ impl Segment {
         true
     }
 
-    /// Whether a record of this many bytes can be appended.
-    pub(crate) fn has_room(&self, record: usize) -> bool {
+    /// Whether a record of this many bytes fits.
+    pub(crate) fn has_capacity(&self, record: usize) -> bool {
         self.map.len() - self.length >= record
     }
 
-    /// Whether another segment will soon be needed.
+    /// Whether the next segment should be created.
     pub(crate) fn is_half_full(&self) -> bool {
         self.length >= self.map.len() / 2
     }
 }
 
-/// Fills the file. The disk then has room for it, which it could not refuse later, and bringing a record to the disk
-/// later on is nothing but writing its bytes.
+/// Fills the file with zeros. The disk space is then allocated, and a later sync only writes data.
 fn fill(mut file: &File, bytes: usize) -> io::Result<()> {
     let zeros = [0; 64 << 10];
     let mut left = bytes;
@@ -113,25 +115,27 @@ fn fill(mut file: &File, bytes: usize) -> io::Result<()> {
 
 #[expect(
     unsafe_code,
-    reason = "a file that others change under a mapping breaks Rust's rules, and nobody does"
+    reason = "the lock on the directory keeps other processes from changing the mapped file"
 )]
 fn map(file: &File) -> io::Result<MmapMut> {
-    // SAFETY: This process has just made the file, in a directory that it has locked, and the file is neither cut nor
-    // written in another way as long as the mapping lives.
+    // SAFETY: This process has just created the file, in a directory that it has locked. The file
+    // is neither truncated nor written in another way while the mapping lives.
     unsafe { MmapMut::map_mut(file) }
 }
 
-/// Shows every record of earlier runs, in order. A segment that ends in the middle of a record is read up to there.
+/// Visits every record of earlier runs, in order. Of a segment that ends within a record, the
+/// complete records are read.
 pub(crate) fn replay(
     dir: &Path,
     installation: Installation,
     mut visit: impl FnMut(u64, Record),
-) -> Result<Found> {
-    let mut found = Found::default();
+) -> Result<ReplayedSegments> {
+    let mut found = ReplayedSegments::default();
     for path in segments(dir).map_err(unreadable)? {
         let bytes = fs::read(&path).map_err(unreadable)?;
         let mut rest = match bytes.split_at_checked(HEADER) {
-            // The process died while it made the file: the header comes when the file has its size.
+            // The process died while it created the file: the header is written after the file has
+            // its size.
             _ if bytes.iter().all(|byte| *byte == 0) => &[],
             Some((head, rest)) => {
                 check_header(&path, head, installation)?;
@@ -141,25 +145,25 @@ pub(crate) fn replay(
         };
         let torn = loop {
             match read(&mut rest) {
-                Next::Record(seq, record) => {
+                NextRecord::Record(seq, record) => {
                     found.last = found.last.max(seq);
                     visit(seq, record);
                 }
-                Next::Unknown => return Err(unknown(&path)),
-                Next::End { torn } => break torn,
+                NextRecord::Unknown => return Err(unknown(&path)),
+                NextRecord::End { torn } => break torn,
             }
         };
         if torn > 0 {
             let name = path.display();
-            tracing::warn!(path = %name, torn, "the journal ends in the middle of a record, which is dropped");
+            tracing::warn!(path = %name, torn, "dropped the incomplete last record of the journal");
         }
         found.segments.push((path, torn > 0));
     }
     Ok(found)
 }
 
-/// Removes the segments of an earlier run; damaged ones are set aside.
-pub(crate) fn remove(dir: &Path, found: &Found) -> io::Result<()> {
+/// Removes the segments of an earlier run; damaged ones are only renamed.
+pub(crate) fn remove(dir: &Path, found: &ReplayedSegments) -> io::Result<()> {
     for (path, damaged) in &found.segments {
         if *damaged {
             fs::rename(path, path.with_extension("log.damaged"))?;
@@ -182,7 +186,7 @@ fn segments(dir: &Path) -> io::Result<Vec<PathBuf>> {
             paths.push(path);
         }
     }
-    // The number in the name has leading zeros, so names sort as numbers do.
+    // Names sort like numbers because the number has leading zeros.
     paths.sort();
     Ok(paths)
 }
@@ -204,7 +208,7 @@ fn check_header(path: &Path, head: &[u8], installation: Installation) -> Result<
     let why = match head[..8] == MAGIC {
         true if crc_holds => "belongs to another database",
         false if crc_holds => "was written by another version of tollgate",
-        _ => "has a damaged header",
+        _ => "has a corrupt header",
     };
     let name = path.display();
     Err(StorageError::new(
@@ -215,7 +219,7 @@ fn check_header(path: &Path, head: &[u8], installation: Installation) -> Result<
 
 fn unknown(path: &Path) -> StorageError {
     let name = path.display();
-    let text = format!("the journal {name} has a record that this version of tollgate does not know");
+    let text = format!("the journal {name} has a record type that this version of Tollgate does not know");
     StorageError::new(StorageErrorKind::Corrupt, text)
 }
 

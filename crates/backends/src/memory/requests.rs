@@ -1,4 +1,4 @@
-//! The window of requests.
+//! The request window of an account.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,16 +8,15 @@ use tollgate_storage::Decision;
 use super::seconds::Seconds;
 use super::{WINDOW, Window, decide};
 
-/// Above this limit requests are counted by the second: a log of more times would cost more memory than its
-/// exactness is worth.
-const LONGEST_LOG: u64 = 10_000;
+/// Above this limit requests are counted by the second, to bound the memory of the log.
+const MAX_LOGGED_REQUESTS: u64 = 10_000;
 
 /// Requests of the last minute.
 #[derive(Clone, Debug)]
 pub(super) enum Requests {
-    /// When each was admitted, oldest first.
+    /// Admission times in microseconds, oldest first.
     Log(VecDeque<u64>),
-    /// How many in each second.
+    /// Counts by second.
     Seconds(Box<Seconds>),
 }
 
@@ -46,7 +45,7 @@ impl Requests {
         }
     }
 
-    /// What a request would be told.
+    /// The decision for one request, without counting it.
     pub(super) fn peek(&mut self, limit: u64, now: u64) -> Decision {
         self.advance(now);
         decide(self, 1, limit, now)
@@ -74,11 +73,11 @@ impl Requests {
         }
     }
 
-    /// Goes over to the form that the limit asks for. From seconds back to times each request counts as admitted at
-    /// the end of its second, which is never too early.
+    /// Converts to the form that the limit needs. Converted from seconds to times, each request
+    /// counts as admitted at the end of its second, which is never too early.
     fn reshape(&mut self, limit: u64, now: u64) {
         match self {
-            Requests::Log(times) if limit > LONGEST_LOG => {
+            Requests::Log(times) if limit > MAX_LOGGED_REQUESTS => {
                 let mut seconds = Box::<Seconds>::default();
                 for time in times {
                     seconds.advance(*time);
@@ -87,7 +86,9 @@ impl Requests {
                 seconds.advance(now);
                 *self = Requests::Seconds(seconds);
             }
-            Requests::Seconds(seconds) if limit <= LONGEST_LOG && seconds.total() <= LONGEST_LOG => {
+            Requests::Seconds(seconds)
+                if limit <= MAX_LOGGED_REQUESTS && seconds.total() <= MAX_LOGGED_REQUESTS =>
+            {
                 let mut times = VecDeque::new();
                 for (end, count) in seconds.iter() {
                     times.extend((0..count).map(|_| end.min(now)));

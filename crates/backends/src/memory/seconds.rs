@@ -6,17 +6,17 @@ use super::Window;
 
 const SECOND: u64 = 1_000_000;
 
-/// The second that is running and the 60 before it. With one less, what was counted late in a second would be
-/// forgotten up to a second before it is a minute old.
+/// The running second and the 60 before it. With 60 slots, a late count would leave the window up
+/// to a second before it is a minute old.
 const SLOTS: usize = 61;
 
-/// Counts of the last 61 seconds, the running one included.
+/// Counts of the last 61 seconds, including the running one.
 #[derive(Clone, Debug)]
 pub(super) struct Seconds {
     counts: [u64; SLOTS],
     total: u64,
     running: u64,
-    /// No second before it holds anything.
+    /// All earlier seconds are zero.
     oldest: u64,
 }
 
@@ -32,7 +32,7 @@ impl Default for Seconds {
 }
 
 impl Seconds {
-    /// Lets time pass up to `now`, in microseconds; answers how much left the window.
+    /// Advances to `now`, in microseconds; returns the amount that left the window.
     pub(super) fn advance(&mut self, now: u64) -> u64 {
         let second = now / SECOND;
         let passed = second.saturating_sub(self.running).min(SLOTS as u64);
@@ -45,9 +45,9 @@ impl Seconds {
         left
     }
 
-    /// Counts this much in the running second.
+    /// Adds an amount to the running second.
     pub(super) fn add(&mut self, amount: u64) {
-        // The total is kept within bounds, so that no second overflows either.
+        // The total saturates, so no second overflows either.
         let amount = amount.min(u64::MAX - self.total);
         if self.total == 0 {
             self.oldest = self.running;
@@ -56,7 +56,7 @@ impl Seconds {
         self.total += amount;
     }
 
-    /// Takes back at most this much from one second; answers how much was there.
+    /// Subtracts up to `amount` from one second; returns the subtracted amount.
     pub(super) fn take(&mut self, second: u64, amount: u64) -> u64 {
         let count = &mut self.counts[slot(second)];
         let taken = amount.min(*count);
@@ -65,7 +65,7 @@ impl Seconds {
         taken
     }
 
-    /// The oldest second that holds something. Those that hold nothing are passed over once and not at every call.
+    /// The oldest non-empty second. Empty seconds are skipped once, not at every call.
     pub(super) fn oldest(&mut self) -> Option<u64> {
         let found = self
             .oldest_first()
@@ -74,13 +74,13 @@ impl Seconds {
         Some(found)
     }
 
-    /// Seconds in the window that may hold something, oldest first.
+    /// Seconds that may be non-empty, oldest first.
     fn oldest_first(&self) -> std::ops::RangeInclusive<u64> {
         let first = self.running.saturating_sub(SLOTS as u64 - 1);
         first.max(self.oldest)..=self.running
     }
 
-    /// Each second that holds something as the last of its microseconds, with its count, oldest first.
+    /// The last microsecond of each non-empty second with its count, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.oldest_first()
             .map(|second| ((second + 1) * SECOND - 1, self.counts[slot(second)]))
@@ -115,7 +115,7 @@ fn slot(second: u64) -> usize {
     (second % SLOTS as u64) as usize
 }
 
-/// Until this second is no longer among the last 61.
+/// Time until this second is no longer among the last 61.
 fn leaves(second: u64, now: u64) -> Duration {
     Duration::from_micros(((second + SLOTS as u64) * SECOND).saturating_sub(now))
 }

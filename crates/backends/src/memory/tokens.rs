@@ -1,26 +1,26 @@
-//! The window of tokens: reserved before a call, corrected after it.
+//! The token window of an account: tokens are reserved before a call and corrected after it.
 //!
-//! A reservation counts in the second in which it was made, until it is corrected or a minute old; what was used counts
-//! in the second in which it became known. A correction does not say which reservation it is for. It is taken to be
-//! for the oldest that is not corrected, whether it has left the window or not: where calls end in another order than
-//! they began, the window then holds too much for a while, never too little.
+//! A reservation counts in the second in which it was made, until it is corrected or a minute old.
+//! Used tokens count in the second of the correction. A correction names no reservation: it applies
+//! to the oldest uncorrected one, inside the window or not. If calls end in another order than they
+//! started, the window temporarily holds too much, never too little.
 
 use tollgate_storage::Decision;
 
 use super::seconds::Seconds;
 use super::{Window, decide};
 
-/// How long a reservation that left the window is remembered in an account that does nothing else. No call lasts
+/// Retention of a reservation that left the window, in an otherwise idle account. No call lasts
 /// this long.
-const LONGEST_CALL: u64 = 3_600_000_000;
+const MAX_CALL_MICROS: u64 = 3_600_000_000;
 
 /// Tokens of the last minute.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tokens {
     counted: Seconds,
-    /// The part of `counted` that is not corrected yet.
+    /// The uncorrected part of `counted`.
     pending: Seconds,
-    /// Reservations that left the window before they were corrected.
+    /// Uncorrected reservations that left the window.
     pending_outside: u64,
     last_reserved: u64,
 }
@@ -42,7 +42,7 @@ impl Tokens {
         }
     }
 
-    /// Replaces a reservation by what was used.
+    /// Replaces a reservation by the used tokens.
     pub(super) fn correct(&mut self, reserved: u64, used: u64, now: u64) {
         self.advance(now);
         let outside = reserved.min(self.pending_outside);
@@ -58,16 +58,16 @@ impl Tokens {
         self.counted.add(used);
     }
 
-    /// What a request for one token would be told.
+    /// The decision for one token, without counting it.
     pub(super) fn peek(&mut self, limit: u64, now: u64) -> Decision {
         self.advance(now);
         decide(&self.counted, 1, limit, now)
     }
 
-    /// Whether nothing is left to know.
+    /// Whether the window can be removed.
     pub(super) fn is_idle(&mut self, now: u64) -> bool {
         self.advance(now);
-        let over = self.last_reserved.saturating_add(LONGEST_CALL) <= now;
+        let over = self.last_reserved.saturating_add(MAX_CALL_MICROS) <= now;
         self.counted.total() == 0 && (self.pending_outside == 0 || over)
     }
 

@@ -1,20 +1,22 @@
-//! Tenants.
+//! Tenant accounts.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::PgConnection;
 use tollgate_storage::{
-    Account, AccountChange, AccountChanged, AccountStore, LedgerAccount, Result, StorageError,
+    Account, AccountChange, AccountChanged, AccountState, AccountStore, CloseBlockers, CloseOutcome,
+    LedgerAccount, Result, StorageError,
 };
-use tollgate_types::AccountId;
+use tollgate_types::{AccountId, Timestamp};
 
 use super::error::while_running;
 use super::lot::transact;
 use super::pool::Pool;
 use super::rows;
-use super::subscription::execute;
-use crate::rows::{test_clock_column, tpm_column};
+use super::subscription::{execute, lock};
+use crate::closing;
+use crate::rows::{quantity_from, test_clock_column, tpm_column};
 
 pub(super) struct Accounts(pub(super) Arc<Pool>);
 
@@ -92,13 +94,8 @@ impl AccountStore for Accounts {
     async fn change(&self, id: AccountId, change: AccountChange) -> Result<AccountChanged> {
         transact(&self.0, move |connection| {
             Box::pin(async move {
-                let lock = sqlx::query("SELECT * FROM account WHERE id = $1 FOR NO KEY UPDATE")
-                    .bind(id.as_u128().to_be_bytes());
-                let row = lock
-                    .fetch_optional(&mut *connection)
-                    .await
-                    .map_err(while_running)?;
-                let before = rows::account(&row.ok_or_else(|| StorageError::not_found(id))?, COLUMNS)?;
+                let before = locked(connection, id).await?;
+                before.refuse_closed()?;
                 let after = change.apply(&before);
                 update(connection, &after).await?;
                 Ok(AccountChanged { before, after })
@@ -106,6 +103,55 @@ impl AccountStore for Accounts {
         })
         .await
     }
+
+    async fn close_account(&self, id: AccountId, at: Timestamp) -> Result<CloseOutcome> {
+        transact(&self.0, move |connection| Box::pin(close(connection, id, at))).await
+    }
+}
+
+/// Counts running calls, held by the account or by a lease of a node.
+const OPEN_CALLS: &str = "SELECT (SELECT count(*) FROM hold WHERE account_id = $1)
+    + (SELECT count(*) FROM lease WHERE account_id = $1 AND in_flight > 0) AS open";
+
+async fn close(connection: &mut PgConnection, id: AccountId, at: Timestamp) -> Result<CloseOutcome> {
+    let account = locked(connection, id).await?;
+    // Blocks concurrent holds.
+    lock(connection, id).await?;
+    let blockers = CloseBlockers {
+        is_active: account.state == AccountState::Active,
+        calls: open(connection, OPEN_CALLS, id).await?,
+        jobs: open(connection, closing::OPEN_JOBS, id).await?,
+        subscriptions: open(connection, closing::OPEN_SUBSCRIPTIONS, id).await?,
+    };
+    if !blockers.is_empty() {
+        return Ok(CloseOutcome::Refused(blockers));
+    }
+    let key = id.as_u128().to_be_bytes();
+    for statement in closing::REMOVE {
+        execute(connection, sqlx::query(statement).bind(key)).await?;
+    }
+    for statement in closing::END {
+        let end = sqlx::query(statement).bind(key).bind(at.as_micros());
+        execute(connection, end).await?;
+    }
+    locked(connection, id).await.map(CloseOutcome::Closed)
+}
+
+/// Reads the account and locks its row until the transaction ends.
+async fn locked(connection: &mut PgConnection, id: AccountId) -> Result<Account> {
+    let lock =
+        sqlx::query("SELECT * FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(id.as_u128().to_be_bytes());
+    let row = lock
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(while_running)?;
+    rows::account(&row.ok_or_else(|| StorageError::not_found(id))?, COLUMNS)
+}
+
+async fn open(connection: &mut PgConnection, statement: &'static str, id: AccountId) -> Result<u64> {
+    let count = sqlx::query(statement).bind(id.as_u128().to_be_bytes());
+    let row = count.fetch_one(connection).await.map_err(while_running)?;
+    quantity_from(rows::get(&row, "open")?)
 }
 
 async fn update(connection: &mut PgConnection, account: &Account) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The books in one snapshot. Ten tables are read side by side in order of account, so that books of any size pass
-//! through a little memory.
+//! Audits of the ledger in one snapshot. Ten tables are read in parallel in account order, so a
+//! ledger of any size needs little memory.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, HoldId};
 
 use super::error::while_running;
-use super::pool::{Pool, lost};
+use super::pool::{Pool, join_error};
 use super::rows::{self, IdBytes};
 use super::usage::usage_columns;
 use crate::batches::LineColumns;
@@ -24,10 +24,10 @@ use crate::rows::{
     LotColumns, PriceColumns, RefundColumns, UsageColumns, link_from, plan_from, version_from,
 };
 
-/// Rows that travel together.
+/// Number of rows sent together.
 const CHUNK: usize = 1000;
 
-enum Shown {
+enum AuditItem {
     Price(Box<PriceRecord>),
     Account(AccountId),
     Balance(LedgerBalance),
@@ -44,7 +44,7 @@ enum Shown {
     Unreadable(String),
 }
 
-/// Reads on the engine's runtime and shows on the caller's.
+/// Reads on the engine's runtime; visits on the caller's.
 pub(super) async fn show(
     pool: &Pool,
     account: Option<AccountId>,
@@ -53,40 +53,40 @@ pub(super) async fn show(
     let (sender, mut chunks) = mpsc::channel(4);
     let reader = pool.start(move |connection| Box::pin(read(connection, account, sender)));
     while let Some(chunk) = chunks.recv().await {
-        for shown in chunk {
-            visit(visitor, shown);
+        for item in chunk {
+            visit(visitor, item);
         }
     }
-    reader.await.unwrap_or_else(|error| Err(lost(&error)))
+    reader.await.unwrap_or_else(|error| Err(join_error(&error)))
 }
 
-fn visit(visitor: &mut dyn AuditVisitor, shown: Shown) {
-    match shown {
-        Shown::Price(price) => visitor.price(price.version, &price.model, &price.prices),
-        Shown::Account(account) => visitor.account(account),
-        Shown::Balance(balance) => visitor.balance(balance),
-        Shown::Chain(chain) => visitor.chain(chain),
-        Shown::Lot(lot) => visitor.lot(&lot),
-        Shown::Lease(lease) => visitor.lease(lease),
-        Shown::Hold(hold) => visitor.hold(hold),
-        Shown::Transfer(transfer) => visitor.transfer(transfer),
-        Shown::Part(row, part) => visitor.part(row, &part),
-        Shown::Usage(row) => visitor.usage(&row),
-        Shown::Refund(refund) => visitor.refund(&refund),
-        Shown::Line(line) => visitor.line(&line),
-        Shown::AccountEnd => visitor.account_end(),
-        Shown::Unreadable(what) => visitor.unreadable(what),
+fn visit(visitor: &mut dyn AuditVisitor, item: AuditItem) {
+    match item {
+        AuditItem::Price(price) => visitor.price(price.version, &price.model, &price.prices),
+        AuditItem::Account(account) => visitor.account(account),
+        AuditItem::Balance(balance) => visitor.balance(balance),
+        AuditItem::Chain(chain) => visitor.chain(chain),
+        AuditItem::Lot(lot) => visitor.lot(&lot),
+        AuditItem::Lease(lease) => visitor.lease(lease),
+        AuditItem::Hold(hold) => visitor.hold(hold),
+        AuditItem::Transfer(transfer) => visitor.transfer(transfer),
+        AuditItem::Part(row, part) => visitor.part(row, &part),
+        AuditItem::Usage(row) => visitor.usage(&row),
+        AuditItem::Refund(refund) => visitor.refund(&refund),
+        AuditItem::Line(line) => visitor.line(&line),
+        AuditItem::AccountEnd => visitor.account_end(),
+        AuditItem::Unreadable(what) => visitor.unreadable(what),
     }
 }
 
 async fn read(
     connection: &mut PgConnection,
     account: Option<AccountId>,
-    sender: mpsc::Sender<Vec<Shown>>,
+    sender: mpsc::Sender<Vec<AuditItem>>,
 ) -> Result<()> {
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
     let mut transaction = connection.begin_with(begin).await.map_err(while_running)?;
-    // A long audit holds no lock that anybody waits for.
+    // A long audit holds no lock that blocks other transactions.
     for setting in [
         "SET LOCAL statement_timeout = 0",
         "SET LOCAL idle_in_transaction_session_timeout = 0",
@@ -101,7 +101,7 @@ async fn read(
         chunk: Vec::new(),
     };
     read_prices(&mut transaction, &mut out).await?;
-    read_books(&mut transaction, account, &mut out).await?;
+    read_ledgers(&mut transaction, account, &mut out).await?;
     out.send().await;
     transaction.commit().await.map_err(while_running)
 }
@@ -110,14 +110,18 @@ async fn read_prices(connection: &mut PgConnection, out: &mut Chunks) -> Result<
     let statement = sqlx::query("SELECT * FROM price_version ORDER BY version");
     let found = statement.fetch_all(connection).await.map_err(while_running)?;
     for row in &found {
-        out.push(rows::whole::<PriceColumns, _>(row).map(|price| Shown::Price(Box::new(price))))
+        out.push(rows::whole::<PriceColumns, _>(row).map(|price| AuditItem::Price(Box::new(price))))
             .await;
     }
     Ok(())
 }
 
-/// Each table's cursor stands at the first row of the account that comes next.
-async fn read_books(connection: &mut PgConnection, only: Option<AccountId>, out: &mut Chunks) -> Result<()> {
+/// The cursor of each table is at the first row of the next account.
+async fn read_ledgers(
+    connection: &mut PgConnection,
+    only: Option<AccountId>,
+    out: &mut Chunks,
+) -> Result<()> {
     let scope = match only {
         None => "true".to_owned(),
         Some(account) => format!("account_id = '\\x{:032x}'", account.as_u128()),
@@ -127,7 +131,7 @@ async fn read_books(connection: &mut PgConnection, only: Option<AccountId>, out:
     for source in [&BALANCES, &CHAINS, &LOTS, &LEASES, &HOLDS, &REFUNDS, &LINES] {
         tables.push(Table::open(connection, source, &scope).await?);
     }
-    // A call's transfers come before its parts, and both before its usage row.
+    // The transfers of a call precede its parts, and both precede its usage row.
     let mut calls = Vec::new();
     for source in [&TRANSFERS, &PARTS, &USAGE] {
         calls.push(Table::open(connection, source, &scope).await?);
@@ -138,12 +142,12 @@ async fn read_books(connection: &mut PgConnection, only: Option<AccountId>, out:
         for table in &mut tables {
             table.show_up_to(Some(account), connection, out).await?;
         }
-        while let Some(place) = first_of(&mut calls, account, connection, out).await? {
+        while let Some(place) = next_table(&mut calls, account, connection, out).await? {
             if let Some(row) = calls[place].next(connection).await? {
                 out.push((calls[place].source.convert)(&row)).await;
             }
         }
-        out.push(Ok(Shown::AccountEnd)).await;
+        out.push(Ok(AuditItem::AccountEnd)).await;
         if out.sender.is_closed() {
             return Ok(());
         }
@@ -154,8 +158,8 @@ async fn read_books(connection: &mut PgConnection, only: Option<AccountId>, out:
     Ok(())
 }
 
-/// Which of the tables has the row that comes next: of those that belong to the same, the first table's.
-async fn first_of(
+/// The table with the next row of this account; for equal entries the first table.
+async fn next_table(
     tables: &mut [Table],
     account: IdBytes,
     connection: &mut PgConnection,
@@ -164,7 +168,7 @@ async fn first_of(
     let mut first: Option<(Vec<u8>, usize)> = None;
     for (place, table) in tables.iter_mut().enumerate() {
         if let Some(entry) = table.entry_of(account, connection, out).await?
-            && first.as_ref().is_none_or(|(least, _)| entry < *least)
+            && first.as_ref().is_none_or(|(lowest, _)| entry < *lowest)
         {
             first = Some((entry, place));
         }
@@ -172,14 +176,14 @@ async fn first_of(
     Ok(first.map(|(_, place)| place))
 }
 
-/// A table in order of account. Where its rows are chosen, the cursor's statement has `{scope}`.
+/// A table in account order. `{scope}` in `declare` is replaced by the filter.
 struct Source {
     name: &'static str,
     declare: &'static str,
-    /// What its rows belong to.
+    /// The column with the entry that a row belongs to.
     entry: &'static str,
     fetch: &'static str,
-    convert: fn(&PgRow) -> Result<Shown>,
+    convert: fn(&PgRow) -> Result<AuditItem>,
 }
 
 static ACCOUNTS: Source = Source {
@@ -189,7 +193,12 @@ static ACCOUNTS: Source = Source {
         WHERE {scope} ORDER BY account_id",
     entry: "account_id",
     fetch: "FETCH 1000 FROM accounts",
-    convert: |row| Ok(Shown::Account(AccountId::from_u128(rows::id(row, "account_id")?))),
+    convert: |row| {
+        Ok(AuditItem::Account(AccountId::from_u128(rows::id(
+            row,
+            "account_id",
+        )?)))
+    },
 };
 
 static BALANCES: Source = Source {
@@ -198,7 +207,7 @@ static BALANCES: Source = Source {
     entry: "kind",
     fetch: "FETCH 1000 FROM balances",
     convert: |row| {
-        Ok(Shown::Balance(LedgerBalance {
+        Ok(AuditItem::Balance(LedgerBalance {
             account: rows::name(row, "kind", LedgerAccount::parse)?,
             balance: rows::credits(row, "balance")?,
         }))
@@ -214,7 +223,7 @@ static CHAINS: Source = Source {
     fetch: "FETCH 1000 FROM chains",
     convert: |row| {
         let unchained: i64 = rows::get(row, "unchained")?;
-        Ok(Shown::Chain(Chain {
+        Ok(AuditItem::Chain(Chain {
             head: link(row, ["chain_sequence", "chain_previous", "chain_hash"])?,
             unchained: u64::try_from(unchained).map_err(super::error::corrupt)?,
         }))
@@ -226,7 +235,7 @@ static LOTS: Source = Source {
     declare: "DECLARE lots CURSOR FOR SELECT * FROM credit_lot WHERE {scope} ORDER BY account_id, id",
     entry: "id",
     fetch: "FETCH 1000 FROM lots",
-    convert: |row| Ok(Shown::Lot(Box::new(rows::whole::<LotColumns, _>(row)?))),
+    convert: |row| Ok(AuditItem::Lot(Box::new(rows::whole::<LotColumns, _>(row)?))),
 };
 
 static LEASES: Source = Source {
@@ -235,7 +244,7 @@ static LEASES: Source = Source {
     entry: "id",
     fetch: "FETCH 1000 FROM leases",
     convert: |row| {
-        Ok(Shown::Lease(OpenLease {
+        Ok(AuditItem::Lease(OpenLease {
             id: TransferId::from_u128(rows::id(row, "id")?),
             balance: rows::credits(row, "balance")?,
             in_flight: rows::credits(row, "in_flight")?,
@@ -251,7 +260,7 @@ static HOLDS: Source = Source {
     entry: "id",
     fetch: "FETCH 1000 FROM holds",
     convert: |row| {
-        Ok(Shown::Hold(OpenHold {
+        Ok(AuditItem::Hold(OpenHold {
             id: HoldId::from_u128(rows::id(row, "id")?),
             amount: rows::credits(row, "amount")?,
             allowance: rows::credits(row, "allowance")?,
@@ -266,7 +275,7 @@ static TRANSFERS: Source = Source {
     declare: "DECLARE transfers CURSOR FOR SELECT * FROM transfer WHERE {scope} ORDER BY account_id, entry_id, leg",
     entry: "entry_id",
     fetch: "FETCH 1000 FROM transfers",
-    convert: |row| Ok(Shown::Transfer(transfer(row)?)),
+    convert: |row| Ok(AuditItem::Transfer(transfer(row)?)),
 };
 
 static PARTS: Source = Source {
@@ -277,7 +286,7 @@ static PARTS: Source = Source {
     convert: |row| {
         let columns = PartColumns::from_row(row).map_err(super::error::corrupt)?;
         let (row, part) = columns.of_row()?;
-        Ok(Shown::Part(row, Box::new(part)))
+        Ok(AuditItem::Part(row, Box::new(part)))
     },
 };
 
@@ -290,7 +299,7 @@ static USAGE: Source = Source {
     ),
     entry: "id",
     fetch: "FETCH 1000 FROM usage_rows",
-    convert: |row| Ok(Shown::Usage(Box::new(rows::whole::<UsageColumns, _>(row)?))),
+    convert: |row| Ok(AuditItem::Usage(Box::new(rows::whole::<UsageColumns, _>(row)?))),
 };
 
 static REFUNDS: Source = Source {
@@ -298,7 +307,7 @@ static REFUNDS: Source = Source {
     declare: "DECLARE refunds CURSOR FOR SELECT * FROM refund WHERE {scope} ORDER BY account_id, id",
     entry: "id",
     fetch: "FETCH 1000 FROM refunds",
-    convert: |row| Ok(Shown::Refund(Box::new(rows::whole::<RefundColumns, _>(row)?))),
+    convert: |row| Ok(AuditItem::Refund(Box::new(rows::whole::<RefundColumns, _>(row)?))),
 };
 
 static LINES: Source = Source {
@@ -306,7 +315,7 @@ static LINES: Source = Source {
     declare: "DECLARE lines CURSOR FOR SELECT * FROM batch_line WHERE {scope} ORDER BY account_id, batch_id, number",
     entry: "batch_id",
     fetch: "FETCH 1000 FROM lines",
-    convert: |row| Ok(Shown::Line(rows::whole::<LineColumns, _>(row)?)),
+    convert: |row| Ok(AuditItem::Line(rows::whole::<LineColumns, _>(row)?)),
 };
 
 /// A row of `transfer`.
@@ -317,7 +326,7 @@ pub(super) fn transfer(row: &PgRow) -> Result<TransferRow> {
     let version: Option<i64> = rows::get(row, "price_version")?;
     Ok(TransferRow {
         subject,
-        leg: Leg::from_i16(leg).ok_or_else(|| super::error::corrupt(format!("leg {leg}")))?,
+        leg: Leg::from_i16(leg).ok_or_else(|| super::error::corrupt(format!("unknown leg {leg}")))?,
         debit: rows::name(row, "debit", LedgerAccount::parse)?,
         credit: rows::name(row, "credit", LedgerAccount::parse)?,
         amount: rows::credits(row, "amount")?,
@@ -335,7 +344,7 @@ fn link(row: &PgRow, [sequence, previous, hash]: [&str; 3]) -> Result<Option<Lin
     )
 }
 
-/// An open cursor with the rows that were fetched and not shown yet.
+/// An open cursor with fetched rows that are not visited yet.
 struct Table {
     source: &'static Source,
     rows: VecDeque<PgRow>,
@@ -363,8 +372,8 @@ impl Table {
         Ok(self.rows.pop_front())
     }
 
-    /// Shows the rows of this account, and as unreadable those before it, which belong to no account. Without an
-    /// account every row that is left belongs to none.
+    /// Visits the rows of this account; earlier rows belong to no account and are reported as
+    /// unreadable. Without an account, all remaining rows are unreadable.
     async fn show_up_to(
         &mut self,
         account: Option<IdBytes>,
@@ -379,7 +388,7 @@ impl Table {
         Ok(())
     }
 
-    /// What the next row belongs to, if it is of this account.
+    /// The entry of the next row, if the row belongs to this account.
     async fn entry_of(
         &mut self,
         account: IdBytes,
@@ -393,7 +402,7 @@ impl Table {
         front.map(|row| rows::get(row, self.source.entry)).transpose()
     }
 
-    /// Whether the next row is of this account. Those before it are shown as unreadable.
+    /// Whether the next row belongs to this account. Earlier rows are reported as unreadable.
     async fn is_at(
         &mut self,
         account: Option<IdBytes>,
@@ -411,28 +420,29 @@ impl Table {
                 "a row of {} belongs to {owner}, which does not exist",
                 self.source.name
             );
-            out.push(Ok(Shown::Unreadable(what))).await;
+            out.push(Ok(AuditItem::Unreadable(what))).await;
         }
         Ok(false)
     }
 }
 
-/// What is on its way to the visitor.
+/// Items on their way to the visitor, sent in chunks.
 struct Chunks {
-    sender: mpsc::Sender<Vec<Shown>>,
-    chunk: Vec<Shown>,
+    sender: mpsc::Sender<Vec<AuditItem>>,
+    chunk: Vec<AuditItem>,
 }
 
 impl Chunks {
-    async fn push(&mut self, shown: Result<Shown>) {
+    async fn push(&mut self, item: Result<AuditItem>) {
         self.chunk
-            .push(shown.unwrap_or_else(|error| Shown::Unreadable(error.to_string())));
+            .push(item.unwrap_or_else(|error| AuditItem::Unreadable(error.to_string())));
         if self.chunk.len() >= CHUNK {
             self.send().await;
         }
     }
 
-    /// A visitor that went away hears nothing more; the reader sees it at the end of the book.
+    /// If the receiver is gone, the items are dropped; the reader checks for that after each
+    /// account.
     async fn send(&mut self) {
         let _ = self.sender.send(std::mem::take(&mut self.chunk)).await;
     }

@@ -9,9 +9,10 @@ use tollgate_types::{AccountId, Credits, HoldId, JobId, PriceVersion, Timestamp}
 use super::pool::Pool;
 use super::rows;
 use crate::batches::{
-    BEGIN, CHARGED, COUNTS, FREED, GOES_ON, IS_LEASED, LINES, LineColumns, STATES, bind_line_end, state_from,
+    BEGIN, CHARGED, COUNTS, IS_LEASED, LINES, LineColumns, RESET_DEATHS, STATES, UNUSED_HOLD, bind_line_end,
+    state_from,
 };
-use crate::jobs::{of_job, of_lease, void};
+use crate::jobs::{of_job, of_lease, void_lease};
 use crate::rows::{quantity_from, version_column};
 
 pub(super) struct BatchLines(pub(super) Arc<Pool>);
@@ -34,25 +35,25 @@ impl BatchStore for BatchLines {
             return Ok(true);
         }
         let leased = self.0.optional(of_lease!(IS_LEASED, lease)).await?;
-        leased.map(|_| false).ok_or_else(|| void(lease))
+        leased.map(|_| false).ok_or_else(|| void_lease(lease))
     }
 
     async fn end(&self, lease: JobLease, line: BatchLine, at: Timestamp) -> Result<()> {
         match self.0.execute(bind_line_end!(lease, line, at)).await? {
-            0 => Err(void(lease)),
+            0 => Err(void_lease(lease)),
             _ => Ok(()),
         }
     }
 
-    async fn goes_on(&self, lease: JobLease) -> Result<()> {
-        match self.0.execute(of_lease!(GOES_ON, lease)).await? {
-            0 => Err(void(lease)),
+    async fn reset_deaths(&self, lease: JobLease) -> Result<()> {
+        match self.0.execute(of_lease!(RESET_DEATHS, lease)).await? {
+            0 => Err(void_lease(lease)),
             _ => Ok(()),
         }
     }
 
-    async fn freed(&self, account: AccountId, batch: JobId) -> Result<Credits> {
-        let row = self.0.one(of_job!(FREED, account, batch)).await?;
+    async fn unused_hold(&self, account: AccountId, batch: JobId) -> Result<Credits> {
+        let row = self.0.one(of_job!(UNUSED_HOLD, account, batch)).await?;
         rows::credits(&row, "freed")
     }
 

@@ -22,21 +22,21 @@ pub(super) struct Calibrations(pub(super) Arc<Pool>);
 enum Insertion {
     Done,
     NoAccount,
-    NoRoom,
+    OverLimit,
     Taken,
 }
 
 #[async_trait]
 impl CalibrationStore for Calibrations {
-    async fn insert(&self, new: NewCalibration, most: u32) -> Result<Option<Calibration>> {
+    async fn insert(&self, new: NewCalibration, max: u32) -> Result<Option<Calibration>> {
         let (account, id) = (new.account, new.id);
         let inserted = self
             .0
-            .call(move |connection| Box::pin(insert(connection, new, most)))
+            .call(move |connection| Box::pin(insert(connection, new, max)))
             .await?;
         match inserted {
             Insertion::Done => self.get(account, id).await,
-            Insertion::NoRoom => Ok(None),
+            Insertion::OverLimit => Ok(None),
             Insertion::NoAccount => Err(StorageError::not_found(account)),
             Insertion::Taken => Err(taken(id)),
         }
@@ -81,8 +81,9 @@ impl CalibrationStore for Calibrations {
     }
 }
 
-/// Counts and inserts under the account's lock, so that two fits cannot both see the last room.
-async fn insert(connection: &mut PgConnection, new: NewCalibration, most: u32) -> sqlx::Result<Insertion> {
+/// Counts and inserts under the account's lock, so that two concurrent fits cannot both use the
+/// last free place.
+async fn insert(connection: &mut PgConnection, new: NewCalibration, max: u32) -> sqlx::Result<Insertion> {
     let account = id_bytes(new.account.as_u128());
     let mut transaction = connection.begin().await?;
     let lock = sqlx::query("SELECT 1 FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(account.clone());
@@ -93,8 +94,8 @@ async fn insert(connection: &mut PgConnection, new: NewCalibration, most: u32) -
         .bind(account)
         .fetch_one(&mut *transaction)
         .await?;
-    if row.try_get::<i64, _>("count")? >= i64::from(most) {
-        return Ok(Insertion::NoRoom);
+    if row.try_get::<i64, _>("count")? >= i64::from(max) {
+        return Ok(Insertion::OverLimit);
     }
     let row = of_model!(NEXT_VERSION, new.account, new.model.clone())
         .fetch_one(&mut *transaction)

@@ -1,4 +1,4 @@
-//! What the database's failures mean to a caller.
+//! Maps database errors to error kinds of the storage ports.
 
 use sqlx::Error;
 use tollgate_storage::{StorageError, StorageErrorKind};
@@ -15,7 +15,7 @@ pub(super) fn while_running(error: Error) -> StorageError {
             Some(code) => kind_of_code(&code),
             None => StorageErrorKind::Corrupt,
         },
-        // The connection broke: whether the statement was committed before is not known.
+        // The connection broke; whether the statement was committed is unknown.
         Error::Io(_) | Error::Tls(_) | Error::Protocol(_) | Error::WorkerCrashed => StorageErrorKind::Timeout,
         Error::PoolTimedOut | Error::PoolClosed | Error::BeginFailed => StorageErrorKind::Unavailable,
         Error::RowNotFound => StorageErrorKind::NotFound,
@@ -24,18 +24,20 @@ pub(super) fn while_running(error: Error) -> StorageError {
     StorageError::new(kind, error)
 }
 
-/// By SQLSTATE (PostgreSQL documentation, Appendix A). `TG…` is raised by the functions of the schema. A statement
-/// that fails with an error is rolled back; only where the server ends the connection may it have been committed.
+/// Maps a SQLSTATE (PostgreSQL documentation, Appendix A). Codes `TG…` are raised by the functions
+/// of the schema. A statement that fails with an error is rolled back; only if the server ends the
+/// connection may it have been committed.
 fn kind_of_code(code: &str) -> StorageErrorKind {
     match code {
         "TG404" | "23503" => StorageErrorKind::NotFound,
-        // Uniqueness, a check, a number out of range.
+        // Unique violation, check violation, number out of range.
         "TG409" | "23505" | "23514" | "22003" => StorageErrorKind::Conflict,
-        // Cancelled by its time-out; the server shuts down or crashed.
+        // Cancelled by its timeout; the server shuts down or crashed.
         "57014" | "55P03" | "57P01" | "57P02" | "25P03" => StorageErrorKind::Timeout,
         // Serialization failure, deadlock, a server that became a standby or is starting.
         "40001" | "40P01" | "25006" | "57P03" => StorageErrorKind::Unavailable,
-        // No connection, wrong credentials, no permission, out of resources, a failure of the server's system.
+        // No connection, wrong credentials, no permission, out of resources, system error of the
+        // server.
         _ => match &code[..code.len().min(2)] {
             "08" | "28" | "53" | "58" => StorageErrorKind::Unavailable,
             _ if code == "42501" => StorageErrorKind::Unavailable,
@@ -44,7 +46,7 @@ fn kind_of_code(code: &str) -> StorageErrorKind {
     }
 }
 
-/// A value that makes no sense.
+/// An invalid stored value as `Corrupt`.
 pub(super) fn corrupt(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, what)
 }

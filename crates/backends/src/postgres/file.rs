@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::{Connection, PgConnection, Row};
-use tollgate_storage::{BlobKey, FileFilter, FileStore, FileUse, KeptFile, Result, StorageError};
+use tollgate_storage::{BlobKey, FileFilter, FileRecord, FileStore, FileUse, Result, StorageError};
 use tollgate_types::{AccountId, FileId, Timestamp};
 
 use super::pool::Pool;
 use super::rows;
 use crate::files::{
-    DELETE, FORGET, FileColumns, GET, GIVE_UP, LEFTOVER, LeftoverColumns, USED, bind_begin, bind_file,
+    ABANDON_UPLOAD, DELETE, FORGET, FileColumns, GET, LEFTOVER, LeftoverColumns, USED, bind_begin, bind_file,
     bind_list, of_file,
 };
 use crate::rows::{id_bytes, quantity_column, quantity_from, taken};
@@ -20,7 +20,7 @@ pub(super) struct Files(pub(super) Arc<Pool>);
 enum Insertion {
     Done,
     NoAccount,
-    NoRoom,
+    OverLimit,
     Taken,
 }
 
@@ -37,26 +37,26 @@ impl FileStore for Files {
         }
     }
 
-    async fn give_up(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool> {
-        let statement = of_file!(GIVE_UP, account, id).bind(now.as_micros());
+    async fn abandon_upload(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool> {
+        let statement = of_file!(ABANDON_UPLOAD, account, id).bind(now.as_micros());
         Ok(self.0.execute(statement).await? > 0)
     }
 
-    async fn insert(&self, file: KeptFile, most: FileUse) -> Result<bool> {
+    async fn insert(&self, file: FileRecord, max: FileUse) -> Result<bool> {
         let (account, id) = (file.account, file.id);
         match self
             .0
-            .call(move |connection| Box::pin(insert(connection, file, most)))
+            .call(move |connection| Box::pin(insert(connection, file, max)))
             .await?
         {
             Insertion::Done => Ok(true),
-            Insertion::NoRoom => Ok(false),
+            Insertion::OverLimit => Ok(false),
             Insertion::NoAccount => Err(StorageError::not_found(account)),
             Insertion::Taken => Err(taken(id)),
         }
     }
 
-    async fn get(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<Option<KeptFile>> {
+    async fn get(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<Option<FileRecord>> {
         let statement = of_file!(GET, account, id).bind(now.as_micros());
         let row = self.0.optional(statement).await?;
         row.map(|row| rows::whole::<FileColumns, _>(&row)).transpose()
@@ -68,7 +68,7 @@ impl FileStore for Files {
         filter: FileFilter,
         now: Timestamp,
         limit: u32,
-    ) -> Result<Vec<KeptFile>> {
+    ) -> Result<Vec<FileRecord>> {
         let found = self.0.all(bind_list!(account, filter, now, limit)).await?;
         found.iter().map(rows::whole::<FileColumns, _>).collect()
     }
@@ -101,8 +101,9 @@ impl FileStore for Files {
     }
 }
 
-/// Adds up and inserts under the account's lock, so that two uploads cannot both see the last room.
-async fn insert(connection: &mut PgConnection, file: KeptFile, most: FileUse) -> sqlx::Result<Insertion> {
+/// Sums and inserts under the account's lock, so that two concurrent uploads cannot both use the
+/// last free capacity.
+async fn insert(connection: &mut PgConnection, file: FileRecord, max: FileUse) -> sqlx::Result<Insertion> {
     let account = id_bytes(file.account.as_u128());
     let mut transaction = connection.begin().await?;
     let lock = sqlx::query("SELECT 1 FROM account WHERE id = $1 FOR NO KEY UPDATE").bind(account.clone());
@@ -113,8 +114,8 @@ async fn insert(connection: &mut PgConnection, file: KeptFile, most: FileUse) ->
     let used = sum.fetch_one(&mut *transaction).await?;
     let (files, bytes): (i64, i64) = (used.try_get("files")?, used.try_get("bytes")?);
     let after = bytes.saturating_add(quantity_column(file.bytes));
-    if files >= quantity_column(most.files) || after > quantity_column(most.bytes) {
-        return Ok(Insertion::NoRoom);
+    if files >= quantity_column(max.files) || after > quantity_column(max.bytes) {
+        return Ok(Insertion::OverLimit);
     }
     let done = bind_file!(file).execute(&mut *transaction).await?;
     if done.rows_affected() == 0 {

@@ -1,10 +1,10 @@
-//! Requests that may be repeated.
+//! Idempotency keys.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use tollgate_storage::Result;
-use tollgate_storage::idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
+use tollgate_storage::idempotency::{Claim, ClaimOutcome, IdempotencyKeyHash, IdempotencyStore};
 use tollgate_types::{AccountId, RequestId, Timestamp};
 
 use super::error::corrupt;
@@ -15,10 +15,10 @@ pub(super) struct Idempotency(pub(super) Arc<Pool>);
 
 #[async_trait]
 impl IdempotencyStore for Idempotency {
-    async fn claim(&self, claim: Claim) -> Result<Claimed> {
+    async fn claim(&self, claim: Claim) -> Result<ClaimOutcome> {
         loop {
             if self.take(&claim).await? {
-                return Ok(Claimed::First);
+                return Ok(ClaimOutcome::First);
             }
             let statement = sqlx::query(
                 "SELECT fingerprint, request_id, content FROM idempotency WHERE account_id = $1 AND key = $2",
@@ -26,7 +26,7 @@ impl IdempotencyStore for Idempotency {
             let statement = statement
                 .bind(claim.account.as_u128().to_be_bytes())
                 .bind(claim.key);
-            // Whoever had it may have given it back meanwhile; then it is there to be taken.
+            // The owner may have released the key meanwhile; then the next attempt takes it.
             if let Some(row) = self.0.optional(statement).await? {
                 let columns: ClaimColumns = sqlx::FromRow::from_row(&row).map_err(corrupt)?;
                 return columns.claimed(&claim);
@@ -37,7 +37,7 @@ impl IdempotencyStore for Idempotency {
     async fn answer(
         &self,
         account: AccountId,
-        key: RepeatKey,
+        key: IdempotencyKeyHash,
         request: RequestId,
         content: Vec<u8>,
     ) -> Result<bool> {
@@ -53,7 +53,7 @@ impl IdempotencyStore for Idempotency {
         Ok(self.0.execute(statement).await? > 0)
     }
 
-    async fn release(&self, account: AccountId, key: RepeatKey, request: RequestId) -> Result<()> {
+    async fn release(&self, account: AccountId, key: IdempotencyKeyHash, request: RequestId) -> Result<()> {
         let statement = sqlx::query(
             "DELETE FROM idempotency WHERE account_id = $1 AND key = $2 AND request_id = $3 AND content IS NULL",
         );
@@ -65,7 +65,7 @@ impl IdempotencyStore for Idempotency {
     }
 
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64> {
-        // Several nodes sweep at once; none waits for what another one deletes.
+        // Several nodes sweep concurrently; none waits for rows that another one deletes.
         let statement = sqlx::query(
             "DELETE FROM idempotency WHERE (account_id, key) IN (
                 SELECT account_id, key FROM idempotency WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2

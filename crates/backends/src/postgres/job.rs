@@ -1,14 +1,15 @@
-//! Jobs. A job and its hold, and its end and the resolution of its hold, are one transaction.
+//! Jobs. A job is created in one transaction with its hold, and ended in one with the settlement.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection};
-use tollgate_storage::audit::{Leg, MOST_EARLY};
+use tollgate_storage::audit::{Leg, MAX_EARLY_RELEASES};
 use tollgate_storage::{
-    HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobSearch,
-    JobStep, JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement, StorageError,
+    HoldOutcome, Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease,
+    JobSearch, JobStep, JobStore, LeasedJob, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement,
+    StorageError,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, JobId, JobStatus, Timestamp, WorkerId};
@@ -20,24 +21,26 @@ use super::pool::Statement;
 use super::subscription::execute;
 use super::{Node, rows};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, IS_WAITING, JobColumns, JobEventColumns,
-    OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
-    bind_list, bind_search, bind_step, cancel_of, in_order, lasting, of_job, of_lease, unfinished, void,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, OVERDUE,
+    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_list,
+    bind_search, bind_step, cancel_outcome, is_waiting, newest_first, not_forgettable, of_job, of_lease,
+    shorten_leases, void_lease, without_expiry,
 };
 use crate::parts::bind_part;
 use crate::rows::{id_bytes, quantity_column};
 
-/// Claims follow one another, so that no account gets more at once than it may: any number that no other lock has.
-const ONE_CLAIM_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(7021860144)";
+/// Serializes claims, so that no account exceeds its maximum of running jobs. The number is
+/// arbitrary; no other advisory lock may use it.
+const CLAIM_LOCK: &str = "SELECT pg_advisory_xact_lock(7021860144)";
 
 pub(super) struct Jobs(pub(super) Arc<Node>);
 
 #[async_trait]
 impl JobStore for Jobs {
     async fn accept(&self, job: NewJob, hold: NewHold) -> Result<HoldOutcome> {
-        let hold = lasting(hold);
+        let hold = without_expiry(hold);
         self.0
-            .hold_gathering(&hold, || self.try_accept(&job, &hold))
+            .hold_with_recall(&hold, || self.try_accept(&job, &hold))
             .await
     }
 
@@ -48,7 +51,7 @@ impl JobStore for Jobs {
 
     async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>> {
         let rows = self.0.pool.all(bind_list!(account, filter, limit)).await?;
-        in_order(rows.iter().map(job), &filter)
+        newest_first(rows.iter().map(job), &filter)
     }
 
     async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>> {
@@ -57,8 +60,8 @@ impl JobStore for Jobs {
     }
 
     async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>> {
-        let look = sqlx::query(IS_WAITING).bind(claim.now.as_micros());
-        if !rows::get::<bool>(&self.0.pool.one(look).await?, "is_waiting")? {
+        let check = is_waiting!(claim);
+        if !rows::get::<bool>(&self.0.pool.one(check).await?, "is_waiting")? {
             return Ok(Vec::new());
         }
         transact(&self.0.pool, move |connection| {
@@ -90,7 +93,7 @@ impl JobStore for Jobs {
     async fn release(&self, lease: JobLease, due: Timestamp) -> Result<()> {
         let statement = of_lease!(RELEASE, lease).bind(due.as_micros());
         match self.0.pool.execute(statement).await? {
-            0 => Err(void(lease)),
+            0 => Err(void_lease(lease)),
             _ => Ok(()),
         }
     }
@@ -157,9 +160,9 @@ impl JobStore for Jobs {
         else {
             return Ok(false);
         };
-        // What has ended and is told of stays so.
-        if !columns.is_told() {
-            return Err(unfinished(id));
+        // Needs no lock: an ended job without a pending webhook stays in that state.
+        if !columns.is_forgettable() {
+            return Err(not_forgettable(id));
         }
         transact(&self.0.pool, move |connection| {
             Box::pin(forget(connection, vec![(account, id)]))
@@ -201,7 +204,7 @@ async fn optional(connection: &mut PgConnection, statement: Statement) -> Result
     statement.fetch_optional(connection).await.map_err(while_running)
 }
 
-/// A denied hold has written nothing, so there is nothing to undo.
+/// A denied hold writes nothing, so there is nothing to roll back.
 async fn accept(connection: &mut PgConnection, job: NewJob, hold: NewHold) -> Result<HoldOutcome> {
     let row = hold_statement(&hold)
         .fetch_one(&mut *connection)
@@ -210,8 +213,8 @@ async fn accept(connection: &mut PgConnection, job: NewJob, hold: NewHold) -> Re
     let outcome = held(&row)?;
     if let HoldOutcome::Held { .. } = outcome {
         execute(connection, bind_job!(job, hold)).await?;
-        let told = [NewJobEvent::became(JobStatus::Queued)];
-        tell(connection, (hold.account, job.id), 1, &told, hold.created_at).await?;
+        let events = [NewJobEvent::status_changed(JobStatus::Queued)];
+        write_events(connection, (hold.account, job.id), 1, &events, hold.created_at).await?;
         let count = "UPDATE job SET last_event = 1 WHERE account_id = $1 AND id = $2";
         execute(connection, of_job!(count, hold.account, job.id)).await?;
     }
@@ -219,13 +222,15 @@ async fn accept(connection: &mut PgConnection, job: NewJob, hold: NewHold) -> Re
 }
 
 async fn claim_some(connection: &mut PgConnection, claim: JobClaim) -> Result<Vec<LeasedJob>> {
-    execute(connection, sqlx::query(ONE_CLAIM_AT_A_TIME)).await?;
+    execute(connection, sqlx::query(CLAIM_LOCK)).await?;
+    execute(connection, shorten_leases!(claim)).await?;
     let statement = sqlx::query(CLAIM)
         .bind(id_bytes(claim.worker.as_u128()))
         .bind(claim.now.as_micros())
         .bind(claim.until.as_micros())
         .bind(i64::from(claim.limit))
-        .bind(i64::from(claim.per_account));
+        .bind(i64::from(claim.per_account))
+        .bind(claim.latest_due().as_micros());
     let found = statement
         .fetch_all(&mut *connection)
         .await
@@ -235,9 +240,9 @@ async fn claim_some(connection: &mut PgConnection, claim: JobClaim) -> Result<Ve
         let mut leased = JobColumns::from_row(&row).map_err(corrupt)?.leased()?;
         let job = &leased.job;
         if leased.lease.epoch == 1 {
-            let began = [NewJobEvent::became(JobStatus::InProgress)];
+            let began = [NewJobEvent::status_changed(JobStatus::InProgress)];
             let sequence = quantity_column(job.last_event);
-            tell(
+            write_events(
                 connection,
                 (job.account, job.terms.id),
                 sequence,
@@ -270,10 +275,11 @@ async fn write_advance(
         .bind(advance.phase.as_deref().map(str::to_owned))
         .bind(advance.progress.map(i64::from))
         .bind(count)
-        .bind(i64::from(advance.step.is_some()));
+        .bind(i64::from(advance.step.is_some()))
+        .bind(advance.activity.map(JobActivity::as_str));
     let last = last_event(optional(connection, statement).await?, lease)?;
     let first = last - count + 1;
-    tell(connection, (lease.account, lease.job), first, &advance.events, at).await?;
+    write_events(connection, (lease.account, lease.job), first, &advance.events, at).await?;
     let Some(step) = advance.step else {
         return Ok(());
     };
@@ -291,12 +297,12 @@ async fn shrink_hold(
     at: Timestamp,
 ) -> Result<Credits> {
     let row = optional(connection, of_lease!(HOLD_OF, lease)).await?;
-    let hold = rows::id(&row.ok_or_else(|| void(lease))?, "hold_id")?;
+    let hold = rows::id(&row.ok_or_else(|| void_lease(lease))?, "hold_id")?;
     let shrunk = sqlx::query("SELECT held FROM shrink_hold($1, $2, $3, $4, $5, $6)")
         .bind(id_bytes(lease.account.as_u128()))
         .bind(id_bytes(hold))
         .bind(needed.nanos())
-        .bind(i64::from(MOST_EARLY))
+        .bind(i64::from(MAX_EARLY_RELEASES))
         .bind(Leg::ReleaseEarly(0).as_i16())
         .bind(at.as_micros())
         .fetch_one(connection)
@@ -305,18 +311,19 @@ async fn shrink_hold(
     rows::credits(&shrunk, "held")
 }
 
-/// A job that has ended under the same lease before stays as it is; its hold answers the first result.
+/// A job that ended under the same lease before stays unchanged, and its first settlement is
+/// returned.
 async fn finish(connection: &mut PgConnection, lease: JobLease, end: JobEnd) -> Result<Resolution> {
     let before = optional(connection, of_job!(GET, lease.account, lease.job)).await?;
     let before = before.as_ref().map(JobColumns::from_row).transpose();
     if !before.map_err(corrupt)?.is_some_and(|job| job.ended_under(lease)) {
         let mut events = end.events.clone();
-        events.push(NewJobEvent::became(end.status));
+        events.push(NewJobEvent::status_changed(end.status));
         let count = i64::try_from(events.len()).map_err(corrupt)?;
         let ended = optional(connection, bind_end!(lease, end, count)).await?;
         let first = last_event(ended, lease)? - count + 1;
         let at = end.settlement.ended_at;
-        tell(connection, (lease.account, lease.job), first, &events, at).await?;
+        write_events(connection, (lease.account, lease.job), first, &events, at).await?;
         for part in &end.parts {
             execute(connection, bind_part!(end.settlement, part)).await?;
         }
@@ -329,7 +336,7 @@ async fn finish(connection: &mut PgConnection, lease: JobLease, end: JobEnd) -> 
 }
 
 fn last_event(row: Option<PgRow>, lease: JobLease) -> Result<i64> {
-    rows::get(&row.ok_or_else(|| void(lease))?, "last_event")
+    rows::get(&row.ok_or_else(|| void_lease(lease))?, "last_event")
 }
 
 async fn cancel(
@@ -345,13 +352,13 @@ async fn cancel(
     if let Some(row) = optional(connection, of_job!(REQUEST_CANCEL, account, id)).await? {
         let requested = job(&row)?;
         let sequence = quantity_column(requested.last_event);
-        let told = [NewJobEvent::cancelling()];
-        tell(connection, (account, id), sequence, &told, at).await?;
+        let events = [NewJobEvent::cancelling()];
+        write_events(connection, (account, id), sequence, &events, at).await?;
         return Ok(JobCancel::Requested(Box::new(requested)));
     }
-    let begun = optional(connection, of_job!(GET, account, id)).await?;
-    let begun = begun.ok_or_else(|| StorageError::not_found(id))?;
-    Ok(cancel_of(job(&begun)?))
+    let started = optional(connection, of_job!(GET, account, id)).await?;
+    let started = started.ok_or_else(|| StorageError::not_found(id))?;
+    Ok(cancel_outcome(job(&started)?))
 }
 
 async fn end_queued(
@@ -370,12 +377,12 @@ async fn end_queued(
         return Ok(None);
     };
     let ended = job(&row)?;
-    let told = [NewJobEvent::became(status)];
-    tell(
+    let events = [NewJobEvent::status_changed(status)];
+    write_events(
         connection,
         (account, id),
         quantity_column(ended.last_event),
-        &told,
+        &events,
         at,
     )
     .await?;
@@ -384,8 +391,8 @@ async fn end_queued(
     Ok(Some(ended))
 }
 
-/// Writes events with numbers from `first` on.
-async fn tell(
+/// Writes events with consecutive numbers, starting at `first`.
+async fn write_events(
     connection: &mut PgConnection,
     (account, id): (AccountId, JobId),
     first: i64,

@@ -33,7 +33,7 @@ impl KeyStore for Keys {
             Creation::Done => Ok(()),
             Creation::NoAccount => Err(StorageError::not_found(account)),
             Creation::QuotaUsed => {
-                let message = format!("{account} has as many keys as it may have");
+                let message = format!("{account} has reached its maximum number of keys");
                 Err(StorageError::new(StorageErrorKind::Conflict, message))
             }
         }
@@ -107,7 +107,8 @@ impl KeyStore for Keys {
     }
 }
 
-/// Counts and creates under the account's lock, so that two creations cannot both see the last free place.
+/// Counts and creates under the account's lock, so that two concurrent creations cannot both use
+/// the last free place.
 async fn create(connection: &mut PgConnection, new: NewKey) -> sqlx::Result<Creation> {
     let account = new.key.account.as_u128().to_be_bytes();
     let mut transaction = connection.begin().await?;

@@ -1,4 +1,4 @@
-//! What models prefer.
+//! Label priors of models.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The books. A call's steps are one statement each, which is one transaction: it is carried out as a whole or not at all.
+//! The ledger. Each step of a call is one statement and thus one transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +8,21 @@ use sqlx::postgres::PgRow;
 use tollgate_storage::subscription::Draw;
 use tollgate_storage::{
     AuditVisitor, Balance, Grant, HoldOutcome, LedgerStore, NewHold, Resolution, Result, Settlement,
-    Spendable, StorageError, Subscription,
+    Spendable, StorageError, Subscription, latest_expiry,
 };
 use tollgate_types::{AccountId, Credits, Timestamp, Unit};
 
 use super::pool::{Pool, Statement};
-use super::unsettled::is_passing;
-use super::{GATHERING, Node, Recalled, TRY_AGAIN};
+use super::unsettled::is_transient;
+use super::{Node, RECALL_TIMEOUT, RETRY_PAUSES, RecalledLeases};
 use super::{audit, error, lot, rows, subscription};
 use crate::rows::{SubscriptionColumns, quantity_column, version_column};
+
+/// Sets the expiry of holds that expire later than $1 to $1. Holds of jobs, which expire at $2,
+/// stay unchanged.
+const SHORTEN: &str = "UPDATE hold SET expires_at = $1 WHERE (account_id, id) IN (
+        SELECT account_id, id FROM hold WHERE expires_at > $1 AND expires_at < $2 LIMIT $3
+        FOR UPDATE SKIP LOCKED)";
 
 pub(super) struct Ledger(pub(super) Arc<Node>);
 
@@ -28,7 +34,7 @@ impl LedgerStore for Ledger {
         {
             return Ok(HoldOutcome::Held { available });
         }
-        self.0.hold_gathering(&hold, || self.hold_exactly(&hold)).await
+        self.0.hold_with_recall(&hold, || self.hold_exactly(&hold)).await
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<Resolution> {
@@ -40,8 +46,8 @@ impl LedgerStore for Ledger {
             },
         };
         let settled = settle_exactly(&self.0.pool, &settlement).await;
-        if settled.as_ref().is_err_and(|error| is_passing(error.kind)) {
-            self.0.unsettled.keep(&self.0, settlement);
+        if settled.as_ref().is_err_and(|error| is_transient(error.kind)) {
+            self.0.unsettled.retry_later(&self.0, settlement);
         }
         settled
     }
@@ -78,7 +84,7 @@ impl LedgerStore for Ledger {
     }
 
     async fn balance(&self, account: AccountId) -> Result<Balance> {
-        // What leases have and no call holds can be spent.
+        // Unheld credits of leases can be spent.
         let statement = sqlx::query(
             "SELECT sum(balance) FILTER (WHERE kind IN ('credits', 'lease'))::BIGINT - in_flight AS credits,
                 sum(balance) FILTER (WHERE kind = 'hold')::BIGINT + in_flight AS held
@@ -97,6 +103,11 @@ impl LedgerStore for Ledger {
     }
 
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64> {
+        let statement = sqlx::query(SHORTEN)
+            .bind(latest_expiry(now).as_micros())
+            .bind(i64::MAX)
+            .bind(i64::from(limit));
+        self.0.pool.execute(statement).await?;
         let statement = sqlx::query("SELECT voided FROM sweep_holds($1, $2)")
             .bind(now.as_micros())
             .bind(i64::from(limit));
@@ -104,7 +115,7 @@ impl LedgerStore for Ledger {
         let statement = sqlx::query("SELECT reclaimed FROM reclaim_leases($1)").bind(i64::from(limit));
         let reclaimed: i64 = rows::get(&self.0.pool.one(statement).await?, "reclaimed")?;
         if reclaimed > 0 {
-            tracing::warn!(reclaimed, "leases were closed whose nodes have not been heard of");
+            tracing::warn!(reclaimed, "closed leases of nodes that stopped reporting");
         }
         let voided = u64::try_from(voided).map_err(error::corrupt)?;
         let Some(leases) = &self.0.leases else {
@@ -120,16 +131,16 @@ impl LedgerStore for Ledger {
 }
 
 impl Ledger {
-    /// Takes a hold out of what the database has.
+    /// Takes a hold from the database, without a lease.
     async fn hold_exactly(&self, hold: &NewHold) -> Result<HoldOutcome> {
         held(&self.0.pool.one(hold_statement(hold)).await?)
     }
 }
 
 impl Node {
-    /// Tries to hold out of what the database has. What that does not cover may be covered by what leases give back: then it is
-    /// tried again, and denied at once when not even everything that they have is enough.
-    pub(super) async fn hold_gathering<F>(
+    /// Takes a hold from the database. If the balance is too low, recalls leases and tries again;
+    /// denies the hold immediately if even all leases would not cover it.
+    pub(super) async fn hold_with_recall<F>(
         &self,
         hold: &NewHold,
         attempt: impl Fn() -> F + Send + Sync,
@@ -141,17 +152,17 @@ impl Node {
             HoldOutcome::Denied { available } => available,
             held => return Ok(held),
         };
-        let (mut pause, mut waited) = (TRY_AGAIN[0], Duration::ZERO);
+        let (mut pause, mut waited) = (RETRY_PAUSES[0], Duration::ZERO);
         loop {
-            let Recalled { leased, unused } = self.recall(hold.account).await?;
+            let RecalledLeases { leased, unused } = self.recall(hold.account).await?;
             let and = |more| available.checked_add(more).unwrap_or(Credits::MAX);
-            if leased.is_zero() || and(leased) < hold.amount || waited >= GATHERING {
+            if leased.is_zero() || and(leased) < hold.amount || waited >= RECALL_TIMEOUT {
                 let available = and(unused);
                 return Ok(HoldOutcome::Denied { available });
             }
             tokio::time::sleep(pause).await;
             waited += pause;
-            pause = (pause * 2).min(TRY_AGAIN[1]);
+            pause = (pause * 2).min(RETRY_PAUSES[1]);
             match attempt().await? {
                 HoldOutcome::Denied { available: now } => available = now,
                 held => return Ok(held),
@@ -160,7 +171,7 @@ impl Node {
     }
 }
 
-/// What takes a hold; [`held`] reads the answer.
+/// The statement that takes a hold; [`held`] reads its result.
 pub(super) fn hold_statement(hold: &NewHold) -> Statement {
     sqlx::query("SELECT held, available FROM take_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
         .bind(hold.account.as_u128().to_be_bytes())
@@ -181,7 +192,7 @@ pub(super) fn hold_statement(hold: &NewHold) -> Statement {
         )
 }
 
-/// What became of a hold.
+/// Reads the outcome of a hold.
 pub(super) fn held(row: &PgRow) -> Result<HoldOutcome> {
     let available = rows::credits(row, "available")?;
     match rows::get(row, "held")? {
@@ -190,15 +201,15 @@ pub(super) fn held(row: &PgRow) -> Result<HoldOutcome> {
     }
 }
 
-/// Resolves a hold that the database has.
+/// Resolves a hold in the database.
 pub(super) async fn settle_exactly(pool: &Pool, settlement: &Settlement) -> Result<Resolution> {
     resolution(&pool.one(settle_statement(settlement)).await?)
 }
 
-/// What resolves a hold; [`resolution`] reads the answer.
+/// The statement that resolves a hold; [`resolution`] reads its result.
 pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
-    let has_made = settlement.usage.has_made();
-    let mut statement = sqlx::query(if has_made { SETTLE_MADE } else { SETTLE });
+    let has_non_tokens = settlement.usage.has_non_tokens();
+    let mut statement = sqlx::query(if has_non_tokens { SETTLE_ALL_UNITS } else { SETTLE });
     statement = statement
         .bind(settlement.account.as_u128().to_be_bytes())
         .bind(settlement.hold.as_u128().to_be_bytes())
@@ -210,11 +221,11 @@ pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
     statement = statement
         .bind(settlement.outcome.as_str())
         .bind(i64::from(settlement.estimated))
-        .bind(settlement.provider.to_string())
+        .bind(settlement.target.to_string())
         .bind(settlement.first_at.map(Timestamp::as_micros))
         .bind(settlement.ended_at.as_micros());
-    if has_made {
-        for unit in Unit::MADE {
+    if has_non_tokens {
+        for unit in Unit::NON_TOKENS {
             statement = statement.bind(quantity_column(settlement.usage.get(unit)));
         }
     }
@@ -223,14 +234,14 @@ pub(super) fn settle_statement(settlement: &Settlement) -> Statement {
 
 const SETTLE: &str = "SELECT charged, resolved, available
     FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
-/// The same, and what is no token besides. The note is taken once the row is there.
-const SETTLE_MADE: &str = "WITH settled AS MATERIALIZED (SELECT charged, resolved, available
+/// Additionally records units other than tokens, once the usage row exists.
+const SETTLE_ALL_UNITS: &str = "WITH settled AS MATERIALIZED (SELECT charged, resolved, available
     FROM settle_hold($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)),
     noted AS MATERIALIZED (SELECT note_made($1, ARRAY[$2]::BYTEA[], ARRAY[$18]::BIGINT[], ARRAY[$19]::BIGINT[],
         ARRAY[$20]::BIGINT[], ARRAY[$21]::BIGINT[]) FROM settled WHERE resolved)
     SELECT charged, resolved, available FROM settled, (SELECT count(*) FROM noted) AS once";
 
-/// What became of a resolution.
+/// Reads the outcome of a settlement.
 pub(super) fn resolution(row: &PgRow) -> Result<Resolution> {
     Ok(Resolution {
         charge: rows::credits(row, "charged")?,

@@ -1,5 +1,5 @@
-//! Lots and grants. A change is a transaction that locks the account's row of credits first, as holds do, so that what
-//! was spent and what is held stand still while it is assigned.
+//! Lots and grants. A change is a transaction that locks the account's row of credits first, like
+//! holds, so that spent and held amounts do not change while they are assigned.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection};
-use tollgate_storage::lot::{Funds, Leaving, assign, expire, withdraw};
+use tollgate_storage::lot::{Funds, LotRemoval, assign, expire, withdraw};
 use tollgate_storage::{
-    Grant, Lot, LotKind, LotStore, NewRefund, RefundOutcome, Result, StorageError, StorageErrorKind,
+    Grant, Lot, LotStore, NewRefund, RefundOutcome, Result, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Timestamp};
@@ -17,7 +17,7 @@ use tollgate_types::{AccountId, Credits, Timestamp};
 use super::Node;
 use super::error::while_running;
 use super::pool::{Pool, Statement};
-use super::subscription::{complete_book, execute, lock, move_credits};
+use super::subscription::{add_missing_ledger_accounts, execute, lock, move_credits};
 use super::{refund, rows};
 use crate::rows::LotColumns;
 
@@ -35,7 +35,7 @@ impl LotStore for Lots {
                     account,
                 )
                 .await?;
-                lots.sort_by(Lot::burns_before);
+                lots.sort_by(Lot::burn_order);
                 Ok(lots)
             })
         })
@@ -64,7 +64,7 @@ impl LotStore for Lots {
             sqlx::query("SELECT account_id FROM credit_lot WHERE id = $1").bind(lot.as_u128().to_be_bytes());
         if let Some(row) = self.0.pool.optional(owner).await? {
             let account = AccountId::from_u128(rows::id(&row, "account_id")?);
-            self.0.gather(account).await?;
+            self.0.recall_and_wait(account).await?;
         }
         transact(&self.0.pool, move |connection| {
             Box::pin(withdraw_lot(connection, lot, total, at))
@@ -74,13 +74,13 @@ impl LotStore for Lots {
 
     async fn refund(&self, new: NewRefund) -> Result<RefundOutcome> {
         transact(self.0.settled(Some(new.account)).await, move |connection| {
-            Box::pin(refund::give_back(connection, new))
+            Box::pin(refund::refund_call(connection, new))
         })
         .await
     }
 }
 
-/// Puts credits into an account as a lot of its own.
+/// Adds credits to an account as a separate lot.
 pub(super) async fn grant(pool: &Pool, grant: Grant) -> Result<()> {
     transact(pool, move |connection| {
         Box::pin(async move {
@@ -101,7 +101,7 @@ pub(super) async fn grant(pool: &Pool, grant: Grant) -> Result<()> {
     .await
 }
 
-/// Does the work in a transaction, which is undone when it fails.
+/// Runs `work` in a transaction, which is rolled back if it fails.
 pub(super) async fn transact<T, F>(pool: &Pool, work: F) -> Result<T>
 where
     T: Send + 'static,
@@ -124,13 +124,14 @@ where
     Ok(outcome)
 }
 
-/// Locks the account; answers its lots that have something left, the same with all spending assigned, and its funds.
+/// Locks the account. Returns its lots with credits left, the same lots with all spending assigned,
+/// and its funds.
 pub(super) async fn assigned(
     connection: &mut PgConnection,
     account: AccountId,
 ) -> Result<(Vec<Lot>, Vec<Lot>, Funds)> {
     let available = lock(connection, account).await?;
-    complete_book(connection, account).await?;
+    add_missing_ledger_accounts(connection, account).await?;
     let held = sqlx::query(
         "SELECT (COALESCE((SELECT sum(amount - allowance - returned) FROM hold WHERE account_id = $1), 0)
             + COALESCE((SELECT balance FROM ledger_account WHERE account_id = $1 AND kind = 'lease'), 0))::BIGINT AS credits",
@@ -141,17 +142,17 @@ pub(super) async fn assigned(
         available,
         held: rows::credits(&row, "credits")?,
     };
-    let with_rest = "SELECT * FROM credit_lot WHERE account_id = $1 AND remaining > 0";
-    let before = select(connection, with_rest, account).await?;
+    let with_remaining = "SELECT * FROM credit_lot WHERE account_id = $1 AND remaining > 0";
+    let before = select(connection, with_remaining, account).await?;
     let mut lots = before.clone();
     assign(&mut lots, funds);
     Ok((before, lots, funds))
 }
 
-/// Assigns what was spent and has lots expire whose time is over; answers of how many something expired.
+/// Assigns spending and expires due lots; returns the number of lots that lost credits.
 async fn expire_lots(connection: &mut PgConnection, account: AccountId, now: Timestamp) -> Result<u64> {
     let (before, mut lots, funds) = assigned(connection, account).await?;
-    let held = match lots.iter().any(|lot| lot.is_over(now)) {
+    let held = match lots.iter().any(|lot| lot.is_expired(now)) {
         true => open_holds(connection, account).await?,
         false => Vec::new(),
     };
@@ -159,12 +160,12 @@ async fn expire_lots(connection: &mut PgConnection, account: AccountId, now: Tim
         let earlier = held.iter().filter(|(at, _)| *at < instant);
         Credits::from_nanos(earlier.map(|(_, credits)| credits).sum())
     };
-    let leaving = expire(&mut lots, funds, now, held_before);
-    write_leaving(connection, account, (&before, &lots), &leaving, now).await?;
-    Ok(leaving.len() as u64)
+    let removals = expire(&mut lots, funds, now, held_before);
+    write_removals(connection, account, (&before, &lots), &removals, now).await?;
+    Ok(removals.len() as u64)
 }
 
-/// Assigns what was spent, then takes back what is left of a purchase.
+/// Assigns spending, then withdraws the rest of a purchase or a promotion.
 async fn withdraw_lot(
     connection: &mut PgConnection,
     lot: TransferId,
@@ -180,39 +181,39 @@ async fn withdraw_lot(
         .await
         .map_err(while_running)?;
     let found: Lot = rows::whole::<LotColumns, _>(&row.ok_or_else(|| StorageError::not_found(lot))?)?;
-    if found.terms.kind != LotKind::Purchase {
-        let why = "the lot was not paid for";
+    if found.terms.kind.withdrawal().is_none() {
+        let why = "a refund cannot be withdrawn";
         return Err(StorageError::new(StorageErrorKind::Conflict, why));
     }
     let (before, mut lots, funds) = assigned(connection, found.account).await?;
-    let leaving = withdraw(&mut lots, funds, lot, total);
-    write_leaving(
+    let removals = withdraw(&mut lots, funds, lot, total);
+    write_removals(
         connection,
         found.account,
         (&before, &lots),
-        leaving.as_slice(),
+        removals.as_slice(),
         at,
     )
     .await?;
-    Ok(leaving.map_or(Credits::ZERO, |leaving| leaving.amount))
+    Ok(removals.map_or(Credits::ZERO, |removals| removals.amount))
 }
 
-/// Writes what became of lots and moves what has left them.
-async fn write_leaving(
+/// Writes the changed lots and the transfers of the removed credits.
+async fn write_removals(
     connection: &mut PgConnection,
     account: AccountId,
     (before, lots): (&[Lot], &[Lot]),
-    leaving: &[Leaving],
+    removals: &[LotRemoval],
     at: Timestamp,
 ) -> Result<()> {
     update(connection, before, lots).await?;
-    for Leaving { entry, leg, amount } in leaving {
+    for LotRemoval { entry, leg, amount } in removals {
         move_credits(connection, account, (*entry, "lot", *leg, *amount), at).await?;
     }
     Ok(())
 }
 
-/// Open holds of an account: when each was accepted, and how much of credits it holds.
+/// The open holds of an account: creation time and held credits.
 async fn open_holds(connection: &mut PgConnection, account: AccountId) -> Result<Vec<(Timestamp, i64)>> {
     let statement = sqlx::query(
         "SELECT created_at, amount - allowance - returned AS credits FROM hold WHERE account_id = $1",
@@ -233,7 +234,7 @@ async fn select(
     found.iter().map(rows::whole::<LotColumns, _>).collect()
 }
 
-/// Writes those of the lots that are not as they were.
+/// Writes the lots that differ from `before`.
 pub(super) async fn update(connection: &mut PgConnection, before: &[Lot], lots: &[Lot]) -> Result<()> {
     for lot in lots.iter().filter(|lot| !before.contains(lot)) {
         let statement: Statement = sqlx::query(

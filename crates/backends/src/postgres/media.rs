@@ -1,9 +1,9 @@
-//! What was made for accounts.
+//! Generated media of accounts.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tollgate_storage::media::LONGEST_KEPT;
+use tollgate_storage::media::MAX_RETENTION;
 use tollgate_storage::{Media, MediaStore, Result, StorageError};
 use tollgate_types::{AccountId, MediaId, Timestamp};
 
@@ -16,7 +16,7 @@ pub(super) struct MediaRows(pub(super) Arc<Pool>);
 #[async_trait]
 impl MediaStore for MediaRows {
     async fn insert(&self, media: Media) -> Result<()> {
-        // The id is unique over all accounts, which an index of one shard could not say.
+        // The id is unique over all accounts, which an index per shard cannot enforce.
         let statement = sqlx::query(
             "WITH taken AS (SELECT 1 FROM media WHERE id = $2), owner AS (SELECT id FROM account WHERE id = $1),
             written AS (
@@ -88,7 +88,7 @@ impl MediaStore for MediaRows {
             .bind(id.as_u128().to_be_bytes())
             .bind(now.as_micros())
             .bind(until.as_micros())
-            .bind(duration_column(Some(LONGEST_KEPT)));
+            .bind(duration_column(Some(MAX_RETENTION)));
         let row = self.0.optional(statement).await?;
         row.map(|row| rows::timestamp(&row, "expires_at")).transpose()
     }

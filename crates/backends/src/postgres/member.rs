@@ -1,4 +1,5 @@
-//! Members. A change that may take an owner away locks the account's row, so that two at once do not take the last two.
+//! Members. A change that may remove an owner locks the account's row, so that two concurrent
+//! changes cannot remove the last two owners.
 
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ async fn list(connection: &mut PgConnection, account: AccountId) -> Result<Vec<M
     found.iter().map(rows::whole::<MemberColumns, _>).collect()
 }
 
-/// The member, whose account is locked; a last owner only when it stays one.
+/// The member, with its account locked. `Conflict` if the change would remove the last owner.
 async fn locked(
     connection: &mut PgConnection,
     account: AccountId,
@@ -88,7 +89,7 @@ async fn locked(
     if !stays_owner && MemberRole::last_owner(&members) == Some(id) {
         return Err(StorageError::new(
             StorageErrorKind::Conflict,
-            "it is the last owner",
+            "the member is the last owner",
         ));
     }
     let found = members.into_iter().find(|member| member.id == id);

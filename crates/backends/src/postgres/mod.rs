@@ -1,9 +1,10 @@
-//! The PostgreSQL engine: several nodes on one database.
+//! The PostgreSQL engine: several nodes share one database.
 //!
-//! Hold and settle are one round trip each, to functions that the migrations define; the row of an account's
-//! credits is the lock that orders everything that moves them. The connections must be to a primary, with a
-//! transaction or a session for each call: a pooler in front must keep prepared statements and start-up options.
-//! A node that serves calls holds and settles those of busy accounts without a round trip ([`lease`]).
+//! Hold and settle are one round trip each, to functions that the migrations define; the row of an
+//! account's credits is the lock that orders all changes to them. Connections must go to a primary.
+//! A pooler in between must work per transaction or session and support prepared statements and
+//! startup options. Nodes hold and settle the calls of busy accounts without a round trip
+//! ([`lease`]).
 
 mod account;
 mod admin;
@@ -22,9 +23,8 @@ mod ledger;
 mod lot;
 mod media;
 mod member;
-mod moving;
-mod news;
 mod notice;
+mod notifications;
 mod pool;
 mod price;
 mod provider_subscription;
@@ -35,6 +35,7 @@ mod rows;
 mod schema;
 mod subscription;
 mod top_up;
+mod transfer;
 mod unsettled;
 mod usage;
 mod webhook;
@@ -45,7 +46,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgConnectOptions;
-use tollgate_storage::{Engine, NewsSource, Result, Storage};
+use tollgate_storage::{Engine, NotificationSource, Result, Storage};
 use tollgate_types::{AccountId, Credits, Timestamp};
 
 pub use lease::LeaseConfig;
@@ -53,32 +54,32 @@ use lease::Leases;
 use pool::Pool;
 use unsettled::Unsettled;
 
-pub(crate) use moving::PostgresSide;
 pub use schema::migrate;
+pub(crate) use transfer::PostgresSide;
 
-/// For how long what is not covered waits for what leases give back.
-const GATHERING: Duration = Duration::from_secs(1);
-/// Between two attempts meanwhile, doubled up to the second one.
-const TRY_AGAIN: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
+/// Timeout of a hold that waits for recalled leases to be released.
+const RECALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The first and the maximum pause between attempts; pauses double.
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 
 /// How to reach the database.
 #[derive(Clone)]
 pub struct PostgresConfig {
-    /// `postgres://user:password@host:port/database?sslmode=verify-full`. It holds a secret.
+    /// `postgres://user:password@host:port/database?sslmode=verify-full`. Contains a secret.
     pub url: String,
-    /// Most connections that this process opens.
+    /// Maximum number of connections of this process.
     pub max_connections: u32,
-    /// How long a call waits for a connection, one that has to be opened included.
+    /// Timeout for getting a connection, including opening one.
     pub acquire_timeout: Duration,
-    /// How long the database works on one statement before it gives up.
+    /// Timeout of a statement in the database.
     pub statement_timeout: Duration,
-    /// How this process leases balances ahead of the calls that it serves; not at all when it serves none.
+    /// Balance leases for served calls; `None` if this process serves none.
     pub leases: Option<LeaseConfig>,
 }
 
 impl PostgresConfig {
-    /// The database at this address, with 16 connections and time-outs of 5 seconds for a connection and 10 for a
-    /// statement.
+    /// The database at this URL, with 16 connections and timeouts of 5 seconds for a connection and
+    /// 10 for a statement.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -90,7 +91,7 @@ impl PostgresConfig {
     }
 }
 
-/// Why an address cannot be one of a database; nothing is connected. The reason repeats nothing of the address.
+/// Checks a database URL without connecting. The error contains no part of the URL.
 pub fn check_url(url: &str) -> std::result::Result<(), String> {
     let parsed = url.parse::<PgConnectOptions>();
     parsed.map(drop).map_err(|error| match error {
@@ -109,17 +110,17 @@ impl fmt::Debug for PostgresConfig {
     }
 }
 
-/// Opens the database. It can be called, and its stores used, from any number of runtimes: the connections live on a
-/// runtime of the engine's own. A call that was begun is carried to its end even when its caller goes away.
+/// Opens the database. The stores can be used from any runtime: connections live on a separate
+/// runtime of the engine. A call completes even if its caller is dropped.
 ///
-/// `Unavailable` when the database cannot be reached, or when its schema is not the one of this program: then
-/// `tollgate migrate` has to be run first.
+/// `Unavailable` if the database cannot be reached, or if its schema does not match this program:
+/// run `tollgate migrate` first.
 pub async fn open(config: PostgresConfig) -> Result<Storage> {
     let pool = Arc::new(Pool::open(&config).await?);
     schema::check(&pool).await?;
-    let news: Arc<dyn NewsSource> = Arc::new(news::Listener::new(pool.clone()));
+    let notifications: Arc<dyn NotificationSource> = Arc::new(notifications::Listener::new(pool.clone()));
     let leases = match config.leases {
-        Some(leases) => Some(Leases::open(pool.clone(), leases, news.clone()).await?),
+        Some(leases) => Some(Leases::open(pool.clone(), leases, notifications.clone()).await?),
         None => None,
     };
     let node = Arc::new(Node {
@@ -151,12 +152,12 @@ pub async fn open(config: PostgresConfig) -> Result<Storage> {
         jobs: Arc::new(job::Jobs(node.clone())),
         label_priors: Arc::new(label_prior::LabelPriors(pool.clone())),
         webhooks: Arc::new(webhook::Webhooks(pool.clone())),
-        news,
+        notifications,
         engine: Arc::new(PostgresEngine(node)),
     })
 }
 
-/// The database, and what this process has not told it yet.
+/// The database and the unreported state of this process.
 struct Node {
     pool: Arc<Pool>,
     leases: Option<Arc<Leases>>,
@@ -164,7 +165,7 @@ struct Node {
 }
 
 impl Node {
-    /// The database, with every call in it that has ended here; of this account, or of all.
+    /// Returns the pool after reporting all ended calls of this process, of one account or all.
     async fn settled(&self, account: Option<AccountId>) -> &Pool {
         if let Some(leases) = &self.leases {
             leases.report(account).await;
@@ -172,38 +173,39 @@ impl Node {
         &self.pool
     }
 
-    /// Asks every node for what is left of its leases of an account.
-    async fn recall(&self, account: AccountId) -> Result<Recalled> {
+    /// Asks every node to release its leases of an account.
+    async fn recall(&self, account: AccountId) -> Result<RecalledLeases> {
         let statement = sqlx::query("SELECT leased, unused FROM recall_leases($1)");
         let row = self
             .pool
             .one(statement.bind(account.as_u128().to_be_bytes()))
             .await?;
         if let Some(leases) = &self.leases {
-            leases.give_back(account);
+            leases.release(account);
         }
-        Ok(Recalled {
+        Ok(RecalledLeases {
             leased: rows::credits(&row, "leased")?,
             unused: rows::credits(&row, "unused")?,
         })
     }
 
-    /// Waits a while until leases of an account are given back; answers whether there were any.
-    async fn gather(&self, account: AccountId) -> Result<bool> {
-        let (mut pause, mut waited) = (TRY_AGAIN[0], Duration::ZERO);
-        while !self.recall(account).await?.leased.is_zero() && waited < GATHERING {
+    /// Waits up to `RECALL_TIMEOUT` for the release of an account's leases. Returns whether there
+    /// were any.
+    async fn recall_and_wait(&self, account: AccountId) -> Result<bool> {
+        let (mut pause, mut waited) = (RETRY_PAUSES[0], Duration::ZERO);
+        while !self.recall(account).await?.leased.is_zero() && waited < RECALL_TIMEOUT {
             tokio::time::sleep(pause).await;
             waited += pause;
-            pause = (pause * 2).min(TRY_AGAIN[1]);
+            pause = (pause * 2).min(RETRY_PAUSES[1]);
         }
         Ok(!waited.is_zero())
     }
 }
 
-/// What leases of an account have.
-struct Recalled {
+/// The leases of an account.
+struct RecalledLeases {
     leased: Credits,
-    /// How much of it no call holds, as was reported last.
+    /// The part that no call held at the last report.
     unused: Credits,
 }
 
@@ -216,7 +218,12 @@ impl Engine for PostgresEngine {
     }
 
     async fn ping(&self) -> Result<()> {
+        self.0.pool.fatal().check()?;
         self.0.pool.one(sqlx::query("SELECT 1")).await.map(drop)
+    }
+
+    async fn failed(&self) -> String {
+        self.0.pool.fatal().reported().await
     }
 
     async fn time(&self) -> Result<Option<Timestamp>> {
@@ -225,7 +232,7 @@ impl Engine for PostgresEngine {
         Ok(Some(Timestamp::from_micros(rows::get(&row, "now")?)))
     }
 
-    /// What is settled out of a lease is reported; everything else is committed before it is answered.
+    /// Reports calls settled from leases; all other changes are committed before they return.
     async fn flush(&self) -> Result<()> {
         self.0.settled(None).await;
         Ok(())

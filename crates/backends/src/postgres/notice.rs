@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection};
+use tollgate_storage::notice::latest_retry;
 use tollgate_storage::{BalanceAlert, Notice, NoticeOutcome, NoticeStore, Result};
 use tollgate_types::{AccountId, Timestamp};
 
@@ -16,9 +17,9 @@ use crate::notices::{
 };
 use crate::rows::{id_bytes, page_edge};
 
-// Several nodes send at once; none waits for what another one has taken.
+// Several nodes send concurrently; none waits for rows that another one has claimed.
 const CLAIM: &str = "UPDATE notice SET due_at = $2, attempts = attempts + 1 WHERE (account_id, id) IN (
-        SELECT account_id, id FROM notice WHERE state = 'pending' AND due_at <= $1 ORDER BY due_at LIMIT $3
+        SELECT account_id, id FROM notice WHERE state = 'pending' AND (due_at <= $1 OR due_at > $4) ORDER BY due_at LIMIT $3
         FOR UPDATE SKIP LOCKED
     ) RETURNING *";
 const SWEEP: &str = "DELETE FROM notice WHERE (account_id, id) IN (
@@ -57,7 +58,8 @@ impl NoticeStore for Notices {
         let statement = sqlx::query(CLAIM)
             .bind(now.as_micros())
             .bind(until.as_micros())
-            .bind(i64::from(limit));
+            .bind(i64::from(limit))
+            .bind(latest_retry(now).as_micros());
         self.0.all(statement).await?.iter().map(notice).collect()
     }
 

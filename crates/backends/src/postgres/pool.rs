@@ -1,9 +1,11 @@
-//! Connections on a runtime of their own.
+//! The connection pool, on a separate runtime.
 //!
-//! A connection belongs to the runtime that opened it, and the servers' workers are several runtimes that come and
-//! go by themselves. So every call is a task on the engine's runtime, and its caller awaits the answer; a caller that
-//! goes away leaves the task running, and no connection in the middle of a conversation.
+//! A connection belongs to the runtime that opened it, and the server's workers are several
+//! runtimes that start and stop. So every call is a task on the engine's runtime, and its caller
+//! awaits the result. If the caller is dropped, the task still completes, and no connection is left
+//! in the middle of an exchange.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -16,16 +18,18 @@ use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use super::PostgresConfig;
 use super::error::{before_running, while_running};
+use crate::fatal::Fatal;
 
-/// Threads that speak with the database. They only move bytes.
+/// Threads of the runtime. They only move bytes.
 const THREADS: usize = 2;
 
-/// A connection that was idle for longer is asked whether it still lives before it is used; a busy one is not, so that
-/// a call is one round trip.
-const TRUSTED_IDLE: Duration = Duration::from_secs(1);
+/// A connection that was idle for longer is checked before use. A busy one is not, so that a call
+/// is one round trip.
+const MAX_TRUSTED_IDLE: Duration = Duration::from_secs(1);
 
-/// How much longer than the database itself this side waits for an answer, for a network that swallows it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Additional time that the client waits for a response beyond the statement timeout, in case the
+/// network drops it.
+const CALL_TIMEOUT_MARGIN: Duration = Duration::from_secs(5);
 
 /// A statement with its arguments.
 pub(super) type Statement = Query<'static, Postgres, PgArguments>;
@@ -36,6 +40,7 @@ pub(super) struct Pool {
     connections: PgPool,
     runtime: Handle,
     call_timeout: Duration,
+    fatal: Arc<Fatal>,
     /// Dropped with the pool, which ends the runtime's thread.
     _stop: oneshot::Sender<()>,
 }
@@ -51,39 +56,47 @@ impl Pool {
             .test_before_acquire(false)
             .before_acquire(|connection, metadata| {
                 Box::pin(async move {
-                    let trusted = metadata.idle_for < TRUSTED_IDLE;
+                    let trusted = metadata.idle_for < MAX_TRUSTED_IDLE;
                     Ok(trusted || connection.ping().await.is_ok())
                 })
             });
         let connect = runtime.spawn(connect(settings, options.clone()));
         let connections = connect
             .await
-            .map_err(|error| lost(&error))?
+            .map_err(|error| join_error(&error))?
             .map_err(before_running)?;
         Ok(Pool {
             options,
             connections,
             runtime,
-            call_timeout: config.statement_timeout + PATIENCE,
+            call_timeout: config.statement_timeout + CALL_TIMEOUT_MARGIN,
+            fatal: Arc::default(),
             _stop: stop,
         })
     }
 
-    /// How a connection beside these is opened.
+    /// Options for a connection outside the pool.
     pub(super) fn options(&self) -> &PgConnectOptions {
         &self.options
     }
 
-    /// Starts work that ends with the connections.
-    pub(super) fn accompany(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut closed = self.connections.close_event();
+    /// Receives failures that the engine does not survive.
+    pub(super) fn fatal(&self) -> &Arc<Fatal> {
+        &self.fatal
+    }
+
+    /// Starts work that ends with the pool. A panic in it is a fatal failure of the engine.
+    pub(super) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let (mut closed, fatal) = (self.connections.close_event(), self.fatal.clone());
         self.runtime.spawn(async move {
-            // An error says that they were closed.
-            let _ = closed.do_until(work).await;
+            // An error means that the pool was closed.
+            let _ = closed
+                .do_until(fatal.guard("a task of the PostgreSQL engine", work))
+                .await;
         });
     }
 
-    /// Does some work on one connection.
+    /// Runs `work` on one connection.
     pub(super) async fn call<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -98,33 +111,33 @@ impl Pool {
                     connection.close_on_drop();
                     Err(StorageError::new(
                         StorageErrorKind::Timeout,
-                        "the database does not answer",
+                        "the database did not respond in time",
                     ))
                 }
             }
         });
-        task.await.unwrap_or_else(|error| Err(lost(&error)))
+        task.await.unwrap_or_else(|error| Err(join_error(&error)))
     }
 
-    /// The first row, if there is one.
+    /// Returns the first row, if any.
     pub(super) async fn optional(&self, statement: Statement) -> Result<Option<PgRow>> {
         self.call(|connection| Box::pin(statement.fetch_optional(connection)))
             .await
     }
 
-    /// The one row that there always is.
+    /// Returns the first row of a statement that always has one.
     pub(super) async fn one(&self, statement: Statement) -> Result<PgRow> {
         self.call(|connection| Box::pin(statement.fetch_one(connection)))
             .await
     }
 
-    /// All rows.
+    /// Returns all rows of a statement.
     pub(super) async fn all(&self, statement: Statement) -> Result<Vec<PgRow>> {
         self.call(|connection| Box::pin(statement.fetch_all(connection)))
             .await
     }
 
-    /// Executes the statement; answers how many rows it changed.
+    /// Executes the statement; returns the number of changed rows.
     pub(super) async fn execute(&self, statement: Statement) -> Result<u64> {
         let done = self
             .call(|connection| Box::pin(statement.execute(connection)))
@@ -132,7 +145,7 @@ impl Pool {
         Ok(done.rows_affected())
     }
 
-    /// Starts work that takes as long as it takes, such as an audit, on one connection.
+    /// Starts work without a timeout on one connection, such as an audit.
     pub(super) fn start<F>(&self, work: F) -> tokio::task::JoinHandle<Result<()>>
     where
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<()>> + Send + 'static,
@@ -144,19 +157,20 @@ impl Pool {
         })
     }
 
-    /// Waits for the calls that run and closes every connection.
+    /// Waits for running calls, then closes every connection.
     pub(super) async fn close(&self) -> Result<()> {
         let connections = self.connections.clone();
         let close = self.runtime.spawn(async move { connections.close().await });
-        close.await.map_err(|error| lost(&error))
+        close.await.map_err(|error| join_error(&error))
     }
 }
 
-/// Tries for as long as a call may wait for a connection. The pool does not say why it failed; one more attempt does.
+/// Opens the pool within its acquire timeout. A pool timeout hides its cause; one direct attempt
+/// reveals it.
 async fn connect(settings: PgPoolOptions, options: PgConnectOptions) -> sqlx::Result<PgPool> {
-    let patience = settings.get_acquire_timeout();
+    let timeout = settings.get_acquire_timeout();
     match settings.connect_with(options.clone()).await {
-        Err(sqlx::Error::PoolTimedOut) => match tokio::time::timeout(patience, options.connect()).await {
+        Err(sqlx::Error::PoolTimedOut) => match tokio::time::timeout(timeout, options.connect()).await {
             Ok(Err(cause)) => Err(cause),
             _ => Err(sqlx::Error::PoolTimedOut),
         },
@@ -167,7 +181,7 @@ async fn connect(settings: PgPoolOptions, options: PgConnectOptions) -> sqlx::Re
 fn connect_options(config: &PostgresConfig) -> Result<PgConnectOptions> {
     let options: PgConnectOptions = config.url.parse().map_err(before_running)?;
     let settings = [
-        // What the functions of the schema are written for.
+        // The functions of the schema require this level.
         ("default_transaction_isolation", "read committed".to_owned()),
         (
             "statement_timeout",
@@ -182,8 +196,8 @@ fn connect_options(config: &PostgresConfig) -> Result<PgConnectOptions> {
         .disable_statement_logging())
 }
 
-/// A runtime that ends when the sender is dropped. It is ended on a thread of its own, since a runtime must not be
-/// dropped within another.
+/// Starts a runtime that ends when the sender is dropped. It is dropped on a separate thread,
+/// because a runtime must not be dropped within another.
 fn start_runtime() -> Result<(Handle, oneshot::Sender<()>)> {
     let unavailable = |error| StorageError::new(StorageErrorKind::Unavailable, error);
     let runtime = Builder::new_multi_thread()
@@ -195,17 +209,17 @@ fn start_runtime() -> Result<(Handle, oneshot::Sender<()>)> {
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new().name("postgres-runtime".to_owned());
-    let keep = move || {
-        // An error says that the sender was dropped, which is the signal.
+    let run_until_stopped = move || {
+        // An error means that the sender was dropped, which is the signal.
         let _ = runtime.block_on(stopped);
     };
-    match thread.spawn(keep) {
+    match thread.spawn(run_until_stopped) {
         Ok(_) => Ok((handle, stop)),
         Err(error) => Err(unavailable(Box::new(error))),
     }
 }
 
-/// The task ended without an answer: the engine was dropped, or the task panicked.
-pub(super) fn lost(error: &tokio::task::JoinError) -> StorageError {
+/// The task ended without a result: the engine was dropped, or the task panicked.
+pub(super) fn join_error(error: &tokio::task::JoinError) -> StorageError {
     StorageError::new(StorageErrorKind::Timeout, error.to_string())
 }

@@ -18,7 +18,7 @@ pub(super) struct PriceVersions(pub(super) Arc<Pool>);
 #[async_trait]
 impl PriceStore for PriceVersions {
     async fn record(&self, records: Vec<PriceRecord>) -> Result<()> {
-        self.0.execute(recording(records)).await.map(drop)
+        self.0.execute(record_statement(records)).await.map(drop)
     }
 
     async fn get(&self, version: PriceVersion) -> Result<Option<PriceRecord>> {
@@ -27,18 +27,18 @@ impl PriceStore for PriceVersions {
         row.map(|row| rows::whole::<PriceColumns, _>(&row)).transpose()
     }
 
-    async fn put_in_force(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()> {
+    async fn activate(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()> {
         transact(&self.0, move |connection| {
             Box::pin(async move {
-                // Nodes that start at once find in turn what the one before has put there.
+                // Nodes that start concurrently run one after the other and see each other's rows.
                 execute(
                     connection,
                     sqlx::query("LOCK TABLE price_change IN EXCLUSIVE MODE"),
                 )
                 .await?;
-                execute(connection, recording(records)).await?;
+                execute(connection, record_statement(records)).await?;
                 for change in changes {
-                    execute(connection, putting_in_force(change)).await?;
+                    execute(connection, activate_statement(change)).await?;
                 }
                 Ok(())
             })
@@ -46,7 +46,7 @@ impl PriceStore for PriceVersions {
         .await
     }
 
-    async fn in_force(&self) -> Result<Vec<PriceRecord>> {
+    async fn active(&self) -> Result<Vec<PriceRecord>> {
         let statement = sqlx::query(
             "SELECT price_version.* FROM (SELECT DISTINCT ON (model) model, version FROM price_change
                 ORDER BY model, id DESC) AS newest
@@ -68,8 +68,8 @@ impl PriceStore for PriceVersions {
     }
 }
 
-/// In order of version, so that two nodes that record the same versions do not wait for each other.
-fn recording(records: Vec<PriceRecord>) -> Statement {
+/// Sorted by version, so that two nodes that record the same versions do not deadlock.
+fn record_statement(records: Vec<PriceRecord>) -> Statement {
     let (mut versions, mut models) = (Vec::new(), Vec::new());
     let (mut prices, mut times) = (Vec::new(), Vec::new());
     for record in records {
@@ -89,7 +89,7 @@ fn recording(records: Vec<PriceRecord>) -> Statement {
     statement.bind(versions).bind(models).bind(prices).bind(times)
 }
 
-fn putting_in_force(change: PriceChange) -> Statement {
+fn activate_statement(change: PriceChange) -> Statement {
     let statement = sqlx::query(
         "INSERT INTO price_change (id, model, version, at, actor)
         SELECT $1, $2, $3, $4, $5 WHERE $3 IS DISTINCT FROM

@@ -18,7 +18,7 @@ use super::rows;
 use super::subscription::execute;
 use super::top_up::check_account;
 use crate::provider_subscriptions::{
-    BY_REFERENCE, DIFFERING, DUE, GET, INSERT, PENDING, ProviderSubscriptionColumns, UPDATE,
+    BY_REFERENCE, DUE, GET, INSERT, OUT_OF_SYNC, PENDING, ProviderSubscriptionColumns, UPDATE,
     bind_provider_subscription,
 };
 use crate::rows::id_bytes;
@@ -59,7 +59,7 @@ impl ProviderSubscriptionStore for ProviderSubscriptions {
         at: Timestamp,
     ) -> Result<ProviderSubscription> {
         transact(&self.0, move |connection| {
-            Box::pin(carry_out(connection, id, change, at))
+            Box::pin(apply_change(connection, id, change, at))
         })
         .await
     }
@@ -69,8 +69,8 @@ impl ProviderSubscriptionStore for ProviderSubscriptions {
         self.0.all(statement).await?.iter().map(subscription).collect()
     }
 
-    async fn differing(&self, limit: u32) -> Result<Vec<ProviderSubscription>> {
-        let statement = sqlx::query(DIFFERING).bind(i64::from(limit));
+    async fn out_of_sync(&self, limit: u32) -> Result<Vec<ProviderSubscription>> {
+        let statement = sqlx::query(OUT_OF_SYNC).bind(i64::from(limit));
         self.0.all(statement).await?.iter().map(subscription).collect()
     }
 }
@@ -79,14 +79,14 @@ fn subscription(row: &PgRow) -> Result<ProviderSubscription> {
     rows::whole::<ProviderSubscriptionColumns, _>(row)
 }
 
-async fn carry_out(
+async fn apply_change(
     connection: &mut PgConnection,
     id: SubscriptionId,
     change: ProviderSubscriptionChange,
     at: Timestamp,
 ) -> Result<ProviderSubscription> {
-    let look: Statement = sqlx::query(AssertSqlSafe(format!("{GET} FOR UPDATE")));
-    let row = look
+    let check: Statement = sqlx::query(AssertSqlSafe(format!("{GET} FOR UPDATE")));
+    let row = check
         .bind(id_bytes(id.as_u128()))
         .fetch_optional(&mut *connection)
         .await

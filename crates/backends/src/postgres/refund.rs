@@ -14,8 +14,8 @@ use super::subscription::{execute, lock, move_credits};
 use super::usage::usage_columns;
 use crate::rows::{RefundColumns, UsageColumns};
 
-/// Gives back what was charged for a call.
-pub(super) async fn give_back(connection: &mut PgConnection, new: NewRefund) -> Result<RefundOutcome> {
+/// Refunds a call, fully or in part.
+pub(super) async fn refund_call(connection: &mut PgConnection, new: NewRefund) -> Result<RefundOutcome> {
     lock(connection, new.account).await?;
     let row = usage_row(connection, new.account, new.hold).await?;
     let before = refunds(connection, new.account, new.hold).await?;
@@ -62,7 +62,7 @@ async fn refunds(connection: &mut PgConnection, account: AccountId, hold: HoldId
     found.iter().map(rows::whole::<RefundColumns, _>).collect()
 }
 
-/// Whether the week on which a call drew is open.
+/// Whether the plan week that paid for a call is open.
 async fn is_week_open(connection: &mut PgConnection, row: &UsageRow) -> Result<bool> {
     let Some(plan) = &row.plan else {
         return Ok(false);

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection};
 use tollgate_storage::audit::{Leg, TransferRow};
-use tollgate_storage::report::{ChargeSum, LegSum, Span, Sums, TransferPlace};
+use tollgate_storage::report::{ChargeSum, LegSum, Span, Sums, TransferCursor};
 use tollgate_storage::{ReportStore, Result};
 use tollgate_types::{AccountId, Timestamp};
 
@@ -15,12 +15,13 @@ use super::audit::transfer;
 use super::error::{corrupt, while_running};
 use super::pool::Statement;
 use super::rows;
+use crate::rows::canonical_model;
 
 pub(super) struct Reports(pub(super) Arc<Node>);
 
-/// What [`bind`] binds, in its order.
+/// Adds the filter whose values [`bind`] binds, in its order.
 macro_rules! within {
-    ($before:literal, $after:literal) => {
+    ($before:expr, $after:literal) => {
         concat!(
             $before,
             " WHERE transfer.account_id = $1
@@ -36,10 +37,14 @@ const SUMS: &str = within!(
     "GROUP BY leg"
 );
 const CHARGES: &str = within!(
-    "SELECT model COLLATE \"C\" AS model, endpoint COLLATE \"C\" AS endpoint, count(DISTINCT entry_id) AS calls,
+    concat!(
+        "SELECT (",
+        canonical_model!("usage_row"),
+        ") COLLATE \"C\" AS model, endpoint COLLATE \"C\" AS endpoint, count(DISTINCT entry_id) AS calls,
         COALESCE(sum(amount) FILTER (WHERE leg = 2), 0)::bigint AS paid,
         COALESCE(sum(amount) FILTER (WHERE leg = 6), 0)::bigint AS included
-    FROM transfer JOIN usage_row ON usage_row.account_id = transfer.account_id AND usage_row.id = entry_id",
+    FROM transfer JOIN usage_row ON usage_row.account_id = transfer.account_id AND usage_row.id = entry_id"
+    ),
     "AND subject = 'hold' AND leg IN (2, 6) GROUP BY 1, 2 ORDER BY 1, 2"
 );
 const TRANSFERS: &str = within!(
@@ -61,7 +66,7 @@ impl ReportStore for Reports {
         &self,
         account: AccountId,
         span: Span,
-        after: Option<TransferPlace>,
+        after: Option<TransferCursor>,
         limit: u32,
     ) -> Result<Vec<TransferRow>> {
         let statement = bind(TRANSFERS, account, span)
@@ -114,7 +119,7 @@ async fn sums(connection: &mut PgConnection, account: AccountId, span: Span) -> 
     let sum = |row: &PgRow| {
         let (number, count): (i16, i64) = (rows::get(row, "leg")?, rows::get(row, "count")?);
         Ok(LegSum {
-            leg: Leg::from_i16(number).ok_or_else(|| corrupt(format!("leg {number}")))?,
+            leg: Leg::from_i16(number).ok_or_else(|| corrupt(format!("unknown leg {number}")))?,
             count: u64::try_from(count).map_err(corrupt)?,
             amount: rows::credits(row, "amount")?,
         })

@@ -1,4 +1,4 @@
-//! Kept answers.
+//! Stored responses.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ pub(super) struct Responses(pub(super) Arc<Pool>);
 impl ResponseStore for Responses {
     async fn save(&self, NewResponse { response, items }: NewResponse) -> Result<()> {
         let statement = sqlx::query(
-            "WITH kept AS (
+            "WITH saved AS (
                 INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)
                 SELECT $1, id, $3, $4, $5, $6 FROM account WHERE id = $2
                 RETURNING id, account_id
             ), named AS (
                 INSERT INTO response_item (account_id, item_id, response_id)
-                SELECT account_id, item, id FROM kept, unnest($7::text[]) AS item
+                SELECT account_id, item, id FROM saved, unnest($7::text[]) AS item
                 ON CONFLICT (account_id, item_id) DO NOTHING
             )
-            SELECT count(*) FROM kept",
+            SELECT count(*) FROM saved",
         );
         let statement = statement
             .bind(response.id.as_u128().to_be_bytes())
@@ -115,7 +115,7 @@ impl ResponseStore for Responses {
     }
 
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64> {
-        // Several nodes sweep at once; none waits for what another one deletes.
+        // Several nodes sweep concurrently; none waits for rows that another one deletes.
         let statement = sqlx::query(
             "DELETE FROM response WHERE id IN (
                 SELECT id FROM response WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED

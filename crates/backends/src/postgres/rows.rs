@@ -1,4 +1,4 @@
-//! Columns by their names, beside what both engines share.
+//! Reads columns by name; `crate::rows` has what both engines share.
 
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::{Decode, FromRow, Row, Type};
@@ -8,7 +8,7 @@ use tollgate_types::{AccountId, Credits, Timestamp};
 use super::error::corrupt;
 use crate::rows::{limit_from, test_clock_from};
 
-/// An id as it is stored.
+/// Column form of an id: 16 bytes, big-endian.
 pub(super) type IdBytes = [u8; 16];
 
 /// A column of any type.
@@ -21,23 +21,23 @@ pub(super) fn id(row: &PgRow, column: &str) -> Result<u128> {
     get::<IdBytes>(row, column).map(u128::from_be_bytes)
 }
 
-/// An amount.
+/// Reads an amount in nano-credits.
 pub(super) fn credits(row: &PgRow, column: &str) -> Result<Credits> {
     get(row, column).map(Credits::from_nanos)
 }
 
-/// An instant.
+/// Reads a timestamp in microseconds.
 pub(super) fn timestamp(row: &PgRow, column: &str) -> Result<Timestamp> {
     get(row, column).map(Timestamp::from_micros)
 }
 
-/// A name out of a list.
+/// Reads a name of a closed set; `parse` returns `None` for unknown names.
 pub(super) fn name<T>(row: &PgRow, column: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T> {
     let name: &str = get(row, column)?;
-    parse(name).ok_or_else(|| corrupt(format!("{column} '{name}'")))
+    parse(name).ok_or_else(|| corrupt(format!("unknown {column} '{name}'")))
 }
 
-/// All columns of a table as the nouns that both engines make of them.
+/// Reads all columns of a row into a type of the storage port.
 pub(super) fn whole<C, T>(row: &PgRow) -> Result<T>
 where
     C: for<'r> FromRow<'r, PgRow> + TryInto<T, Error = StorageError>,
@@ -45,8 +45,8 @@ where
     C::from_row(row).map_err(corrupt)?.try_into()
 }
 
-/// An account in the columns of these names: its id, name and state, its limits as [`Limits`] has them, its test clock and when it was
-/// created, or those names as a join has renamed them.
+/// An account in the columns of these names: its id, name and state, its limits as [`Limits`] has
+/// them, its test clock and when it was created, or those names as a join has renamed them.
 pub(super) fn account(row: &PgRow, columns: [&str; 14]) -> Result<Account> {
     let [
         id_column,

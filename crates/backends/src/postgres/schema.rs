@@ -6,48 +6,55 @@ use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use super::error::{before_running, while_running};
 use super::pool::Pool;
-use crate::schema::{APPLIED, Applied, compare, is_ahead};
+use crate::schema::{APPLIED, Applied, Migrated, compare, is_ahead, newest};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
 
-/// Brings the schema of this database to the version of this program; what is done already stays as it is. Several
-/// may run at once: one works, the others wait.
+/// Migrates the database to the schema of this program; applied migrations stay unchanged.
+/// Concurrent runs wait for one another.
 ///
-/// `Unavailable` when the database cannot be reached, `Conflict` when its schema is ahead of this program or differs
-/// from what this program made.
-pub async fn migrate(url: &str) -> Result<()> {
+/// `Unavailable` if the database cannot be reached; `Conflict` if its schema is newer than this
+/// program or differs from its migrations.
+pub async fn migrate(url: &str) -> Result<Migrated> {
     let mut connection = PgConnection::connect(url).await.map_err(before_running)?;
+    let before = applied(&mut connection).await.map_err(while_running)?;
     let done = MIGRATIONS.run(&mut connection).await;
+    let after = applied(&mut connection).await;
     connection.close().await.map_err(while_running)?;
     done.map_err(|error| match error {
         sqlx::migrate::MigrateError::Execute(error) => while_running(error),
         other => StorageError::new(StorageErrorKind::Conflict, other),
+    })?;
+    Ok(Migrated {
+        from: newest(&before),
+        to: newest(&after.map_err(while_running)?),
     })
 }
 
-/// Refuses a schema that this program cannot use: one that is behind, or so far ahead that something is gone.
+/// Refuses an incompatible schema: one that is older, or so much newer that something was removed.
 pub(super) async fn check(pool: &Pool) -> Result<()> {
     let verdict = pool.call(|connection| Box::pin(usable(connection))).await?;
     verdict.map_err(|message| StorageError::new(StorageErrorKind::Unavailable, message))
 }
 
-/// Whether this program can use the schema; else what to do. A later version may have added to it.
+/// Whether this program can use the schema; the error says what to do. A later version may have
+/// added to it.
 async fn usable(connection: &mut PgConnection) -> sqlx::Result<std::result::Result<(), String>> {
     let same = verdict(&mut *connection).await?;
     if same.is_ok() || !is_ahead(&applied(&mut *connection).await?, &MIGRATIONS) {
         return Ok(same);
     }
-    let least: i64 = sqlx::query_scalar("SELECT least_schema FROM installation")
+    let min_schema: i64 = sqlx::query_scalar("SELECT least_schema FROM installation")
         .fetch_one(connection)
         .await?;
     let ours = MIGRATIONS.iter().map(|migration| migration.version).max();
-    match ours >= Some(least) {
+    match ours >= Some(min_schema) {
         true => Ok(Ok(())),
         false => Ok(same),
     }
 }
 
-/// Whether the schema is the one of this program; else what to do.
+/// Whether the schema matches this program; the error says what to do.
 pub(super) async fn verdict(connection: &mut PgConnection) -> sqlx::Result<std::result::Result<(), String>> {
     Ok(compare(&applied(connection).await?, &MIGRATIONS))
 }

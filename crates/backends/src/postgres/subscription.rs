@@ -1,5 +1,5 @@
-//! Subscriptions. A change is a transaction that locks the account's row of credits first, as holds do, so that what a
-//! change reads is what it changes.
+//! Subscriptions. A change is a transaction that locks the account's row of credits first, like
+//! holds, so that the values it reads do not change.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::rows::{EventColumns, SubscriptionColumns};
 
 pub(super) struct Subscriptions(pub(super) Arc<Node>);
 
-/// The active plan of an account with what is left of its open week.
+/// The active plan of an account with the remaining allowance of its open week.
 pub(super) const ACTIVE_PLAN: &str = "SELECT subscription.*, ledger_account.balance FROM subscription
     JOIN ledger_account ON ledger_account.account_id = subscription.account_id AND kind = 'allowance'
     WHERE subscription.account_id = $1 AND product = 'plan' AND state = 'active'";
@@ -33,30 +33,32 @@ pub(super) const ACTIVE_PLAN: &str = "SELECT subscription.*, ledger_account.bala
 impl SubscriptionStore for Subscriptions {
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
         let (account, fee) = (new.account, new.price);
-        // What is leased could not pay the fee, and pays calls that the plan is to pay.
-        self.0.gather(account).await?;
+        // Leased credits could not pay the fee, and would pay for calls that the plan covers.
+        self.0.recall_and_wait(account).await?;
         self.transact(move |connection| Box::pin(subscribe(connection, new, fee)))
             .await
     }
 
     async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment> {
         let account = new.account;
-        self.0.gather(account).await?;
+        self.0.recall_and_wait(account).await?;
         self.transact(move |connection| Box::pin(replace(connection, old, new, fee)))
             .await
     }
 
     async fn change(&self, id: SubscriptionId, change: Change, at: Timestamp) -> Result<Payment> {
-        let carry_out = || {
+        let apply_change = || {
             let change = change.clone();
-            self.transact(move |connection| Box::pin(carry_out(connection, id, change, at)))
+            self.transact(move |connection| Box::pin(apply_change(connection, id, change, at)))
         };
-        let denied = match carry_out().await? {
+        let denied = match apply_change().await? {
             Payment::Denied { available } => Payment::Denied { available },
             done => return Ok(done),
         };
         match self.get(id).await? {
-            Some(subscription) if self.0.gather(subscription.terms.account).await? => carry_out().await,
+            Some(subscription) if self.0.recall_and_wait(subscription.terms.account).await? => {
+                apply_change().await
+            }
             _ => Ok(denied),
         }
     }
@@ -116,7 +118,7 @@ impl SubscriptionStore for Subscriptions {
 }
 
 impl Subscriptions {
-    /// Does the work in a transaction, which is undone when it fails or pays nothing.
+    /// Runs `work` in a transaction, which is rolled back if it fails or pays nothing.
     async fn transact<F>(&self, work: F) -> Result<Payment>
     where
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<Payment>> + Send + 'static,
@@ -163,7 +165,7 @@ async fn replace(
     if owner.is_none_or(|owner| owner.terms.account != new.account) {
         return Err(StorageError::not_found(old));
     }
-    carry_out(connection, old, Change::Replace, new.anchor).await?;
+    apply_change(connection, old, Change::Replace, new.anchor).await?;
     subscribe(connection, new, fee).await
 }
 
@@ -192,7 +194,7 @@ async fn subscribe(connection: &mut PgConnection, new: NewSubscription, fee: Cre
         .bind(subscription.state.as_str())
         .bind(subscription.window);
     execute(connection, statement).await?;
-    complete_book(connection, account).await?;
+    add_missing_ledger_accounts(connection, account).await?;
     if !pay(connection, &subscription, fee, available, at).await? {
         return Ok(Payment::Denied { available });
     }
@@ -205,7 +207,7 @@ async fn subscribe(connection: &mut PgConnection, new: NewSubscription, fee: Cre
     Ok(Payment::Done(Box::new(subscription)))
 }
 
-async fn carry_out(
+async fn apply_change(
     connection: &mut PgConnection,
     id: SubscriptionId,
     change: Change,
@@ -253,7 +255,7 @@ async fn carry_out(
     Ok(Payment::Done(Box::new(next)))
 }
 
-/// Locks the account; answers its credits.
+/// Locks the account; returns its credits.
 pub(super) async fn lock(connection: &mut PgConnection, account: AccountId) -> Result<Credits> {
     let statement = sqlx::query(
         "SELECT balance FROM ledger_account WHERE account_id = $1 AND kind = 'credits' FOR NO KEY UPDATE",
@@ -266,8 +268,12 @@ pub(super) async fn lock(connection: &mut PgConnection, account: AccountId) -> R
     rows::credits(&row.ok_or_else(|| StorageError::not_found(account))?, "balance")
 }
 
-/// A node of the version before makes accounts without the ledger accounts that this one has more.
-pub(super) async fn complete_book(connection: &mut PgConnection, account: AccountId) -> Result<()> {
+/// Nodes of the previous version create accounts without the ledger accounts that this version
+/// added.
+pub(super) async fn add_missing_ledger_accounts(
+    connection: &mut PgConnection,
+    account: AccountId,
+) -> Result<()> {
     let kinds: Vec<&'static str> = LedgerAccount::ALL.map(LedgerAccount::as_str).into();
     let statement = sqlx::query(
         "INSERT INTO ledger_account (account_id, kind, balance) SELECT $1, kind, 0 FROM unnest($2::text[]) AS kinds (kind)
@@ -280,7 +286,7 @@ pub(super) async fn complete_book(connection: &mut PgConnection, account: Accoun
     .await
 }
 
-/// Pays the period that the subscription has reached out of credits, when these are its payer; answers whether they
+/// Pays the current period of the subscription from credits, if these pay it. Returns whether they
 /// cover it.
 async fn pay(
     connection: &mut PgConnection,
@@ -302,7 +308,7 @@ async fn pay(
     Ok(true)
 }
 
-/// Moves an amount from one ledger account to another. The caller has the account's lock.
+/// Moves an amount from one ledger account to another. The caller must hold the account's lock.
 pub(super) async fn move_credits(
     connection: &mut PgConnection,
     account: AccountId,

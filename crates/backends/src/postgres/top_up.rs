@@ -18,8 +18,8 @@ use super::rows;
 use super::subscription::execute;
 use crate::rows::{id_bytes, page_edge};
 use crate::top_ups::{
-    AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
-    LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up,
+    AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, LIST, LIST_OF_ACCOUNT,
+    PAYER, PENDING_AUTO, SAVE_PAYER, SET_AUTO, TopUpColumns, UPDATE, bind_top_up,
 };
 
 pub(super) struct TopUps(pub(super) Arc<Pool>);
@@ -34,17 +34,17 @@ impl TopUpStore for TopUps {
         row.map(|row| rows::get(&row, "payer")).transpose()
     }
 
-    async fn keep_payer(
+    async fn save_payer(
         &self,
         account: AccountId,
         provider: &str,
-        kept: &str,
+        payer_id: &str,
         at: Timestamp,
     ) -> Result<String> {
-        let statement = sqlx::query(KEEP_PAYER)
+        let statement = sqlx::query(SAVE_PAYER)
             .bind(id_bytes(account.as_u128()))
             .bind(provider.to_owned())
-            .bind(kept.to_owned())
+            .bind(payer_id.to_owned())
             .bind(at.as_micros());
         self.0.execute(statement).await?;
         let found = self.payer(account, provider).await?;
@@ -93,7 +93,7 @@ impl TopUpStore for TopUps {
 
     async fn change(&self, id: TopUpId, change: TopUpChange, at: Timestamp) -> Result<TopUp> {
         transact(&self.0, move |connection| {
-            Box::pin(carry_out(connection, id, change, at))
+            Box::pin(apply_change(connection, id, change, at))
         })
         .await
     }
@@ -139,7 +139,7 @@ impl TopUpStore for TopUps {
     }
 }
 
-/// `NotFound` when there is no such account.
+/// Returns `NotFound` if the account does not exist.
 pub(super) async fn check_account(pool: &Arc<Pool>, account: AccountId) -> Result<()> {
     let found = Accounts(pool.clone()).get(account).await?;
     found.map(drop).ok_or_else(|| StorageError::not_found(account))
@@ -153,14 +153,14 @@ fn auto(row: &PgRow) -> Result<AutoTopUp> {
     rows::whole::<AutoColumns, _>(row)
 }
 
-async fn carry_out(
+async fn apply_change(
     connection: &mut PgConnection,
     id: TopUpId,
     change: TopUpChange,
     at: Timestamp,
 ) -> Result<TopUp> {
-    let look: Statement = sqlx::query(AssertSqlSafe(format!("{GET} FOR UPDATE")));
-    let row = look
+    let check: Statement = sqlx::query(AssertSqlSafe(format!("{GET} FOR UPDATE")));
+    let row = check
         .bind(id_bytes(id.as_u128()))
         .fetch_optional(&mut *connection)
         .await

@@ -1,5 +1,6 @@
-//! Settlements that the database did not take. They are tried again until it does: what a caller was told is what it pays,
-//! also when the database was away at that moment. A process that dies before leaves them to the sweep, which voids their holds.
+//! Settlements that the database could not write. They are retried until they succeed, so that an
+//! account pays the charge that was reported to the caller. If the process dies before, the sweep
+//! voids their holds.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
@@ -11,51 +12,51 @@ use super::Node;
 use super::ledger::settle_exactly;
 use crate::ids::lock;
 
-/// Settlements that may wait. Their holds are released by the sweep when there are more.
-const MOST: usize = 100_000;
-/// Between two attempts, doubled up to the second one.
-const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+/// Maximum number of waiting settlements. Beyond it, the sweep releases their holds.
+const MAX_WAITING: usize = 100_000;
+/// The first and the maximum pause between attempts; pauses double.
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 
-/// Where they wait.
+/// The queue of settlements.
 #[derive(Default)]
 pub(super) struct Unsettled(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    /// Oldest first.
+    /// Waiting settlements, oldest first.
     settlements: VecDeque<Settlement>,
-    /// Whether a task tries them.
-    is_tried: bool,
+    /// Whether a retry task is running.
+    is_retrying: bool,
 }
 
 impl Unsettled {
-    /// Tries this one again; it can be written any number of times.
-    pub(super) fn keep(&self, node: &Arc<Node>, settlement: Settlement) {
+    /// Queues a settlement for retries; writing it more than once is safe.
+    pub(super) fn retry_later(&self, node: &Arc<Node>, settlement: Settlement) {
         let mut waiting = lock(&self.0);
-        if waiting.settlements.len() >= MOST {
+        if waiting.settlements.len() >= MAX_WAITING {
             return;
         }
         waiting.settlements.push_back(settlement);
-        if !std::mem::replace(&mut waiting.is_tried, true) {
-            node.pool.accompany(try_again(Arc::downgrade(node)));
+        if !std::mem::replace(&mut waiting.is_retrying, true) {
+            node.pool.spawn_background(retry_all(Arc::downgrade(node)));
         }
     }
 
-    /// Tries all of them once more: nobody will afterwards.
+    /// Tries each settlement a last time, at shutdown.
     pub(super) async fn finish(&self, node: &Node) {
         let waiting = std::mem::take(&mut lock(&self.0).settlements);
         for settlement in waiting {
             if let Err(error) = settle_exactly(&node.pool, &settlement).await {
-                tracing::error!(hold.id = %settlement.hold, %error, "a settlement is lost: its hold is released later");
+                tracing::error!(hold.id = %settlement.hold, %error, "lost a settlement: its hold is released later");
             }
         }
     }
 
-    /// The next one; `None` ends the task that asks.
+    /// The next settlement; `None` ends the retry task.
     fn next(&self) -> Option<Settlement> {
         let mut waiting = lock(&self.0);
         let next = waiting.settlements.pop_front();
-        waiting.is_tried = next.is_some();
+        waiting.is_retrying = next.is_some();
         next
     }
 
@@ -64,33 +65,33 @@ impl Unsettled {
     }
 }
 
-/// Tries until none is left.
-async fn try_again(node: Weak<Node>) {
-    let mut pause = AGAIN[0];
+/// Retries until the queue is empty.
+async fn retry_all(node: Weak<Node>) {
+    let mut pause = RETRY_PAUSES[0];
     loop {
-        // Not at once: the database has just refused one.
+        // Pauses first: the database has just failed.
         tokio::time::sleep(pause).await;
         let Some(node) = node.upgrade() else { return };
         while let Some(settlement) = node.unsettled.next() {
             match settle_exactly(&node.pool, &settlement).await {
-                Ok(_) => pause = AGAIN[0],
-                Err(error) if is_passing(error.kind) => {
+                Ok(_) => pause = RETRY_PAUSES[0],
+                Err(error) if is_transient(error.kind) => {
                     node.unsettled.put_back(settlement);
-                    pause = (pause * 2).min(AGAIN[1]);
+                    pause = (pause * 2).min(RETRY_PAUSES[1]);
                     break;
                 }
                 Err(error) => {
-                    tracing::error!(hold.id = %settlement.hold, %error, "a settlement cannot be written");
+                    tracing::error!(hold.id = %settlement.hold, %error, "dropped a settlement that cannot be written");
                 }
             }
         }
-        if !lock(&node.unsettled.0).is_tried {
+        if !lock(&node.unsettled.0).is_retrying {
             return;
         }
     }
 }
 
-/// Whether the same may succeed later.
-pub(super) fn is_passing(kind: StorageErrorKind) -> bool {
+/// Whether a retry may succeed.
+pub(super) fn is_transient(kind: StorageErrorKind) -> bool {
     matches!(kind, StorageErrorKind::Unavailable | StorageErrorKind::Timeout)
 }

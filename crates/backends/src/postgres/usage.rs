@@ -1,5 +1,6 @@
 //! Usage rows.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -14,11 +15,11 @@ use super::error::corrupt;
 use super::pool::Statement;
 use super::rows;
 use crate::parts::{self, PartColumns};
-use crate::rows::{QuantityColumns, UsageColumns};
+use crate::rows::{KEYS_LAST_USED, QuantityColumns, UsageColumns, canonical_model, last_use_from};
 
 pub(super) struct UsageRows(pub(super) Arc<Node>);
 
-/// What [`bind_filter`] binds, in its order.
+/// Adds the filter whose values [`bind_filter`] binds, in its order.
 macro_rules! filtered {
     ($before:expr, $after:literal) => {
         concat!(
@@ -26,7 +27,9 @@ macro_rules! filtered {
             " WHERE account_id = $1
                 AND ($2::bigint IS NULL OR created_at >= $2)
                 AND ($3::bigint IS NULL OR created_at < $3)
-                AND ($4::text IS NULL OR model = $4)
+                AND ($4::text IS NULL OR ",
+            canonical_model!("usage_row"),
+            " = $4)
                 AND ($5::bytea IS NULL OR key_id = $5)
                 AND ($6::text IS NULL OR endpoint = $6)
                 AND ($7::bytea IS NULL OR request_id = $7) ",
@@ -38,13 +41,13 @@ macro_rules! filtered {
 /// The columns of [`UsageColumns`] out of `usage_row`.
 macro_rules! usage_columns {
     () => {
-        "usage_row.*, (SELECT COALESCE(sum(credits + allowance), 0)::BIGINT FROM refund
-            WHERE refund.account_id = usage_row.account_id AND refund.hold_id = usage_row.id) AS refunded"
+        concat!("usage_row.*, ", $crate::rows::canonical_model!("usage_row"), " AS canonical_model, (SELECT COALESCE(sum(credits + allowance), 0)::BIGINT FROM refund
+            WHERE refund.account_id = usage_row.account_id AND refund.hold_id = usage_row.id) AS refunded")
     };
 }
 pub(super) use usage_columns;
 
-// A request's hold has the request's own value: a look at each account's rows finds it without an index of its own.
+// The id of a request's hold equals the request id, so a lookup per account needs no extra index.
 const OF_REQUEST: &str = concat!(
     "SELECT ",
     usage_columns!(),
@@ -56,12 +59,15 @@ const LIST: &str = filtered!(
     "AND ($8::bytea IS NULL OR id < $8) ORDER BY id DESC LIMIT $9"
 );
 
-/// The group is text that sorts by its bytes; a key is in hexadecimal digits. Sums saturate.
+/// The group is text sorted by bytes; key ids are hexadecimal. Sums saturate.
 const TOTALS: &str = filtered!(
-    "SELECT
+    concat!(
+        "SELECT
         CASE $8
             WHEN 'day' THEN to_char(DATE '1970-01-01' + (created_at / 86400000000)::integer, 'YYYY-MM-DD')
-            WHEN 'model' THEN model
+            WHEN 'model' THEN ",
+        canonical_model!("usage_row"),
+        "
             WHEN 'key' THEN COALESCE(encode(key_id, 'hex'), '')
             WHEN 'endpoint' THEN endpoint
             ELSE ''
@@ -80,7 +86,8 @@ const TOTALS: &str = filtered!(
         LEAST(sum(video), 9223372036854775807)::bigint AS video,
         LEAST(sum(audio), 9223372036854775807)::bigint AS audio,
         LEAST(sum(characters), 9223372036854775807)::bigint AS characters
-    FROM usage_row",
+    FROM usage_row"
+    ),
     "GROUP BY group_name ORDER BY group_name"
 );
 
@@ -124,6 +131,16 @@ impl UsageStore for UsageRows {
         let statement = bind_filter(sqlx::query(TOTALS), account, filter).bind(name);
         let found = self.0.settled(Some(account)).await.all(statement).await?;
         found.iter().map(|row| total(row, group)).collect()
+    }
+
+    async fn last_used(&self, account: AccountId) -> Result<BTreeMap<KeyId, Timestamp>> {
+        let statement = sqlx::query(KEYS_LAST_USED).bind(account.as_u128().to_be_bytes());
+        let found = self.0.settled(Some(account)).await.all(statement).await?;
+        let used = found.iter().map(|row| {
+            let id: Vec<u8> = rows::get(row, "id")?;
+            last_use_from(&id, rows::get(row, "last_used_at")?)
+        });
+        used.filter_map(Result::transpose).collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Webhooks of jobs. Nodes that claim at once wait for one another's rows and then leave them out.
+//! Webhooks of jobs. Concurrent claims of several nodes wait for each other's rows and then skip
+//! them.
 
 use std::sync::Arc;
 
@@ -21,8 +22,10 @@ pub(super) struct Webhooks(pub(super) Arc<Pool>);
 #[async_trait]
 impl WebhookStore for Webhooks {
     async fn claim(&self, claim: DeliveryClaim) -> Result<Vec<LeasedDelivery>> {
-        let look = sqlx::query(IS_DUE).bind(claim.now.as_micros());
-        if !rows::get::<bool>(&self.0.one(look).await?, "is_due")? {
+        let check = sqlx::query(IS_DUE)
+            .bind(claim.now.as_micros())
+            .bind(claim.latest_due().as_micros());
+        if !rows::get::<bool>(&self.0.one(check).await?, "is_due")? {
             return Ok(Vec::new());
         }
         let claimed = self.0.all(claim!(claim)).await?;

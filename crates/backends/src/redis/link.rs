@@ -1,5 +1,6 @@
-//! The connection to the store: one for all threads of the process, kept by a task of its own. Nobody waits for one that
-//! is not there, and one that fails is left before many have waited for it.
+//! The connection to the store: one for all threads of the process, maintained by a separate task.
+//! No request waits for a missing connection, and a failing one is dropped before many requests
+//! have waited for it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,29 +18,29 @@ use tokio::time::{Instant, timeout};
 
 use super::script::Scripts;
 
-/// How long it may take until a connection stands and is ready for use.
-const CONNECTING: Duration = Duration::from_secs(2);
-/// Questions in a row without an answer in time after which the connection is left. Of those that wait at once one
-/// counts: a pause of the server is one pause, however many wait for its end.
-const MISSED: u32 = 3;
+/// Timeout of a connection attempt, including its setup.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Consecutive query timeouts after which the connection is dropped. Concurrent queries count once:
+/// a pause of the server is one timeout, no matter how many queries wait.
+const MAX_MISSED: u32 = 3;
 
-/// A connection, and what is known of the store behind it.
-pub(super) struct Open {
+/// A connection and the known state of its store.
+pub(super) struct OpenConnection {
     connection: MultiplexedConnection,
     number: u64,
-    /// The time since the store last lost something, by its name.
+    /// Name of the store's epoch; it changes when the store loses data.
     pub(super) epoch: String,
-    /// Whether requests are decided by it. Before that it is only told things.
+    /// Whether the store decides requests. Before that it only receives reports.
     pub(super) ready: bool,
 }
 
-/// Where requests find the connection.
+/// Gives requests the current connection.
 pub(super) struct Link {
     client: Client,
-    patience: Duration,
-    current: ArcSwapOption<Open>,
+    decision_timeout: Duration,
+    current: ArcSwapOption<OpenConnection>,
     missed: AtomicU32,
-    /// When the last of them was given up, in microseconds from the start.
+    /// Time of the last counted timeout, in microseconds since the start.
     missed_at: AtomicU64,
     start: Instant,
     connections: AtomicU64,
@@ -48,10 +49,10 @@ pub(super) struct Link {
     wake: Notify,
 }
 
-/// What a sign of life is answered with.
-pub(super) struct Beat {
+/// The reply to a heartbeat.
+pub(super) struct Heartbeat {
     pub(super) epoch: String,
-    /// Microseconds.
+    /// Age of the epoch in microseconds.
     pub(super) age: u64,
     pub(super) nodes: u64,
     /// The store's time in microseconds.
@@ -59,10 +60,10 @@ pub(super) struct Beat {
 }
 
 impl Link {
-    pub(super) fn new(client: Client, patience: Duration) -> Self {
+    pub(super) fn new(client: Client, decision_timeout: Duration) -> Self {
         Self {
             client,
-            patience,
+            decision_timeout,
             current: ArcSwapOption::empty(),
             missed: AtomicU32::new(0),
             missed_at: AtomicU64::new(0),
@@ -74,46 +75,46 @@ impl Link {
         }
     }
 
-    /// The connection, when there is one.
-    pub(super) fn open(&self) -> Option<Arc<Open>> {
+    /// The connection, if any.
+    pub(super) fn open(&self) -> Option<Arc<OpenConnection>> {
         self.current.load_full()
     }
 
-    /// The connection, when requests are decided by it.
-    pub(super) fn ready(&self) -> Option<Arc<Open>> {
+    /// The connection, if the store decides requests.
+    pub(super) fn ready(&self) -> Option<Arc<OpenConnection>> {
         self.open().filter(|open| open.ready)
     }
 
-    /// Waits until requests are decided by the store.
+    /// Waits until the store decides requests.
     pub(super) async fn wait_until_ready(&self) {
         let _ = self.ready.subscribe().wait_for(|ready| *ready).await;
     }
 
-    /// Nodes that were alive when the store was last heard of, this one included.
+    /// Number of nodes that were alive at the last contact with the store, including this one.
     pub(super) fn nodes(&self) -> u64 {
         self.nodes.load(Ordering::Relaxed).max(1)
     }
 
-    /// Asks something, and waits no longer than a request may wait.
+    /// Runs a query with the timeout of a decision.
     pub(super) async fn call(
         &self,
-        open: &Open,
+        open: &OpenConnection,
         scripts: &Scripts,
         pipeline: &Pipeline,
     ) -> Option<Vec<Value>> {
         let mut connection = open.connection.clone();
         let asked = self.elapsed();
-        match timeout(self.patience, query(&mut connection, scripts, pipeline)).await {
+        match timeout(self.decision_timeout, query(&mut connection, scripts, pipeline)).await {
             Ok(Ok(values)) => {
                 self.missed.store(0, Ordering::Relaxed);
                 Some(values)
             }
             Ok(Err(error)) => {
-                self.leave(open, &error.to_string());
+                self.drop_connection(open, &error.to_string());
                 None
             }
             Err(_) => {
-                self.miss(open, asked);
+                self.record_timeout(open, asked);
                 None
             }
         }
@@ -123,40 +124,40 @@ impl Link {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// A question was given up that was asked then.
-    fn miss(&self, open: &Open, asked: u64) {
+    /// Counts the timeout of a query that was sent at `asked`.
+    fn record_timeout(&self, open: &OpenConnection, asked: u64) {
         if asked < self.missed_at.load(Ordering::Relaxed) {
             return;
         }
         self.missed_at.store(self.elapsed(), Ordering::Relaxed);
-        if self.missed.fetch_add(1, Ordering::Relaxed) + 1 >= MISSED {
-            self.leave(open, "it does not answer in time");
+        if self.missed.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_MISSED {
+            self.drop_connection(open, "Redis did not respond in time");
         }
     }
 
-    /// Lets nobody use this connection any more.
-    fn leave(&self, open: &Open, reason: &str) {
+    /// Drops this connection, if it is the current one.
+    fn drop_connection(&self, open: &OpenConnection, reason: &str) {
         if self.open().is_some_and(|current| current.number == open.number) {
             self.close(reason);
             self.wake.notify_one();
         }
     }
 
-    /// Takes the connection away.
+    /// Drops the current connection.
     pub(super) fn close(&self, reason: &str) {
         if self.current.swap(None).is_some_and(|open| open.ready) {
             let nodes = self.nodes();
             tracing::warn!(
                 nodes,
-                "Redis is left, and limits are counted here, by this node's share of them: {reason}"
+                "lost Redis; this node enforces its share of the limits: {reason}"
             );
         }
         self.missed.store(0, Ordering::Relaxed);
         self.ready.send_replace(false);
     }
 
-    /// The store has another epoch than is known: requests are not decided by it until that is looked into.
-    pub(super) fn doubt(&self, open: &Open) {
+    /// The store reported another epoch: it decides no requests until the task has checked it.
+    pub(super) fn mark_stale(&self, open: &OpenConnection) {
         if self
             .open()
             .is_some_and(|current| current.number == open.number && current.ready)
@@ -166,7 +167,7 @@ impl Link {
         }
     }
 
-    /// Makes the connection the one that is used.
+    /// Makes this the current connection.
     pub(super) fn publish(
         &self,
         connection: &MultiplexedConnection,
@@ -175,7 +176,8 @@ impl Link {
         ready: bool,
     ) {
         let before = self.open();
-        let same = |open: &Arc<Open>| open.number == number && open.epoch == epoch && open.ready == ready;
+        let same =
+            |open: &Arc<OpenConnection>| open.number == number && open.epoch == epoch && open.ready == ready;
         if before.as_ref().is_some_and(same) {
             return;
         }
@@ -183,11 +185,11 @@ impl Link {
             tracing::info!("limits are shared through Redis");
         } else if before.is_some_and(|open| open.ready) {
             tracing::warn!(
-                "Redis has lost what it had, and limits are counted here until all nodes have told it again"
+                "Redis lost its data; this node enforces its share of the limits until all nodes report again"
             );
         }
         let connection = connection.clone();
-        self.current.store(Some(Arc::new(Open {
+        self.current.store(Some(Arc::new(OpenConnection {
             connection,
             number,
             epoch,
@@ -196,7 +198,8 @@ impl Link {
         self.ready.send_replace(ready);
     }
 
-    /// Notes how many nodes are alive. While the store is being told, some of them may not be there yet.
+    /// Stores the number of live nodes. Until the store is ready the number only grows, because
+    /// some nodes may not have reported yet.
     pub(super) fn note_nodes(&self, nodes: u64, ready: bool) {
         if ready {
             self.nodes.store(nodes, Ordering::Relaxed);
@@ -205,17 +208,18 @@ impl Link {
         }
     }
 
-    /// Whether this connection was left.
-    pub(super) fn is_left(&self, number: u64) -> bool {
+    /// Whether this connection was dropped.
+    pub(super) fn is_dropped(&self, number: u64) -> bool {
         self.open().is_none_or(|open| open.number != number)
     }
 
-    /// Until somebody leaves or doubts the connection.
-    pub(super) async fn disturbed(&self) {
+    /// Waits until the connection is dropped or marked stale.
+    pub(super) async fn wait_for_change(&self) {
         self.wake.notified().await;
     }
 
-    /// A new connection, with its number, with the scripts in place, and the name of the server's run if it tells.
+    /// Opens a connection and loads the scripts; returns it with its number and the run id of the
+    /// server, if known.
     pub(super) async fn connect(
         &self,
         scripts: &Scripts,
@@ -223,28 +227,28 @@ impl Link {
         let connecting = async {
             let mut connection = connect(&self.client).await?;
             load(&mut connection, scripts).await?;
-            let run = server_of(&mut connection)
+            let run = server_info(&mut connection)
                 .await
                 .ok()
                 .and_then(|info| info.get("run_id"));
             Ok((connection, run.unwrap_or_default()))
         };
-        let (connection, run) = in_time(CONNECTING, connecting).await?;
+        let (connection, run) = with_timeout(CONNECT_TIMEOUT, connecting).await?;
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         Ok((connection, number, run))
     }
 
-    /// Gives a sign of life.
-    pub(super) async fn beat(
+    /// Sends a heartbeat.
+    pub(super) async fn heartbeat(
         &self,
         connection: &mut MultiplexedConnection,
         scripts: &Scripts,
         pipeline: &Pipeline,
-    ) -> RedisResult<Beat> {
-        let answer = in_time(self.patience, query(connection, scripts, pipeline)).await?;
+    ) -> RedisResult<Heartbeat> {
+        let answer = with_timeout(self.decision_timeout, query(connection, scripts, pipeline)).await?;
         let answer = answer.into_iter().next().unwrap_or(Value::Nil);
         let (epoch, age, nodes, now) = from_redis_value(answer)?;
-        Ok(Beat {
+        Ok(Heartbeat {
             epoch,
             age,
             nodes,
@@ -253,7 +257,7 @@ impl Link {
     }
 }
 
-/// A connection whose time-outs are the caller's affair.
+/// Opens a connection without timeouts; callers set their own.
 async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
@@ -261,14 +265,14 @@ async fn connect(client: &Client) -> RedisResult<MultiplexedConnection> {
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-async fn in_time<T>(time: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    let late = |_| {
+async fn with_timeout<T>(time: Duration, work: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    let timed_out = |_| {
         RedisError::from(io::Error::new(
             io::ErrorKind::TimedOut,
-            "it does not answer in time",
+            "Redis did not respond in time",
         ))
     };
-    timeout(time, work).await.map_err(late)?
+    timeout(time, work).await.map_err(timed_out)?
 }
 
 async fn load(connection: &mut MultiplexedConnection, scripts: &Scripts) -> RedisResult<()> {
@@ -292,33 +296,33 @@ async fn query(
     }
 }
 
-async fn server_of(connection: &mut MultiplexedConnection) -> RedisResult<InfoDict> {
+async fn server_info(connection: &mut MultiplexedConnection) -> RedisResult<InfoDict> {
     ::redis::cmd("INFO")
         .arg("everything")
         .query_async(connection)
         .await
 }
 
-/// What a look at a server found.
+/// Properties of a probed server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerFound {
-    /// Its version, if it tells.
+pub struct ServerInfo {
+    /// Server version, if reported.
     pub version: Option<String>,
-    /// Whether it throws things away when its memory is full; nothing when it does not tell.
+    /// Whether the server evicts keys when its memory is full; `None` if not reported.
     pub evicts: Option<bool>,
 }
 
-/// Connects and tries whether limits can be counted there.
-pub(super) async fn look(client: &Client, scripts: &Scripts) -> RedisResult<ServerFound> {
-    let looking = async {
+/// Connects and checks that the server can count limits.
+pub(super) async fn probe(client: &Client, scripts: &Scripts) -> RedisResult<ServerInfo> {
+    let probing = async {
         let mut connection = connect(client).await?;
         load(&mut connection, scripts).await?;
-        let info = server_of(&mut connection).await.ok();
+        let info = server_info(&mut connection).await.ok();
         let of = |name: &str| info.as_ref().and_then(|info| info.get::<String>(name));
-        Ok(ServerFound {
+        Ok(ServerInfo {
             version: of("valkey_version").or_else(|| of("redis_version")),
             evicts: of("maxmemory_policy").map(|policy| policy != "noeviction"),
         })
     };
-    in_time(CONNECTING, looking).await
+    with_timeout(CONNECT_TIMEOUT, probing).await
 }

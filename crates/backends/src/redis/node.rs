@@ -1,4 +1,4 @@
-//! What this node knows of all windows, and how it asks about them.
+//! The windows of this node, and its queries to the store.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,71 +10,71 @@ use tokio_util::sync::CancellationToken;
 use tollgate_storage::Decision;
 use tollgate_types::Clock;
 
-use super::link::{Link, Open};
-use super::script::{Answer, Ask, Place, Scripts, Told, When};
+use super::link::{Link, OpenConnection};
+use super::script::{Answer, QueryTime, Scripts, StoreReply, WindowKey, WindowQuery};
 use super::window::{Now, Window};
-use super::{RedisConfig, Time};
+use super::{RedisConfig, TimeSource};
 use crate::memory::{SHARDS, WINDOW, lock, shard_of};
 
 const SECOND: u64 = 1_000_000;
-/// How much longer than its caller waited a question may be under way before the server leaves it alone.
-const TOO_LATE: u64 = SECOND / 2;
+/// Additional time after the caller's timeout in which the server still executes a query.
+const DEADLINE_GRACE_MICROS: u64 = SECOND / 2;
 
-/// This node.
+/// The state of this node, shared by requests and the background task.
 pub(super) struct Node {
     pub(super) config: RedisConfig,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) scripts: Scripts,
     pub(super) link: Link,
     pub(super) shards: Box<[Mutex<Shard>]>,
-    /// The store's clock before this node's, in microseconds.
-    pub(super) ahead: AtomicI64,
-    /// Batches and other things that need a number of their own.
+    /// Offset of the store's clock from this node's, in microseconds.
+    pub(super) clock_offset: AtomicI64,
+    /// Source of numbers for batches and names.
     pub(super) numbers: AtomicU64,
-    /// Windows that have something to tell.
-    pub(super) news: Mutex<Vec<Place>>,
+    /// Windows with unreported changes.
+    pub(super) unreported: Mutex<Vec<WindowKey>>,
     /// Windows with a loan.
-    pub(super) loans: Mutex<Vec<Place>>,
+    pub(super) loans: Mutex<Vec<WindowKey>>,
     pub(super) flush: Notify,
-    /// Said when the process ends.
-    pub(super) leaving: CancellationToken,
+    /// Cancelled when the process ends.
+    pub(super) shutdown: CancellationToken,
 }
 
 #[derive(Default)]
 pub(super) struct Shard {
-    pub(super) windows: HashMap<Place, Window>,
+    pub(super) windows: HashMap<WindowKey, Window>,
     next_cleaning: u64,
 }
 
 impl Node {
     pub(super) fn new(config: RedisConfig, client: Client, clock: Arc<dyn Clock>) -> Self {
-        let ahead = match config.time {
-            Time::Server => clock.now().as_micros() - clock.monotonic_micros().cast_signed(),
-            Time::Given => 0,
+        let clock_offset = match config.time {
+            TimeSource::Server => clock.now().as_micros() - clock.monotonic_micros().cast_signed(),
+            TimeSource::Local => 0,
         };
         Self {
-            link: Link::new(client, config.patience),
+            link: Link::new(client, config.decision_timeout),
             scripts: Scripts::new(&config.prefix, format!("{:016x}", config.node)),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            ahead: AtomicI64::new(ahead),
+            clock_offset: AtomicI64::new(clock_offset),
             clock,
             numbers: AtomicU64::new(0),
-            news: Mutex::default(),
+            unreported: Mutex::default(),
             loans: Mutex::default(),
             flush: Notify::new(),
-            leaving: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
             config,
         }
     }
 
     pub(super) fn now(&self) -> Now {
-        let here = self.clock.monotonic_micros();
-        let there = here
+        let local_micros = self.clock.monotonic_micros();
+        let store_micros = local_micros
             .cast_signed()
-            .saturating_add(self.ahead.load(Ordering::Relaxed));
+            .saturating_add(self.clock_offset.load(Ordering::Relaxed));
         Now {
-            here,
-            there: there.max(0).cast_unsigned(),
+            local_micros,
+            store_micros: store_micros.max(0).cast_unsigned(),
         }
     }
 
@@ -82,128 +82,151 @@ impl Node {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A name that nothing else has.
+    /// A name unique among all nodes.
     pub(super) fn name(&self) -> String {
         format!("{}-{}", self.scripts.node(), self.number())
     }
 
-    /// What this node may admit by itself.
+    /// This node's share of a limit while it decides locally; at least 1 unless the limit is 0.
     pub(super) fn share(&self, limit: u64) -> u64 {
         (limit / self.link.nodes()).max(limit.min(1))
     }
 
-    pub(super) fn with<T>(&self, place: Place, now: Now, call: impl FnOnce(&mut Window) -> T) -> T {
-        let mut shard = lock(&self.shards[shard_of(place.account)]);
+    pub(super) fn with<T>(&self, key: WindowKey, now: Now, call: impl FnOnce(&mut Window) -> T) -> T {
+        let mut shard = lock(&self.shards[shard_of(key.account)]);
         shard.clean(now);
-        call(shard.windows.entry(place).or_default())
+        call(shard.windows.entry(key).or_default())
     }
 
-    /// Has every window that is remembered changed in this way, and told to the store.
-    pub(super) fn each(&self, mut change: impl FnMut(&mut Window)) {
+    /// Applies a change to every window and queues a report for each.
+    pub(super) fn for_each_window(&self, mut change: impl FnMut(&mut Window)) {
         for shard in &self.shards {
             let mut shard = lock(shard);
-            for (place, window) in &mut shard.windows {
+            for (key, window) in &mut shard.windows {
                 change(window);
-                self.list_locked(*place, window);
+                self.queue_report_locked(*key, window);
             }
         }
     }
 
-    /// Notes that a window has something to tell.
-    pub(super) fn list(&self, place: Place) {
-        let mut shard = lock(&self.shards[shard_of(place.account)]);
-        if let Some(window) = shard.windows.get_mut(&place) {
-            self.list_locked(place, window);
+    /// Queues a report of a window.
+    pub(super) fn queue_report(&self, key: WindowKey) {
+        let mut shard = lock(&self.shards[shard_of(key.account)]);
+        if let Some(window) = shard.windows.get_mut(&key) {
+            self.queue_report_locked(key, window);
         }
     }
 
-    pub(super) fn list_locked(&self, place: Place, window: &mut Window) {
-        if window.has_news() && !std::mem::replace(&mut window.listed, true) {
-            lock(&self.news).push(place);
+    pub(super) fn queue_report_locked(&self, key: WindowKey, window: &mut Window) {
+        if window.has_unreported() && !std::mem::replace(&mut window.is_queued, true) {
+            lock(&self.unreported).push(key);
             self.flush.notify_one();
         }
     }
 
-    /// Asks for a decision; nothing when there is none in time.
-    pub(super) async fn ask(&self, open: &Open, place: Place, wanted: u64, limit: u64) -> Option<Decision> {
-        // A second time when the store has lost the window: the question then tells it what was counted here.
+    /// Asks the store for a decision; `None` if there is none in time.
+    pub(super) async fn ask(
+        &self,
+        open: &OpenConnection,
+        key: WindowKey,
+        wanted: u64,
+        limit: u64,
+    ) -> Option<Decision> {
+        // The second attempt follows a lost window: it resends the counts of this node.
         for _ in 0..2 {
             let asked = self.now();
-            let ask = self.with(place, asked, |window| {
-                window.ask(place.kind, wanted, limit, asked, || self.number())
+            let ask = self.with(key, asked, |window| {
+                window.ask(key.kind, wanted, limit, asked, || self.number())
             });
-            match self.put(open, place, &ask).await? {
-                Answer::Told(told) => {
-                    let decision = self.with(place, asked, |window| {
-                        window.learn(place.kind, &ask, &told, limit, asked)
+            match self.send_query(open, key, &ask).await? {
+                Answer::StoreReply(reply) => {
+                    let decision = self.with(key, asked, |window| {
+                        window.apply_reply(key.kind, &ask, &reply, limit, asked)
                     });
-                    if told.granted > ask.wanted {
-                        lock(&self.loans).push(place);
+                    if reply.granted > ask.wanted {
+                        lock(&self.loans).push(key);
                     }
                     return Some(decision);
                 }
-                Answer::Lost { life, .. } => self.with(place, asked, |window| window.lost(life)),
+                Answer::Lost { generation, .. } => {
+                    self.with(key, asked, |window| window.mark_lost(generation))
+                }
                 Answer::Late { .. } => return None,
             }
         }
         None
     }
 
-    /// Puts a question to the store; nothing when there is no answer that can be believed.
-    pub(super) async fn put(&self, open: &Open, place: Place, ask: &Ask) -> Option<Answer> {
+    /// Sends a query to the store; `None` if there is no reply or its epoch has changed.
+    pub(super) async fn send_query(
+        &self,
+        open: &OpenConnection,
+        key: WindowKey,
+        ask: &WindowQuery,
+    ) -> Option<Answer> {
         let asked = self.now();
-        let when = self.when();
-        let pipeline = self.scripts.ask(place, ask, when, &self.name());
+        let query_time = self.query_time();
+        let pipeline = self.scripts.ask(key, ask, query_time, &self.name());
         let mut values = self.link.call(open, &self.scripts, &pipeline).await?.into_iter();
         let answer = Answer::read(values.next()?).ok()?;
-        let (Answer::Told(Told { now, .. }) | Answer::Lost { now, .. } | Answer::Late { now }) = &answer;
+        let (Answer::StoreReply(StoreReply { now, .. }) | Answer::Lost { now, .. } | Answer::Late { now }) =
+            &answer;
         self.note_time(*now, asked);
         let epoch: Option<String> = from_redis_value(values.next().unwrap_or(Value::Nil)).ok()?;
         if epoch.as_ref() != Some(&open.epoch) {
-            self.link.doubt(open);
+            self.link.mark_stale(open);
             return None;
         }
         Some(answer)
     }
 
-    /// When a question is asked, for the script.
-    fn when(&self) -> When {
+    /// The time and the deadline of a query, for the script.
+    fn query_time(&self) -> QueryTime {
         match self.config.time {
-            Time::Given => When {
+            TimeSource::Local => QueryTime {
                 now: self.clock.monotonic_micros(),
                 deadline: 0,
             },
-            Time::Server => {
-                let patience = u64::try_from(self.config.patience.as_micros()).unwrap_or(u64::MAX);
-                let deadline = self.now().there.saturating_add(patience).saturating_add(TOO_LATE);
-                When { now: 0, deadline }
+            TimeSource::Server => {
+                let decision_timeout =
+                    u64::try_from(self.config.decision_timeout.as_micros()).unwrap_or(u64::MAX);
+                let deadline = self
+                    .now()
+                    .store_micros
+                    .saturating_add(decision_timeout)
+                    .saturating_add(DEADLINE_GRACE_MICROS);
+                QueryTime { now: 0, deadline }
             }
         }
     }
 
-    /// Follows the store's clock, which showed this some time between that moment and now. When it was set, nothing is
-    /// known any more of when something was counted.
-    pub(super) fn note_time(&self, there: u64, asked: Now) {
-        let here = self.clock.monotonic_micros();
-        let least = there.cast_signed().saturating_sub(here.cast_signed());
-        let most = there.cast_signed().saturating_sub(asked.here.cast_signed());
-        let before = self.ahead.load(Ordering::Relaxed);
-        let ahead = before.clamp(least, most.max(least));
-        self.ahead.store(ahead, Ordering::Relaxed);
-        if ahead.abs_diff(before) > SECOND {
+    /// Adjusts the clock offset: the store's clock showed `store_micros` between `asked` and now.
+    /// If it was set by more than a second, counts restart, because their times are unknown.
+    pub(super) fn note_time(&self, store_micros: u64, asked: Now) {
+        let local_micros = self.clock.monotonic_micros();
+        let lower = store_micros
+            .cast_signed()
+            .saturating_sub(local_micros.cast_signed());
+        let upper = store_micros
+            .cast_signed()
+            .saturating_sub(asked.local_micros.cast_signed());
+        let before = self.clock_offset.load(Ordering::Relaxed);
+        let clock_offset = before.clamp(lower, upper.max(lower));
+        self.clock_offset.store(clock_offset, Ordering::Relaxed);
+        if clock_offset.abs_diff(before) > SECOND {
             let now = self.now();
-            self.each(|window| window.restart(now));
+            self.for_each_window(|window| window.restart(now));
         }
     }
 }
 
 impl Shard {
-    /// Once a minute, forgets the windows that are empty.
+    /// Removes empty windows, once a minute.
     fn clean(&mut self, now: Now) {
-        if now.here < self.next_cleaning {
+        if now.local_micros < self.next_cleaning {
             return;
         }
-        self.next_cleaning = now.here.saturating_add(WINDOW);
+        self.next_cleaning = now.local_micros.saturating_add(WINDOW);
         self.windows.retain(|_, window| !window.is_idle(now));
         self.windows.shrink_to(self.windows.len() * 2);
     }

@@ -1,12 +1,12 @@
-//! What is asked of the store, and what it answers. The questions are scripts, so that each is one step there.
+//! Queries to the store and its replies. A query is a script, so it runs atomically.
 
 use ::redis::{Pipeline, RedisResult, Script, Value, from_redis_value};
 use tollgate_types::AccountId;
 
-/// Most of anything in a window. Numbers of scripts are exact up to eight times as much.
-pub(super) const MOST: u64 = 1 << 50;
+/// Maximum amount in a window. Numbers in scripts are exact up to eight times this amount.
+pub(super) const MAX_AMOUNT: u64 = 1 << 50;
 
-/// Which window of an account.
+/// The kind of a window of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Work,
@@ -24,79 +24,81 @@ impl Kind {
     }
 }
 
-/// A window.
+/// Identifies a window among all accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct WindowKey {
     pub(super) account: AccountId,
     pub(super) kind: Kind,
 }
 
-/// Something to add to seconds of a window (above 0) or to take back (below), under a number that rises.
+/// Changes to the seconds of a window, under an increasing number: amounts are added if positive,
+/// removed if negative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
     pub(super) number: u64,
     pub(super) changes: Vec<(u64, i64)>,
 }
 
-/// A question about one window.
+/// A query about one window.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ask {
+pub(super) struct WindowQuery {
     pub(super) wanted: u64,
-    /// Whether what is wanted is counted, when it fits.
+    /// Whether `wanted` is counted if it fits.
     pub(super) counted: bool,
     pub(super) limit: u64,
-    /// How much may be lent beyond what is wanted.
+    /// Maximum amount that may be lent in addition to `wanted`.
     pub(super) extra: u64,
-    /// Whether it is counted by its time, and not by its second.
+    /// Whether requests are counted by their time rather than by second.
     pub(super) by_time: bool,
-    /// The life of the window that the node knows.
-    pub(super) life: Option<String>,
-    /// What is to be taken in first, oldest first.
+    /// The generation of the window that the node knows.
+    pub(super) generation: Option<String>,
+    /// Changes to apply first, oldest first.
     pub(super) batches: Vec<Batch>,
 }
 
-/// What the store says.
+/// The reply to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Told(Told),
-    /// The window that the node knows is gone; there is another one.
+    StoreReply(StoreReply),
+    /// The window that the node knows is lost; the store has a new one.
     Lost {
         now: u64,
-        life: String,
+        generation: String,
     },
-    /// The question came after its deadline, and nothing was done.
+    /// The query arrived after its deadline; nothing was done.
     Late {
         now: u64,
     },
 }
 
-/// A decision. Durations are in microseconds.
+/// A decision of the store. Durations are in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct StoreReply {
     pub(super) now: u64,
-    pub(super) life: String,
+    pub(super) generation: String,
     pub(super) allowed: bool,
-    /// What was counted: at least what was wanted, more when something is lent.
+    /// Counted amount: `wanted`, plus the loan if there is one.
     pub(super) granted: u64,
-    /// The second in which it counts.
+    /// The second that it counts in.
     pub(super) second: u64,
-    /// What the window holds after it.
+    /// Amount in the window afterwards.
     pub(super) used: u64,
     pub(super) retry_after: u64,
     pub(super) reset: u64,
 }
 
-/// The scripts, and the names under which things are kept.
+/// The scripts and the key prefix.
 pub(super) struct Scripts {
     window: Script,
-    beat: Script,
+    heartbeat: Script,
     prefix: String,
     node: String,
 }
 
-/// When a question is asked: the time, if it is not the store's own, and when it is too late.
+/// Time and deadline of a query in microseconds; zero for the store's own time, and for no
+/// deadline.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct When {
+pub(super) struct QueryTime {
     pub(super) now: u64,
     pub(super) deadline: u64,
 }
@@ -105,14 +107,14 @@ impl Scripts {
     pub(super) fn new(prefix: &str, node: String) -> Self {
         Self {
             window: Script::new(include_str!("window.lua")),
-            beat: Script::new(include_str!("beat.lua")),
+            heartbeat: Script::new(include_str!("beat.lua")),
             prefix: prefix.to_owned(),
             node,
         }
     }
 
     pub(super) fn all(&self) -> [&Script; 2] {
-        [&self.window, &self.beat]
+        [&self.window, &self.heartbeat]
     }
 
     pub(super) fn node(&self) -> &str {
@@ -127,11 +129,17 @@ impl Scripts {
         format!("{}:{{nodes}}:epoch", self.prefix)
     }
 
-    /// The question, and then the epoch: what was lost before the question is noticed by it.
-    pub(super) fn ask(&self, place: Place, ask: &Ask, when: When, new_life: &str) -> Pipeline {
+    /// The query and then the epoch, which reveals a loss of data before the query.
+    pub(super) fn ask(
+        &self,
+        key: WindowKey,
+        ask: &WindowQuery,
+        query_time: QueryTime,
+        new_generation: &str,
+    ) -> Pipeline {
         let mut pipeline = Pipeline::new();
-        // Everything of an account has its id in braces: a cluster keeps it on one node.
-        let base = format!("{}:{{{}}}:{}", self.prefix, place.account, place.kind.as_str());
+        // All keys of an account have its id in braces, so a cluster stores them on one node.
+        let base = format!("{}:{{{}}}:{}", self.prefix, key.account, key.kind.as_str());
         pipeline
             .cmd("EVALSHA")
             .arg(self.window.get_hash())
@@ -139,10 +147,10 @@ impl Scripts {
             .arg(&base)
             .arg(format!("{base}:times"))
             .arg(format!("{base}:{}", self.node))
-            .arg(when.now)
-            .arg(when.deadline)
-            .arg(ask.life.as_deref().unwrap_or_default())
-            .arg(new_life)
+            .arg(query_time.now)
+            .arg(query_time.deadline)
+            .arg(ask.generation.as_deref().unwrap_or_default())
+            .arg(new_generation)
             .arg(ask.wanted)
             .arg(u8::from(ask.counted))
             .arg(ask.limit)
@@ -158,12 +166,12 @@ impl Scripts {
         pipeline
     }
 
-    /// A sign of life. `ended` is an epoch that is over although the store has it still.
-    pub(super) fn beat(&self, now: u64, ended: &str, new_epoch: &str, alive_for: u64) -> Pipeline {
+    /// A heartbeat. `ended` is an epoch that is over although the store still has it.
+    pub(super) fn heartbeat(&self, now: u64, ended: &str, new_epoch: &str, alive_for: u64) -> Pipeline {
         let mut pipeline = Pipeline::new();
         pipeline
             .cmd("EVALSHA")
-            .arg(self.beat.get_hash())
+            .arg(self.heartbeat.get_hash())
             .arg(2)
             .arg(self.nodes_key())
             .arg(self.epoch_key())
@@ -183,10 +191,11 @@ impl Answer {
         let rest = Value::Array(items.split_off(1.min(items.len())));
         match word.as_str() {
             "told" => {
-                let (now, life, allowed, granted, second, used, retry_after, reset) = from_redis_value(rest)?;
-                Ok(Answer::Told(Told {
+                let (now, generation, allowed, granted, second, used, retry_after, reset) =
+                    from_redis_value(rest)?;
+                Ok(Answer::StoreReply(StoreReply {
                     now,
-                    life,
+                    generation,
                     allowed,
                     granted,
                     second,
@@ -196,8 +205,8 @@ impl Answer {
                 }))
             }
             "lost" => {
-                let (now, life) = from_redis_value(rest)?;
-                Ok(Answer::Lost { now, life })
+                let (now, generation) = from_redis_value(rest)?;
+                Ok(Answer::Lost { now, generation })
             }
             _ => {
                 let (now,) = from_redis_value(rest)?;

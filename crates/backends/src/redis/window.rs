@@ -1,49 +1,48 @@
-//! What this node knows of one window: what it has counted itself, what was lent to it, and what the store is still to
-//! be told.
+//! One window on this node: its own counts, its loan, and its unreported changes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tollgate_storage::Decision;
 
-use super::own::{Own, leaves};
-use super::script::{Ask, Batch, Kind, MOST, Told};
+use super::local_window::{LocalWindow, leaves};
+use super::script::{Batch, Kind, MAX_AMOUNT, StoreReply, WindowQuery};
 use crate::memory::decide;
 
 const SECOND: u64 = 1_000_000;
-/// From this limit on a node is lent some of it, so that most requests need no round trip. Below it requests are
-/// counted by their times.
-const LENT_FROM: u64 = 3_000;
-/// At most this part of the limit is lent at once.
-const LENT_PART: u64 = 100;
-/// How long what was lent can be used, in microseconds; window.lua knows the same.
-const LENT_FOR: u64 = SECOND;
-/// Batches that may be under way; more is gathered until they are confirmed.
-const MOST_SENT: usize = 8;
-/// While one asks for a loan, others ask for none.
-const ASKING: u64 = SECOND / 10;
+/// Minimum limit for loans, which save most round trips. Below it requests are counted by their
+/// times.
+const MIN_LENT_LIMIT: u64 = 3_000;
+/// A loan is at most the limit divided by this.
+const LOAN_DIVISOR: u64 = 100;
+/// Lifetime of a loan, in microseconds; window.lua has the same value.
+const LOAN_TTL_MICROS: u64 = SECOND;
+/// Maximum number of unconfirmed batches; further changes wait until one is confirmed.
+const MAX_SENT_BATCHES: usize = 8;
+/// Minimum interval between loan requests of one window while none is granted, in microseconds.
+const LOAN_REQUEST_INTERVAL: u64 = SECOND / 10;
 
-/// The time, by two clocks.
+/// The current time on two clocks, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
-    /// This node's, which never goes back.
-    pub(super) here: u64,
-    /// The store's, as far as it is known.
-    pub(super) there: u64,
+    /// This node's monotonic clock.
+    pub(super) local_micros: u64,
+    /// The estimated time of the store's clock.
+    pub(super) store_micros: u64,
 }
 
-/// Requests or tokens that are counted at the store and can be used here.
+/// Requests or tokens that are counted at the store already and can be used here.
 #[derive(Clone, Copy, Debug)]
 struct Loan {
     left: u64,
     limit: u64,
-    /// The second of the store's clock in which it counts.
+    /// The second of the store's clock that the loan counts in.
     second: u64,
-    /// When it is over, by this node's clock.
+    /// End of the loan, by this node's clock.
     ends: u64,
 }
 
-/// How much was used in the second that runs and in the one before it.
+/// Amounts used in the running second and in the previous one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     second: u64,
@@ -51,37 +50,41 @@ struct Rate {
     before: u64,
 }
 
-/// One window.
+/// The state of one window on this node.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    own: Own,
-    life: Option<String>,
+    local_window: LocalWindow,
+    generation: Option<String>,
     loan: Option<Loan>,
     rate: Rate,
-    asking_until: u64,
-    /// What is free of the limit at the store, as it was told last, and when its window is empty, by its clock.
+    loan_requested_until: u64,
+    /// Free part of the limit at the store in its last reply, and the time at which its window is
+    /// empty, by its clock.
     free: u64,
     empty_at: u64,
-    /// Changes that are to be told.
+    /// Unsent changes by second.
     outbox: BTreeMap<u64, i64>,
-    /// Those that were told and not confirmed, oldest first.
+    /// Sent and unconfirmed batches, oldest first.
     sent: VecDeque<Batch>,
-    /// Whether it stands in the list of windows that have something to tell.
-    pub(super) listed: bool,
+    /// Whether a report of the window is queued.
+    pub(super) is_queued: bool,
 }
 
 impl Window {
-    /// Decides by what was lent, when that is enough.
+    /// Decides by the loan, if it covers the amount.
     pub(super) fn use_loan(&mut self, kind: Kind, wanted: u64, limit: u64, now: Now) -> Option<Decision> {
         let loan = self.loan.as_mut()?;
-        let fits = loan.limit == limit && now.here < loan.ends && loan.left >= wanted;
+        let fits = loan.limit == limit && now.local_micros < loan.ends && loan.left >= wanted;
         if !fits {
             return None;
         }
         loan.left -= wanted;
         let loan = *loan;
         self.count(kind, loan.second, wanted, now);
-        let reset = self.empty_at.max(leaves(loan.second)).saturating_sub(now.there);
+        let reset = self
+            .empty_at
+            .max(leaves(loan.second))
+            .saturating_sub(now.store_micros);
         Some(Decision {
             allowed: true,
             limit,
@@ -91,7 +94,8 @@ impl Window {
         })
     }
 
-    /// A question for the store, with what it is still to be told. What is left of a loan goes back with it.
+    /// A query for a decision, with unreported changes. Ends the loan, whose unused part is
+    /// returned with the query.
     pub(super) fn ask(
         &mut self,
         kind: Kind,
@@ -99,133 +103,140 @@ impl Window {
         limit: u64,
         now: Now,
         number: impl FnOnce() -> u64,
-    ) -> Ask {
-        self.own.advance(now.there);
+    ) -> WindowQuery {
+        self.local_window.advance(now.store_micros);
         self.end_loan();
-        let bound = limit.min(MOST);
-        let lends = limit >= LENT_FROM && now.here >= self.asking_until;
-        let extra = if lends {
-            self.rate.of(now).min(bound / LENT_PART)
+        let bound = limit.min(MAX_AMOUNT);
+        let may_borrow = limit >= MIN_LENT_LIMIT && now.local_micros >= self.loan_requested_until;
+        let extra = if may_borrow {
+            self.rate.of(now).min(bound / LOAN_DIVISOR)
         } else {
             0
         };
         if extra > 0 {
-            self.asking_until = now.here + ASKING;
+            self.loan_requested_until = now.local_micros + LOAN_REQUEST_INTERVAL;
         }
-        Ask {
-            wanted: wanted.min(MOST),
+        WindowQuery {
+            wanted: wanted.min(MAX_AMOUNT),
             counted: true,
             limit: bound,
             extra,
-            by_time: kind != Kind::Tokens && limit < LENT_FROM,
-            life: self.known_life(),
+            by_time: kind != Kind::Tokens && limit < MIN_LENT_LIMIT,
+            generation: self.known_generation(),
             batches: self.batches(now, number),
         }
     }
 
-    /// The same without counting anything.
-    pub(super) fn look(&mut self, limit: u64, now: Now, number: impl FnOnce() -> u64) -> Ask {
-        Ask {
+    /// A query that counts nothing.
+    pub(super) fn probe(&mut self, limit: u64, now: Now, number: impl FnOnce() -> u64) -> WindowQuery {
+        WindowQuery {
             wanted: 1,
-            limit: limit.min(MOST),
-            ..self.tell(now, number)
+            limit: limit.min(MAX_AMOUNT),
+            ..self.report(now, number)
         }
     }
 
-    /// The same without wanting anything.
-    pub(super) fn tell(&mut self, now: Now, number: impl FnOnce() -> u64) -> Ask {
-        self.own.advance(now.there);
-        Ask {
-            limit: MOST,
-            life: self.known_life(),
+    /// A query that only reports changes.
+    pub(super) fn report(&mut self, now: Now, number: impl FnOnce() -> u64) -> WindowQuery {
+        self.local_window.advance(now.store_micros);
+        WindowQuery {
+            limit: MAX_AMOUNT,
+            generation: self.known_generation(),
             batches: self.batches(now, number),
-            ..Ask::default()
+            ..WindowQuery::default()
         }
     }
 
-    /// Takes in what the store has decided. `asked` is when it was asked.
-    pub(super) fn learn(&mut self, kind: Kind, ask: &Ask, told: &Told, limit: u64, asked: Now) -> Decision {
+    /// Applies the store's decision. `asked` is the time of the query.
+    pub(super) fn apply_reply(
+        &mut self,
+        kind: Kind,
+        ask: &WindowQuery,
+        reply: &StoreReply,
+        limit: u64,
+        asked: Now,
+    ) -> Decision {
         let now = Now {
-            here: asked.here,
-            there: told.now,
+            local_micros: asked.local_micros,
+            store_micros: reply.now,
         };
-        self.own.advance(told.now);
+        self.local_window.advance(reply.now);
         self.confirm(ask);
-        let lent = told.granted.saturating_sub(ask.wanted);
-        if told.allowed && ask.counted {
-            self.count(kind, told.second, ask.wanted, now);
+        let lent = reply.granted.saturating_sub(ask.wanted);
+        if reply.allowed && ask.counted {
+            self.count(kind, reply.second, ask.wanted, now);
         }
-        self.meet(&told.life);
-        self.free = limit.saturating_sub(told.used);
-        self.empty_at = told.now.saturating_add(told.reset);
+        self.check_generation(&reply.generation);
+        self.free = limit.saturating_sub(reply.used);
+        self.empty_at = reply.now.saturating_add(reply.reset);
         if lent > 0 {
-            self.asking_until = 0;
+            self.loan_requested_until = 0;
             self.end_loan();
             self.loan = Some(Loan {
                 left: lent,
                 limit,
-                second: told.second,
-                ends: asked.here + LENT_FOR,
+                second: reply.second,
+                ends: asked.local_micros + LOAN_TTL_MICROS,
             });
         }
         Decision {
-            allowed: told.allowed,
+            allowed: reply.allowed,
             limit,
             remaining: self.free.saturating_add(self.loan.map_or(0, |loan| loan.left)),
-            reset: Duration::from_micros(told.reset),
-            retry_after: Duration::from_micros(told.retry_after),
+            reset: Duration::from_micros(reply.reset),
+            retry_after: Duration::from_micros(reply.retry_after),
         }
     }
 
-    /// Takes in the answer to a question that wanted nothing.
-    pub(super) fn learn_of(&mut self, ask: &Ask, told: &Told) {
+    /// Applies the reply to a report.
+    pub(super) fn apply_report_reply(&mut self, ask: &WindowQuery, reply: &StoreReply) {
         self.confirm(ask);
-        self.meet(&told.life);
+        self.check_generation(&reply.generation);
     }
 
-    /// Asked of one window and counted in another: what is not known to be there is told again.
-    fn meet(&mut self, life: &str) {
-        match &self.life {
-            _ if life.is_empty() => {}
-            Some(known) if known != life => self.lost(life.to_owned()),
-            _ => self.life = Some(life.to_owned()),
+    /// Resends unconfirmed counts if the store counted in another window than the query expected.
+    fn check_generation(&mut self, generation: &str) {
+        match &self.generation {
+            _ if generation.is_empty() => {}
+            Some(known) if known != generation => self.mark_lost(generation.to_owned()),
+            _ => self.generation = Some(generation.to_owned()),
         }
     }
 
-    /// The store has confirmed what it was told with this question.
-    fn confirm(&mut self, ask: &Ask) {
+    /// Removes the batches that the reply to this query confirms.
+    fn confirm(&mut self, ask: &WindowQuery) {
         let Some(last) = ask.batches.last() else { return };
         while self.sent.front().is_some_and(|batch| batch.number <= last.number) {
             self.sent.pop_front();
         }
     }
 
-    /// The store has lost this window: it is told everything that this node has counted in it.
-    pub(super) fn lost(&mut self, life: String) {
-        self.life = Some(life);
-        self.retell();
+    /// The store lost this window: resends all counts of this node.
+    pub(super) fn mark_lost(&mut self, generation: String) {
+        self.generation = Some(generation);
+        self.resend_all();
     }
 
-    /// Everything that this node has counted is to be told again.
-    pub(super) fn retell(&mut self) {
-        // What is left of a loan is counted nowhere any more.
+    /// Queues all counts of this node to be sent again.
+    pub(super) fn resend_all(&mut self) {
+        // The rest of the loan is no longer counted anywhere.
         self.loan = None;
         self.sent.clear();
         self.outbox = self
-            .own
+            .local_window
             .iter()
             .map(|(second, count)| (second, signed(count)))
             .collect();
     }
 
-    /// When something was counted is not known any more: it counts from now.
+    /// Moves all counts to now and resends them, because their times are no longer known.
     pub(super) fn restart(&mut self, now: Now) {
-        self.own.restart(now.there / SECOND);
-        self.retell();
+        self.local_window.restart(now.store_micros / SECOND);
+        self.resend_all();
     }
 
-    /// Decides by what this node has counted itself, under its share of the limit.
-    pub(super) fn decide_alone(
+    /// Decides by the counts of this node, under its share of the limit.
+    pub(super) fn decide_locally(
         &mut self,
         kind: Kind,
         wanted: u64,
@@ -233,15 +244,15 @@ impl Window {
         share: u64,
         now: Now,
     ) -> Decision {
-        self.own.advance(now.there);
-        let before = decide(&self.own, wanted, share, now.there);
+        self.local_window.advance(now.store_micros);
+        let before = decide(&self.local_window, wanted, share, now.store_micros);
         if !before.allowed {
             return Decision { limit, ..before };
         }
-        let second = now.there / SECOND;
+        let second = now.store_micros / SECOND;
         self.count(kind, second, wanted, now);
         self.change(second, signed(wanted));
-        let after = decide(&self.own, 0, share, now.there);
+        let after = decide(&self.local_window, 0, share, now.store_micros);
         Decision {
             allowed: true,
             limit,
@@ -249,40 +260,40 @@ impl Window {
         }
     }
 
-    /// What one more would be told, by what this node has counted itself.
-    pub(super) fn peek_alone(&mut self, limit: u64, share: u64, now: Now) -> Decision {
-        self.own.advance(now.there);
+    /// The local decision for one request or token, without counting it.
+    pub(super) fn peek_locally(&mut self, limit: u64, share: u64, now: Now) -> Decision {
+        self.local_window.advance(now.store_micros);
         Decision {
             limit,
-            ..decide(&self.own, 1, share, now.there)
+            ..decide(&self.local_window, 1, share, now.store_micros)
         }
     }
 
-    /// Replaces a reservation by what was used.
+    /// Replaces a reservation by the used amount.
     pub(super) fn correct(&mut self, reserved: u64, used: u64, now: Now) {
-        self.own.advance(now.there);
-        let taken = self.own.correct(reserved);
+        self.local_window.advance(now.store_micros);
+        let taken = self.local_window.correct(reserved);
         let back: u64 = taken.iter().map(|(_, part)| part).sum();
         for (second, part) in taken {
             self.change(second, -signed(part));
         }
         if used > 0 {
-            let second = now.there / SECOND;
-            self.own.add(second, used);
+            let second = now.store_micros / SECOND;
+            self.local_window.add(second, used);
             self.change(second, signed(used));
         }
         self.free = self.free.saturating_add(back).saturating_sub(used);
     }
 
-    /// Gives back what is left of a loan whose time is over; answers whether there is none any more.
+    /// Returns the unused part of an expired loan; the result is whether there is no loan now.
     pub(super) fn end_loan_if_over(&mut self, now: Now) -> bool {
-        if self.loan.is_some_and(|loan| loan.ends <= now.here) {
+        if self.loan.is_some_and(|loan| loan.ends <= now.local_micros) {
             self.end_loan();
         }
         self.loan.is_none()
     }
 
-    /// Gives back what is left of a loan.
+    /// Returns the unused part of the loan.
     pub(super) fn end_loan(&mut self) {
         if let Some(loan) = self.loan.take() {
             self.change(loan.second, -signed(loan.left));
@@ -290,49 +301,48 @@ impl Window {
         }
     }
 
-    /// Whether the store is to be told something.
-    pub(super) fn has_news(&self) -> bool {
+    /// Whether the window has unreported changes.
+    pub(super) fn has_unreported(&self) -> bool {
         !self.sent.is_empty() || !self.outbox.is_empty()
     }
 
-    /// Whether nothing is left to know.
+    /// Whether the window can be removed.
     pub(super) fn is_idle(&mut self, now: Now) -> bool {
-        self.own.advance(now.there);
-        self.own.is_idle(now.there) && self.end_loan_if_over(now) && !self.has_news()
+        self.local_window.advance(now.store_micros);
+        self.local_window.is_idle(now.store_micros) && self.end_loan_if_over(now) && !self.has_unreported()
     }
 
     fn count(&mut self, kind: Kind, second: u64, amount: u64, now: Now) {
         self.rate.note(amount, now);
         match kind {
-            Kind::Tokens => self.own.reserve(second, amount, now.there),
-            Kind::Work | Kind::Control => self.own.add(second, amount),
+            Kind::Tokens => self.local_window.reserve(second, amount, now.store_micros),
+            Kind::Work | Kind::Control => self.local_window.add(second, amount),
         }
     }
 
     fn change(&mut self, second: u64, change: i64) {
-        let whole = self.outbox.entry(second).or_default();
-        *whole = whole.saturating_add(change);
-        if *whole == 0 {
+        let total = self.outbox.entry(second).or_default();
+        *total = total.saturating_add(change);
+        if *total == 0 {
             self.outbox.remove(&second);
         }
     }
 
-    /// The life of the window at the store, where that matters: to a node that has counted nothing, one is as good as
-    /// another.
-    fn known_life(&mut self) -> Option<String> {
-        if self.own.iter().next().is_none() && !self.has_news() {
-            self.life = None;
+    /// The known generation; `None` for a window without counts, to which any generation is equal.
+    fn known_generation(&mut self) -> Option<String> {
+        if self.local_window.iter().next().is_none() && !self.has_unreported() {
+            self.generation = None;
         }
-        self.life.clone()
+        self.generation.clone()
     }
 
-    /// What is to be told: what was not confirmed comes again as it was, before anything newer.
+    /// The batches to send: unconfirmed ones unchanged, before newer ones.
     fn batches(&mut self, now: Now, number: impl FnOnce() -> u64) -> Vec<Batch> {
-        if self.sent.len() < MOST_SENT {
+        if self.sent.len() < MAX_SENT_BATCHES {
             let outbox = std::mem::take(&mut self.outbox);
             let changes = outbox
                 .into_iter()
-                .filter(|(second, _)| leaves(*second) > now.there);
+                .filter(|(second, _)| leaves(*second) > now.store_micros);
             let changes: Vec<(u64, i64)> = changes.collect();
             if !changes.is_empty() {
                 self.sent.push_back(Batch {
@@ -357,7 +367,7 @@ impl Rate {
     }
 
     fn advance(&mut self, now: Now) {
-        let second = now.here / SECOND;
+        let second = now.local_micros / SECOND;
         if second == self.second {
             return;
         }
@@ -372,5 +382,5 @@ impl Rate {
 }
 
 fn signed(amount: u64) -> i64 {
-    amount.min(MOST).cast_signed()
+    amount.min(MAX_AMOUNT).cast_signed()
 }

@@ -1,4 +1,4 @@
-//! Rows of administrators, of what they did, of members, and of prices in force.
+//! Rows of administrators, audit log, members and active prices.
 
 use sqlx::FromRow;
 use tollgate_storage::{
@@ -27,7 +27,7 @@ impl TryFrom<AdminColumns> for Admin {
         let digest = columns
             .digest
             .try_into()
-            .map_err(|_| corrupt("the digest of a token"))?;
+            .map_err(|_| corrupt("invalid token digest"))?;
         Ok(Admin {
             id: AdminId::from_u128(id_from(&columns.id)?),
             name: columns.name,
@@ -98,13 +98,13 @@ impl TryFrom<MemberColumns> for Member {
             id: MemberId::from_u128(id_from(&columns.id)?),
             account: AccountId::from_u128(id_from(&columns.account_id)?),
             email: columns.email,
-            role: role.ok_or_else(|| corrupt(format!("member role '{}'", columns.role)))?,
+            role: role.ok_or_else(|| corrupt(format!("unknown member role '{}'", columns.role)))?,
             created_at: Timestamp::from_micros(columns.created_at),
         })
     }
 }
 
-/// A row of `price_change`, with the prices of its version and since when they are known.
+/// A row of `price_change`, with the prices of its version and the time since which they are known.
 #[derive(FromRow)]
 pub(crate) struct PriceChangeColumns {
     id: Vec<u8>,

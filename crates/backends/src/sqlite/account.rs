@@ -1,20 +1,22 @@
-//! Tenants.
+//! Tenant accounts.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::{
-    Account, AccountChange, AccountChanged, AccountStore, LedgerAccount, Result, StorageError,
-    StorageErrorKind,
+    Account, AccountChange, AccountChanged, AccountState, AccountStore, CloseBlockers, CloseOutcome,
+    LedgerAccount, Result, StorageError, StorageErrorKind,
 };
-use tollgate_types::AccountId;
+use tollgate_types::{AccountId, Timestamp};
 
 use super::Sqlite;
-use super::books::Sums;
-use crate::rows::{AccountColumns, id_bytes, storage_error, test_clock_column, tpm_column};
+use super::balances::Sums;
+use crate::closing;
+use crate::rows::{AccountColumns, id_bytes, quantity_from, storage_error, test_clock_column, tpm_column};
 
 const CREATE: &str = "INSERT INTO account (id, name, state, rpm, tpm, keys, gpus, agents, chats, created_at, \
     test_clock, files, files_gib, batch_tokens) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-const OPEN_BOOK: &str = "INSERT INTO ledger_account (account_id, kind, balance) VALUES ($1, $2, 0)";
+const OPEN_LEDGER_ACCOUNTS: &str =
+    "INSERT INTO ledger_account (account_id, kind, balance) VALUES ($1, $2, 0)";
 const GET: &str = "SELECT * FROM account WHERE id = $1";
 const LIST: &str = "SELECT * FROM account WHERE id > $1 ORDER BY id LIMIT $2";
 const WITH_TEST_CLOCKS: &str = "SELECT * FROM account WHERE test_clock IS NOT NULL ORDER BY id";
@@ -27,7 +29,7 @@ impl AccountStore for Sqlite {
         let (id, engine) = (account.id, self.0.core.clone());
         self.write(
             move |connection| Box::pin(create(connection, account)),
-            move |()| engine.books.open(id, Sums::default()),
+            move |()| engine.balances.open(id, Sums::default()),
         )
         .await
     }
@@ -37,7 +39,7 @@ impl AccountStore for Sqlite {
     }
 
     async fn list(&self, after: Option<AccountId>, limit: u32) -> Result<Vec<Account>> {
-        // No id is less than the empty one.
+        // The empty id is less than every id.
         let after = after.map(|id| id_bytes(id.as_u128())).unwrap_or_default();
         self.read(move |connection| Box::pin(list(connection, after, limit)))
             .await
@@ -48,13 +50,68 @@ impl AccountStore for Sqlite {
             .await
     }
 
-    async fn change(&self, id: AccountId, wish: AccountChange) -> Result<AccountChanged> {
+    async fn change(&self, id: AccountId, account_change: AccountChange) -> Result<AccountChanged> {
         self.write(
-            move |connection| Box::pin(change(connection, id, wish)),
+            move |connection| Box::pin(change(connection, id, account_change)),
             |changed| changed,
         )
         .await
     }
+
+    async fn close_account(&self, id: AccountId, at: Timestamp) -> Result<CloseOutcome> {
+        // Holds are in memory, and calls may have ended only in the journal.
+        let calls = self.0.core.holds.of(id).len() as u64;
+        self.write(
+            move |connection| Box::pin(close(connection, id, at, calls)),
+            |closing| closing,
+        )
+        .await
+    }
+}
+
+async fn close(
+    connection: &mut SqliteConnection,
+    id: AccountId,
+    at: Timestamp,
+    calls: u64,
+) -> Result<CloseOutcome> {
+    let account = get(connection, id).await?;
+    let account = account.ok_or_else(|| StorageError::not_found(id))?;
+    let key = id_bytes(id.as_u128());
+    let mut open = [0_u64; 2];
+    for (open, statement) in open
+        .iter_mut()
+        .zip([closing::OPEN_JOBS, closing::OPEN_SUBSCRIPTIONS])
+    {
+        let count: (i64,) = sqlx::query_as(statement)
+            .bind(key.clone())
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(storage_error)?;
+        *open = quantity_from(count.0)?;
+    }
+    let [jobs, subscriptions] = open;
+    let blockers = CloseBlockers {
+        is_active: account.state == AccountState::Active,
+        calls,
+        jobs,
+        subscriptions,
+    };
+    if !blockers.is_empty() {
+        return Ok(CloseOutcome::Refused(blockers));
+    }
+    for statement in closing::REMOVE {
+        let removal = sqlx::query(statement).bind(key.clone());
+        removal.execute(&mut *connection).await.map_err(storage_error)?;
+    }
+    for statement in closing::END {
+        let end = sqlx::query(statement).bind(key.clone()).bind(at.as_micros());
+        end.execute(&mut *connection).await.map_err(storage_error)?;
+    }
+    let closed = get(connection, id).await?;
+    Ok(CloseOutcome::Closed(
+        closed.ok_or_else(|| StorageError::not_found(id))?,
+    ))
 }
 
 async fn create(connection: &mut SqliteConnection, account: Account) -> Result<()> {
@@ -79,13 +136,18 @@ async fn create(connection: &mut SqliteConnection, account: Account) -> Result<(
         .await
         .map_err(storage_error)?;
     for kind in LedgerAccount::ALL {
-        let book = sqlx::query(OPEN_BOOK).bind(id.clone()).bind(kind.as_str());
-        book.execute(&mut *connection).await.map_err(storage_error)?;
+        let account_balances = sqlx::query(OPEN_LEDGER_ACCOUNTS)
+            .bind(id.clone())
+            .bind(kind.as_str());
+        account_balances
+            .execute(&mut *connection)
+            .await
+            .map_err(storage_error)?;
     }
     Ok(())
 }
 
-/// The account, in the state that the connection sees.
+/// The account as the connection sees it.
 pub(super) async fn get(connection: &mut SqliteConnection, id: AccountId) -> Result<Option<Account>> {
     let columns: Option<AccountColumns> = sqlx::query_as(GET)
         .bind(id_bytes(id.as_u128()))
@@ -120,6 +182,7 @@ async fn change(
 ) -> Result<AccountChanged> {
     let before = get(connection, id).await?;
     let before = before.ok_or_else(|| StorageError::not_found(id))?;
+    before.refuse_closed()?;
     let after = change.apply(&before);
     let update = sqlx::query(CHANGE)
         .bind(id_bytes(id.as_u128()))
@@ -139,11 +202,10 @@ async fn change(
     Ok(AccountChanged { before, after })
 }
 
-/// A rule forbids it.
+/// A violated rule as `Conflict`.
 pub(super) fn conflict(why: impl Into<String>) -> StorageError {
     StorageError::new(StorageErrorKind::Conflict, why.into())
 }
 
-/// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[CREATE, OPEN_BOOK, GET, LIST, WITH_TEST_CLOCKS, CHANGE];
+pub(super) const STATEMENTS: &[&str] = &[CREATE, OPEN_LEDGER_ACCOUNTS, GET, LIST, WITH_TEST_CLOCKS, CHANGE];

@@ -81,6 +81,5 @@ async fn revoke(connection: &mut SqliteConnection, id: AdminId, at: Timestamp) -
     columns.ok_or_else(|| StorageError::not_found(id))?.try_into()
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[CREATE, FIND, LIST, REVOKE];

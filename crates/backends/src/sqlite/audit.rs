@@ -1,4 +1,4 @@
-//! Shows the books as one read transaction sees them.
+//! Audits of the ledger in one read transaction.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -47,15 +47,15 @@ const USAGE: &str = concat!(
     ORDER BY usage_row.account_id, usage_row.id LIMIT $3"
 );
 
-/// Rows that are read together.
+/// Rows of a page.
 const PAGE: i64 = 1024;
-/// How many things travel to the visitor together.
-const TOGETHER: usize = 256;
-/// How many bundles may be on their way.
-const ON_THE_WAY: usize = 4;
+/// Number of items sent to the visitor together.
+const BATCH_ITEMS: usize = 256;
+/// Maximum number of queued batches.
+const MAX_QUEUED_BATCHES: usize = 4;
 
-/// Something to be shown.
-enum Shown {
+/// An item for the visitor.
+enum AuditItem {
     Price(Box<PriceRecord>),
     Account(AccountId),
     Balance(LedgerBalance, Option<Chain>),
@@ -70,25 +70,25 @@ enum Shown {
     Unreadable(String),
 }
 
-/// Shows the database. The reading is done by a task of the engine; the visitor stays with the caller.
+/// Audits the database. A task of the engine reads; the visitor stays with the caller.
 pub(super) async fn audit(
     core: &Core,
     account: Option<AccountId>,
     visitor: &mut dyn AuditVisitor,
 ) -> Result<()> {
-    let (send, mut receive) = mpsc::channel(ON_THE_WAY);
+    let (send, mut receive) = mpsc::channel(MAX_QUEUED_BATCHES);
     let reading = core.read(move |connection| {
         Box::pin(async move {
             execute(connection, "BEGIN").await?;
-            let shown = show_all(&mut *connection, account, Shower::new(send)).await;
+            let item = show_all(&mut *connection, account, AuditSender::new(send)).await;
             execute(connection, "COMMIT").await?;
-            shown
+            item
         })
     });
     let showing = async {
-        while let Some(bundle) = receive.recv().await {
-            for shown in bundle {
-                show(visitor, shown);
+        while let Some(batch) = receive.recv().await {
+            for item in batch {
+                show(visitor, item);
             }
         }
         Ok(())
@@ -96,78 +96,78 @@ pub(super) async fn audit(
     futures_util::future::try_join(reading, showing).await.map(|_| ())
 }
 
-fn show(visitor: &mut dyn AuditVisitor, shown: Shown) {
-    match shown {
-        Shown::Price(record) => visitor.price(record.version, &record.model, &record.prices),
-        Shown::Account(account) => visitor.account(account),
-        Shown::Balance(balance, chain) => {
+fn show(visitor: &mut dyn AuditVisitor, item: AuditItem) {
+    match item {
+        AuditItem::Price(record) => visitor.price(record.version, &record.model, &record.prices),
+        AuditItem::Account(account) => visitor.account(account),
+        AuditItem::Balance(balance, chain) => {
             visitor.balance(balance);
             if let Some(chain) = chain {
                 visitor.chain(chain);
             }
         }
-        Shown::Lot(lot) => visitor.lot(&lot),
-        Shown::Hold(hold) => visitor.hold(hold),
-        Shown::Transfer(transfer) => visitor.transfer(transfer),
-        Shown::Part(row, part) => visitor.part(row, &part),
-        Shown::Usage(row) => visitor.usage(&row),
-        Shown::Refund(refund) => visitor.refund(&refund),
-        Shown::Line(line) => visitor.line(&line),
-        Shown::AccountEnd => visitor.account_end(),
-        Shown::Unreadable(what) => visitor.unreadable(what),
+        AuditItem::Lot(lot) => visitor.lot(&lot),
+        AuditItem::Hold(hold) => visitor.hold(hold),
+        AuditItem::Transfer(transfer) => visitor.transfer(transfer),
+        AuditItem::Part(row, part) => visitor.part(row, &part),
+        AuditItem::Usage(row) => visitor.usage(&row),
+        AuditItem::Refund(refund) => visitor.refund(&refund),
+        AuditItem::Line(line) => visitor.line(&line),
+        AuditItem::AccountEnd => visitor.account_end(),
+        AuditItem::Unreadable(what) => visitor.unreadable(what),
     }
 }
 
-/// Bundles what is to be shown.
-struct Shower {
-    send: mpsc::Sender<Vec<Shown>>,
-    bundle: Vec<Shown>,
+/// Sends items to the visitor in batches.
+struct AuditSender {
+    send: mpsc::Sender<Vec<AuditItem>>,
+    batch: Vec<AuditItem>,
 }
 
-impl Shower {
-    fn new(send: mpsc::Sender<Vec<Shown>>) -> Shower {
-        Shower {
+impl AuditSender {
+    fn new(send: mpsc::Sender<Vec<AuditItem>>) -> AuditSender {
+        AuditSender {
             send,
-            bundle: Vec::with_capacity(TOGETHER),
+            batch: Vec::with_capacity(BATCH_ITEMS),
         }
     }
 
-    async fn show(&mut self, shown: Shown) -> Result<()> {
-        self.bundle.push(shown);
-        if self.bundle.len() >= TOGETHER {
+    async fn show(&mut self, item: AuditItem) -> Result<()> {
+        self.batch.push(item);
+        if self.batch.len() >= BATCH_ITEMS {
             self.send().await?;
         }
         Ok(())
     }
 
-    /// Shows a row. What cannot be read is shown as such.
-    async fn show_row(&mut self, shown: Result<Shown>) -> Result<()> {
-        self.show(shown.unwrap_or_else(|error| Shown::Unreadable(error.to_string())))
+    /// Sends a row; an unreadable row is reported as such.
+    async fn show_row(&mut self, item: Result<AuditItem>) -> Result<()> {
+        self.show(item.unwrap_or_else(|error| AuditItem::Unreadable(error.to_string())))
             .await
     }
 
     async fn send(&mut self) -> Result<()> {
-        let bundle = std::mem::replace(&mut self.bundle, Vec::with_capacity(TOGETHER));
-        self.send.send(bundle).await.map_err(stopped)
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_ITEMS));
+        self.send.send(batch).await.map_err(stopped)
     }
 }
 
-/// Eight tables are read side by side in order of account, a page at a time, so that books of any size pass through a
+/// Reads eight tables in parallel in account order, a page at a time, so a ledger of any size needs
 /// little memory.
 async fn show_all(
     connection: &mut SqliteConnection,
     only: Option<AccountId>,
-    mut shower: Shower,
+    mut sender: AuditSender,
 ) -> Result<()> {
     let prices = sqlx::query(PRICES).fetch_all(&mut *connection).await;
     for row in prices.map_err(storage_error)? {
-        shower.show_row(price(&row)).await?;
+        sender.show_row(price(&row)).await?;
     }
     let first = only.map(|account| id_bytes(account.as_u128()));
     let table = |statement, key, read| Table::new(statement, key, read, first.clone());
     let mut accounts = match only {
         None => table(ACCOUNTS, Key::Account, Read::Account),
-        // The one before it is the last that is not shown.
+        // Pages start after their key, so reading starts at the preceding id.
         Some(account) => Table {
             after: vec![Value::Bytes(id_bytes(account.as_u128().wrapping_sub(1)))],
             ..table(ACCOUNTS, Key::Account, Read::Account)
@@ -180,7 +180,7 @@ async fn show_all(
         table(REFUNDS, Key::Call, Read::Row(refund)),
         table(LINES, Key::Line, Read::Row(line)),
     ];
-    // A call's transfers come before its parts, and both before its usage row.
+    // The transfers of a call precede its parts, and both precede its usage row.
     let mut calls = [
         table(TRANSFERS, Key::Leg, Read::Row(transfer)),
         table(PARTS, Key::Part, Read::Row(part)),
@@ -191,31 +191,31 @@ async fn show_all(
         let account = match id_from(&id) {
             Ok(account) => AccountId::from_u128(account),
             Err(error) => {
-                shower.show(Shown::Unreadable(error.to_string())).await?;
+                sender.show(AuditItem::Unreadable(error.to_string())).await?;
                 continue;
             }
         };
         if only.is_some_and(|only| only != account) {
             break;
         }
-        shower.show(Shown::Account(account)).await?;
+        sender.show(AuditItem::Account(account)).await?;
         for table in &mut heads {
             while let Some(row) = table.next_of(&id, connection).await? {
-                shower.show_row(table.read(&row)).await?;
+                sender.show_row(table.read(&row)).await?;
             }
         }
-        while let Some(place) = first_of(&mut calls, &id, connection).await? {
+        while let Some(place) = next_table(&mut calls, &id, connection).await? {
             if let Some(row) = calls[place].next(connection).await? {
-                shower.show_row(calls[place].read(&row)).await?;
+                sender.show_row(calls[place].read(&row)).await?;
             }
         }
-        shower.show(Shown::AccountEnd).await?;
+        sender.show(AuditItem::AccountEnd).await?;
     }
-    shower.send().await
+    sender.send().await
 }
 
-/// Which of the tables has the row that comes next: of those that belong to the same, the first table's.
-async fn first_of(
+/// The table with the next row of this account; for equal entries the first table.
+async fn next_table(
     tables: &mut [Table],
     account: &[u8],
     connection: &mut SqliteConnection,
@@ -223,7 +223,7 @@ async fn first_of(
     let mut first: Option<(&[u8], usize)> = None;
     for (place, table) in tables.iter_mut().enumerate() {
         if let Some(entry) = table.entry_of(account, connection).await?
-            && first.is_none_or(|(least, _)| entry < least)
+            && first.is_none_or(|(lowest, _)| entry < lowest)
         {
             first = Some((entry, place));
         }
@@ -231,7 +231,7 @@ async fn first_of(
     Ok(first.map(|(_, place)| place))
 }
 
-/// What a table is ordered by, behind the account.
+/// The order of a table after the account.
 #[derive(Clone, Copy)]
 enum Key {
     Account,
@@ -253,10 +253,10 @@ enum Value {
 #[derive(Clone, Copy)]
 enum Read {
     Account,
-    Row(fn(&SqliteRow) -> Result<Shown>),
+    Row(fn(&SqliteRow) -> Result<AuditItem>),
 }
 
-/// A table that is read in pages, in order of its key.
+/// A table that is read in pages, in key order.
 struct Table {
     statement: &'static str,
     key: Key,
@@ -268,11 +268,11 @@ struct Table {
 }
 
 impl Table {
-    /// The table from its first row on, or from the first row of an account.
+    /// The table from its first row, or from the first row of an account.
     fn new(statement: &'static str, key: Key, read: Read, first: Option<Vec<u8>>) -> Table {
         let empty = || Value::Bytes(Vec::new());
         let account = Value::Bytes(first.unwrap_or_default());
-        // No id is less than the empty one, and no leg or part is below zero.
+        // The empty id is less than every id, and no leg or part is negative.
         let after = match key {
             Key::Account => vec![account],
             Key::Kind => vec![account, Value::Text(String::new())],
@@ -290,9 +290,9 @@ impl Table {
         }
     }
 
-    fn read(&self, row: &SqliteRow) -> Result<Shown> {
+    fn read(&self, row: &SqliteRow) -> Result<AuditItem> {
         match self.read {
-            Read::Account => Err(corrupt("an account is no row of a book")),
+            Read::Account => Err(corrupt("the audit read an account row as a ledger row")),
             Read::Row(read) => read(row),
         }
     }
@@ -327,7 +327,7 @@ impl Table {
         Ok(self.rows.pop_front())
     }
 
-    /// The next row, if it is of this account. Rows of no account are passed over.
+    /// The next row, if it belongs to this account. Rows without an account are skipped.
     async fn next_of(
         &mut self,
         account: &[u8],
@@ -339,7 +339,7 @@ impl Table {
         Ok(self.rows.pop_front())
     }
 
-    /// What the next row belongs to, if it is of this account.
+    /// The entry of the next row, if the row belongs to this account.
     async fn entry_of(&mut self, account: &[u8], connection: &mut SqliteConnection) -> Result<Option<&[u8]>> {
         if !self.is_at(account, connection).await? {
             return Ok(None);
@@ -393,12 +393,14 @@ fn key_of(row: &SqliteRow, key: Key) -> Result<Vec<Value>> {
     })
 }
 
-fn price(row: &SqliteRow) -> Result<Shown> {
+fn price(row: &SqliteRow) -> Result<AuditItem> {
     let columns = PriceColumns::from_row(row).map_err(storage_error)?;
-    columns.try_into().map(|record| Shown::Price(Box::new(record)))
+    columns
+        .try_into()
+        .map(|record| AuditItem::Price(Box::new(record)))
 }
 
-fn balance(row: &SqliteRow) -> Result<Shown> {
+fn balance(row: &SqliteRow) -> Result<AuditItem> {
     let balance = LedgerBalance {
         account: ledger_account(row, "kind")?,
         balance: Credits::from_nanos(row.try_get("balance").map_err(storage_error)?),
@@ -407,7 +409,7 @@ fn balance(row: &SqliteRow) -> Result<Shown> {
         LedgerAccount::Credits => Some(chain(row)?),
         _ => None,
     };
-    Ok(Shown::Balance(balance, chain))
+    Ok(AuditItem::Balance(balance, chain))
 }
 
 fn chain(row: &SqliteRow) -> Result<Chain> {
@@ -424,13 +426,13 @@ fn link(row: &SqliteRow, [sequence, previous, hash]: [&str; 3]) -> Result<Option
     )
 }
 
-fn lot(row: &SqliteRow) -> Result<Shown> {
+fn lot(row: &SqliteRow) -> Result<AuditItem> {
     let columns = LotColumns::from_row(row).map_err(storage_error)?;
-    Lot::try_from(columns).map(|lot| Shown::Lot(Box::new(lot)))
+    Lot::try_from(columns).map(|lot| AuditItem::Lot(Box::new(lot)))
 }
 
-fn open_hold(row: &SqliteRow) -> Result<Shown> {
-    Ok(Shown::Hold(OpenHold {
+fn open_hold(row: &SqliteRow) -> Result<AuditItem> {
+    Ok(AuditItem::Hold(OpenHold {
         id: HoldId::from_u128(id(row, "id")?),
         amount: Credits::from_nanos(row.try_get("amount").map_err(storage_error)?),
         allowance: Credits::from_nanos(row.try_get("allowance").map_err(storage_error)?),
@@ -442,11 +444,11 @@ fn open_hold(row: &SqliteRow) -> Result<Shown> {
     }))
 }
 
-fn transfer(row: &SqliteRow) -> Result<Shown> {
-    transfer_row(row).map(Shown::Transfer)
+fn transfer(row: &SqliteRow) -> Result<AuditItem> {
+    transfer_row(row).map(AuditItem::Transfer)
 }
 
-/// A row of `transfer`.
+/// Parses a row of `transfer`.
 pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
     let entry = id(row, "entry_id")?;
     let subject: &str = row.try_get("subject").map_err(storage_error)?;
@@ -454,11 +456,11 @@ pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
     let version: Option<i64> = row.try_get("price_version").map_err(storage_error)?;
     Ok(TransferRow {
         subject: TransferSubject::parse(subject, entry)
-            .ok_or_else(|| corrupt(format!("transfer subject '{subject}'")))?,
+            .ok_or_else(|| corrupt(format!("unknown transfer subject '{subject}'")))?,
         leg: i16::try_from(leg)
             .ok()
             .and_then(Leg::from_i16)
-            .ok_or_else(|| corrupt(format!("leg {leg}")))?,
+            .ok_or_else(|| corrupt(format!("unknown leg {leg}")))?,
         debit: ledger_account(row, "debit")?,
         credit: ledger_account(row, "credit")?,
         amount: Credits::from_nanos(row.try_get("amount").map_err(storage_error)?),
@@ -468,25 +470,25 @@ pub(super) fn transfer_row(row: &SqliteRow) -> Result<TransferRow> {
     })
 }
 
-fn part(row: &SqliteRow) -> Result<Shown> {
+fn part(row: &SqliteRow) -> Result<AuditItem> {
     let columns = PartColumns::from_row(row).map_err(storage_error)?;
     let (row, part) = columns.of_row()?;
-    Ok(Shown::Part(row, Box::new(part)))
+    Ok(AuditItem::Part(row, Box::new(part)))
 }
 
-fn usage(row: &SqliteRow) -> Result<Shown> {
+fn usage(row: &SqliteRow) -> Result<AuditItem> {
     let columns = UsageColumns::from_row(row).map_err(storage_error)?;
-    UsageRow::try_from(columns).map(|row| Shown::Usage(Box::new(row)))
+    UsageRow::try_from(columns).map(|row| AuditItem::Usage(Box::new(row)))
 }
 
-fn line(row: &SqliteRow) -> Result<Shown> {
+fn line(row: &SqliteRow) -> Result<AuditItem> {
     let columns = LineColumns::from_row(row).map_err(storage_error)?;
-    ChargedLine::try_from(columns).map(Shown::Line)
+    ChargedLine::try_from(columns).map(AuditItem::Line)
 }
 
-fn refund(row: &SqliteRow) -> Result<Shown> {
+fn refund(row: &SqliteRow) -> Result<AuditItem> {
     let columns = RefundColumns::from_row(row).map_err(storage_error)?;
-    Refund::try_from(columns).map(|refund| Shown::Refund(Box::new(refund)))
+    Refund::try_from(columns).map(|refund| AuditItem::Refund(Box::new(refund)))
 }
 
 fn id(row: &SqliteRow, column: &str) -> Result<u128> {
@@ -495,10 +497,9 @@ fn id(row: &SqliteRow, column: &str) -> Result<u128> {
 
 fn ledger_account(row: &SqliteRow, column: &str) -> Result<LedgerAccount> {
     let name: &str = row.try_get(column).map_err(storage_error)?;
-    LedgerAccount::parse(name).ok_or_else(|| corrupt(format!("ledger account '{name}'")))
+    LedgerAccount::parse(name).ok_or_else(|| corrupt(format!("unknown ledger account '{name}'")))
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
     PRICES, ACCOUNTS, BALANCES, LOTS, HOLDS, TRANSFERS, PARTS, USAGE, REFUNDS,

@@ -69,6 +69,5 @@ async fn list(
     rows.into_iter().map(AuditEntry::try_from).collect()
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[APPEND, LIST];

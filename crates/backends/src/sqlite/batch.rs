@@ -1,4 +1,4 @@
-//! What one transaction takes over from the journal: rows, and by how much balances move.
+//! The content of one transaction that takes over journal records: rows, and changes of balances.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tollgate_types::{AccountId, PriceVersion, Unit};
 use crate::ids::{HoldKey, IdMap};
 use crate::journal::record::{Hold, Shrink, Week, Window};
 
-/// Calls to be taken over, in the order of the journal.
+/// Journal records to write, in the order of the journal.
 #[derive(Default)]
 pub(super) struct Batch {
     stored: Vec<Arc<Hold>>,
@@ -18,15 +18,15 @@ pub(super) struct Batch {
     windows: Vec<Window>,
     refunds: Vec<Refund>,
     shrunk: Vec<Shrunk>,
-    /// In which of the lists each thing is, in the order in which they happened.
-    order: Vec<Place>,
+    /// The list of each step, in the order of the journal.
+    order: Vec<StepKind>,
     moves: IdMap<AccountId, Moves>,
     last: u64,
 }
 
 /// One of the lists of a batch.
 #[derive(Clone, Copy)]
-enum Place {
+enum StepKind {
     Stored,
     Resolved,
     Window,
@@ -34,22 +34,22 @@ enum Place {
     Shrunk,
 }
 
-/// What moves something.
+/// A change of balances.
 pub(super) enum Step<'a> {
-    /// A hold gets a row.
+    /// An open hold gets a row.
     Stored(&'a Hold),
     /// A call ended.
     Resolved(&'a ResolvedCall),
     /// A week was opened.
     Window(&'a Window),
-    /// A charge was given back.
+    /// A charge was refunded.
     Refund(&'a Refund),
-    /// A hold has given something back.
+    /// A part of a hold was released early.
     Shrunk(&'a Shrunk),
 }
 
 impl Step<'_> {
-    /// In whose book.
+    /// The account whose balances change.
     pub(super) fn account(&self) -> AccountId {
         match self {
             Step::Stored(hold) => hold.account,
@@ -63,25 +63,25 @@ impl Step<'_> {
 
 /// A call that ended.
 pub(super) struct ResolvedCall {
-    /// Its terms.
+    /// The terms of its hold.
     pub(super) hold: Arc<Hold>,
-    /// How it ended.
+    /// How it was settled.
     pub(super) settlement: Settlement,
-    /// Whether the hold has its row, from this batch or an earlier one.
+    /// Whether the hold has a row, from this batch or an earlier one.
     pub(super) is_stored: bool,
-    /// What has become of the hold's week.
+    /// Whether the week of the hold's plan was still open.
     pub(super) week: Week,
 }
 
-/// A hold that has given something back.
+/// An early release of a hold.
 pub(super) struct Shrunk {
-    /// Its terms.
+    /// Its terms before the release.
     pub(super) hold: Arc<Hold>,
-    /// What it has given back.
+    /// The released amount.
     pub(super) shrink: Shrink,
 }
 
-/// By how much an account's balances move.
+/// Changes of an account's balances, in nano-credits.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moves {
     pub(super) credits: i64,
@@ -95,7 +95,7 @@ pub(super) struct Moves {
     pub(super) refunded: i64,
 }
 
-/// What many calls have in common; it is given once for all of them.
+/// Values that many calls share; a statement contains them once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind<'a> {
     pub(super) endpoint: &'a str,
@@ -108,90 +108,90 @@ pub(super) struct Kind<'a> {
     pub(super) is_plain: bool,
 }
 
-/// A call with its place in the tables and among the resolved.
+/// A call with its key and its index in the resolved calls.
 pub(super) type Placed<'a> = (HoldKey, usize, &'a ResolvedCall);
 
 impl Batch {
-    /// Holds that get a row.
+    /// Open holds to insert.
     pub(super) fn stored(&self) -> &[Arc<Hold>] {
         &self.stored
     }
 
-    /// Weeks that were opened.
+    /// Weeks that calls opened in this batch.
     pub(super) fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// Charges that were given back.
+    /// Refunds to insert.
     pub(super) fn refunds(&self) -> &[Refund] {
         &self.refunds
     }
 
-    /// Holds that have given something back. They have rows.
+    /// Early releases of holds that have rows.
     pub(super) fn shrunk(&self) -> &[Shrunk] {
         &self.shrunk
     }
 
-    /// Everything in the order in which it happened.
+    /// All steps in the order of the journal.
     pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         let (mut stored, mut resolved) = (self.stored.iter(), self.resolved.iter());
         let (mut windows, mut refunds) = (self.windows.iter(), self.refunds.iter());
         let mut shrunk = self.shrunk.iter();
         self.order.iter().filter_map(move |place| match place {
-            Place::Stored => stored.next().map(|hold| Step::Stored(hold)),
-            Place::Resolved => resolved.next().map(Step::Resolved),
-            Place::Window => windows.next().map(Step::Window),
-            Place::Refund => refunds.next().map(Step::Refund),
-            Place::Shrunk => shrunk.next().map(Step::Shrunk),
+            StepKind::Stored => stored.next().map(|hold| Step::Stored(hold)),
+            StepKind::Resolved => resolved.next().map(Step::Resolved),
+            StepKind::Window => windows.next().map(Step::Window),
+            StepKind::Refund => refunds.next().map(Step::Refund),
+            StepKind::Shrunk => shrunk.next().map(Step::Shrunk),
         })
     }
 
-    /// Whose books it touches, in the order of the tables.
+    /// The changed accounts, in table order.
     pub(super) fn accounts(&self) -> Vec<AccountId> {
         let mut accounts: Vec<AccountId> = self.moves.keys().copied().collect();
         accounts.sort_unstable();
         accounts
     }
 
-    /// Resolved holds whose row goes.
+    /// Resolved holds whose rows are deleted.
     pub(super) fn gone(&self) -> Vec<HoldKey> {
         let gone = self.resolved.iter().filter(|call| call.is_stored);
         gone.map(|call| (call.hold.account, call.hold.id)).collect()
     }
 
-    /// Whether nothing is to be written.
+    /// Whether there is nothing to write.
     pub(super) fn is_empty(&self) -> bool {
         let has_no_calls = self.stored.is_empty() && self.resolved.is_empty();
         let has_no_others = self.windows.is_empty() && self.refunds.is_empty() && self.shrunk.is_empty();
         has_no_calls && has_no_others && self.last == 0
     }
 
-    /// How many calls there are.
+    /// The number of calls.
     pub(super) fn len(&self) -> usize {
         self.stored.len() + self.resolved.len()
     }
 
-    /// The number of the last record that the batch takes over; zero when it takes over none.
+    /// The number of the last record in the batch; zero if the batch is empty.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
 
-    /// Takes over everything up to this record.
+    /// Extends the batch up to this record.
     pub(super) fn reach(&mut self, seq: u64) {
         self.last = self.last.max(seq);
     }
 
-    /// Stores a hold that is open.
+    /// Adds an open hold.
     pub(super) fn store(&mut self, hold: Arc<Hold>) {
         let moves = self.moves.entry(hold.account).or_default();
         moves.credits -= hold.credits();
         moves.allowance -= hold.allowance();
         moves.held += hold.amount.nanos();
         self.stored.push(hold);
-        self.order.push(Place::Stored);
+        self.order.push(StepKind::Stored);
     }
 
-    /// Stores a call that ended.
+    /// Adds a resolved call.
     pub(super) fn resolve(&mut self, call: ResolvedCall) {
         let (hold, settlement) = (&call.hold, &call.settlement);
         let (split, overrun) = (
@@ -207,15 +207,15 @@ impl Batch {
         }
         moves.credits += split.released;
         moves.allowance += split.returned;
-        moves.breakage += split.broken;
+        moves.breakage += split.breakage;
         moves.included += split.included;
         moves.revenue += split.paid + overrun;
         moves.overrun -= overrun;
         self.resolved.push(call);
-        self.order.push(Place::Resolved);
+        self.order.push(StepKind::Resolved);
     }
 
-    /// Stores a week that was opened, and with it that the one before is over.
+    /// Adds an opened week, which closes the previous one.
     pub(super) fn open_window(&mut self, window: Window) {
         let closed = window.closed.map_or(0, |(_, left)| left.nanos());
         let opened = window.opened.1.nanos();
@@ -224,38 +224,38 @@ impl Batch {
         moves.breakage += closed;
         moves.granted -= opened;
         self.windows.push(window);
-        self.order.push(Place::Window);
+        self.order.push(StepKind::Window);
     }
 
-    /// Stores what a hold has given back that has its row, from this batch or an earlier one.
+    /// Adds an early release of a hold that has a row, from this batch or an earlier one.
     pub(super) fn shrink(&mut self, hold: Arc<Hold>, shrink: Shrink) {
         let amount = shrink.amount.nanos();
         let moves = self.moves.entry(hold.account).or_default();
         moves.credits += amount;
         moves.held -= amount;
         self.shrunk.push(Shrunk { hold, shrink });
-        self.order.push(Place::Shrunk);
+        self.order.push(StepKind::Shrunk);
     }
 
-    /// Stores a charge that was given back.
-    pub(super) fn give_back(&mut self, refund: Refund) {
+    /// Adds a refund to credits and to the allowance.
+    pub(super) fn add_refund(&mut self, refund: Refund) {
         let (credits, allowance) = (refund.credits.nanos(), refund.allowance.nanos());
         let moves = self.moves.entry(refund.account).or_default();
         moves.credits += credits;
         moves.allowance += allowance;
         moves.refunded -= credits + allowance;
         self.refunds.push(refund);
-        self.order.push(Place::Refund);
+        self.order.push(StepKind::Refund);
     }
 
-    /// Calls by kind, each kind in the order of the tables, so that neighbours are written one after another.
+    /// Calls by kind, each kind in table order, so that adjacent rows are written together.
     pub(super) fn by_kind(&self) -> Vec<(Kind<'_>, Vec<Placed<'_>>)> {
         let mut kinds: Vec<(Kind<'_>, Vec<Placed<'_>>)> = Vec::new();
         let mut places: HashMap<Kind<'_>, usize> = HashMap::new();
         let mut place = 0;
         for (index, call) in self.resolved.iter().enumerate() {
             let kind = Kind::of(call);
-            // Mostly a call is of the kind of the one before.
+            // Most calls have the kind of the previous call.
             if kinds.get(place).is_none_or(|(known, _)| *known != kind) {
                 place = *places.entry(kind).or_insert(kinds.len());
                 if place == kinds.len() {
@@ -271,12 +271,12 @@ impl Batch {
         kinds
     }
 
-    /// By how much an account's credits move.
+    /// The change of an account's credits.
     pub(super) fn credits_of(&self, account: AccountId) -> i64 {
         self.moves.get(&account).map_or(0, |moves| moves.credits)
     }
 
-    /// By how much the balances of one ledger account move, in the order of the table.
+    /// The changes of one ledger account, in table order.
     pub(super) fn moves(&self, of: impl Fn(&Moves) -> i64) -> Vec<(AccountId, i64)> {
         let moves = self.moves.iter().map(|(account, moves)| (*account, of(moves)));
         let mut moves: Vec<_> = moves.filter(|(_, by)| *by != 0).collect();
@@ -286,12 +286,14 @@ impl Batch {
 }
 
 impl ResolvedCall {
-    /// Whether its hold has no row and no plan, and it has no overrun and no tokens of the rare classes.
+    /// Whether its hold has no row and no plan, and it has no overrun and no rare units.
     pub(super) fn is_plain(&self) -> bool {
         !self.is_stored
             && self.hold.plan.is_none()
             && self.settlement.overrun.is_zero()
-            && RARE.iter().all(|unit| self.settlement.usage.get(*unit) == 0)
+            && RARE_UNITS
+                .iter()
+                .all(|unit| self.settlement.usage.get(*unit) == 0)
     }
 }
 
@@ -300,7 +302,7 @@ impl Kind<'_> {
         Kind {
             endpoint: &call.hold.endpoint,
             model: &call.hold.model,
-            provider: &call.settlement.provider,
+            provider: &call.settlement.target,
             price_version: call.hold.price_version,
             outcome: call.settlement.outcome,
             estimated: call.settlement.estimated,
@@ -309,8 +311,8 @@ impl Kind<'_> {
     }
 }
 
-/// Classes that most calls have nothing of.
-pub(super) const RARE: [Unit; 8] = [
+/// Units that most calls do not use.
+pub(super) const RARE_UNITS: [Unit; 8] = [
     Unit::CacheWrite,
     Unit::InputAudio,
     Unit::OutputAudio,
@@ -320,5 +322,5 @@ pub(super) const RARE: [Unit; 8] = [
     Unit::Audio,
     Unit::Character,
 ];
-/// The others, in the order of the columns of the statements.
+/// The other units, in the column order of the statements.
 pub(super) const USUAL: [Unit; 4] = [Unit::Input, Unit::CacheRead, Unit::Output, Unit::Reasoning];

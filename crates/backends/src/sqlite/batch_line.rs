@@ -8,9 +8,10 @@ use tollgate_types::{AccountId, Credits, HoldId, JobId, PriceVersion, Timestamp}
 
 use super::Sqlite;
 use crate::batches::{
-    BEGIN, CHARGED, COUNTS, FREED, GOES_ON, IS_LEASED, LINES, LineColumns, STATES, bind_line_end, state_from,
+    BEGIN, CHARGED, COUNTS, IS_LEASED, LINES, LineColumns, RESET_DEATHS, STATES, UNUSED_HOLD, bind_line_end,
+    state_from,
 };
-use crate::jobs::{of_job, of_lease, void};
+use crate::jobs::{of_job, of_lease, void_lease};
 use crate::rows::{id_bytes, quantity_from, storage_error, version_column};
 
 #[async_trait]
@@ -31,13 +32,16 @@ impl BatchStore for Sqlite {
             .await
     }
 
-    async fn goes_on(&self, lease: JobLease) -> Result<()> {
-        self.write(move |connection| Box::pin(goes_on(connection, lease)), |()| ())
-            .await
+    async fn reset_deaths(&self, lease: JobLease) -> Result<()> {
+        self.write(
+            move |connection| Box::pin(reset_deaths(connection, lease)),
+            |()| (),
+        )
+        .await
     }
 
-    async fn freed(&self, account: AccountId, batch: JobId) -> Result<Credits> {
-        self.read(move |connection| Box::pin(freed(connection, account, batch)))
+    async fn unused_hold(&self, account: AccountId, batch: JobId) -> Result<Credits> {
+        self.read(move |connection| Box::pin(unused_hold(connection, account, batch)))
             .await
     }
 
@@ -82,7 +86,7 @@ async fn begin(
     leased
         .map_err(storage_error)?
         .map(|_| false)
-        .ok_or_else(|| void(lease))
+        .ok_or_else(|| void_lease(lease))
 }
 
 async fn end(
@@ -94,23 +98,23 @@ async fn end(
     let statement = bind_line_end!(lease, line, at);
     let done = statement.execute(connection).await.map_err(storage_error)?;
     match done.rows_affected() {
-        0 => Err(void(lease)),
+        0 => Err(void_lease(lease)),
         _ => Ok(()),
     }
 }
 
-async fn goes_on(connection: &mut SqliteConnection, lease: JobLease) -> Result<()> {
-    let done = of_lease!(GOES_ON, lease).execute(connection).await;
+async fn reset_deaths(connection: &mut SqliteConnection, lease: JobLease) -> Result<()> {
+    let done = of_lease!(RESET_DEATHS, lease).execute(connection).await;
     match done.map_err(storage_error)?.rows_affected() {
-        0 => Err(void(lease)),
+        0 => Err(void_lease(lease)),
         _ => Ok(()),
     }
 }
 
-async fn freed(connection: &mut SqliteConnection, account: AccountId, batch: JobId) -> Result<Credits> {
-    let row = of_job!(FREED, account, batch).fetch_one(connection).await;
-    let freed = row.and_then(|row| row.try_get("freed")).map_err(storage_error)?;
-    Ok(Credits::from_nanos(freed))
+async fn unused_hold(connection: &mut SqliteConnection, account: AccountId, batch: JobId) -> Result<Credits> {
+    let row = of_job!(UNUSED_HOLD, account, batch).fetch_one(connection).await;
+    let unused_hold = row.and_then(|row| row.try_get("freed")).map_err(storage_error)?;
+    Ok(Credits::from_nanos(unused_hold))
 }
 
 async fn charged(

@@ -1,4 +1,5 @@
-//! Statements over many rows. A statement is prepared for a few fixed numbers of rows, so that each is parsed once.
+//! Statements over many rows. A statement is prepared for a few fixed numbers of rows, so that each
+//! is parsed once.
 
 use std::sync::Arc;
 
@@ -6,15 +7,16 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Encode, Sqlite, Type};
 use tollgate_storage::Result;
 
-use crate::moving::Value;
 use crate::rows::{corrupt, id_bytes, storage_error};
+use crate::transfer::Value;
 
-/// How many rows a statement can have, largest first.
+/// Numbers of rows with a prepared statement, largest first.
 const SIZES: [usize; 5] = [256, 64, 16, 4, 1];
 
-/// A statement that is given a list of rows: `head VALUES (?, …), … tail`.
+/// A statement with a list of rows: `head VALUES (?, …), … tail`.
 ///
-/// Parameters have no numbers: for each number the engine would search the list of all of them.
+/// Parameters are not numbered: for each numbered one SQLite would search the list of all
+/// parameters.
 pub(super) struct Bulk {
     statements: [(usize, Arc<str>); SIZES.len()],
     common: usize,
@@ -22,8 +24,8 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    /// The statement whose rows have so many columns. A `?` in the head stands for a value that all rows have in
-    /// common.
+    /// Creates a statement whose rows have `columns` columns. A `?` in the head stands for a value
+    /// that all rows share.
     pub(super) fn new(head: &str, columns: usize, tail: &str) -> Bulk {
         let row = format!("({})", vec!["?"; columns].join(", "));
         let statement = |rows: usize| {
@@ -37,8 +39,8 @@ impl Bulk {
         }
     }
 
-    /// Runs it for all rows; answers how many rows were changed. `common` gives the values of the head, `each` those
-    /// of a row.
+    /// Executes the statement for all rows; returns the number of changed rows. `common` binds the
+    /// values of the head, `each` those of a row.
     pub(super) async fn run<T>(
         &self,
         connection: &mut SqliteConnection,
@@ -62,7 +64,7 @@ impl Bulk {
         Ok(changed)
     }
 
-    /// Runs it for all rows; answers what it finds.
+    /// Executes the statement for all rows; returns the rows that it selects.
     pub(super) async fn fetch<T>(
         &self,
         connection: &mut SqliteConnection,
@@ -83,14 +85,14 @@ impl Bulk {
         Ok(found)
     }
 
-    /// Every form of the statement, for the test that prepares them.
+    /// All prepared sizes of the statement, for the test that prepares them.
     #[cfg(test)]
     pub(super) fn forms(&self) -> impl Iterator<Item = Arc<str>> + '_ {
         self.statements.iter().map(|(_, statement)| statement.clone())
     }
 }
 
-/// The values of a statement, in order.
+/// The bound values of a statement, in order.
 pub(super) struct Values {
     arguments: SqliteArguments,
     failed: bool,
@@ -106,47 +108,47 @@ impl Values {
         }
     }
 
-    /// An id.
+    /// Adds an id.
     pub(super) fn id(&mut self, id: u128) -> &mut Values {
         self.add(id_bytes(id))
     }
 
-    /// An id, if there is one.
+    /// Adds an id or NULL.
     pub(super) fn optional_id(&mut self, id: Option<u128>) -> &mut Values {
         self.add(id.map(id_bytes))
     }
 
-    /// Bytes.
+    /// Adds a blob.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Values {
         self.add(bytes)
     }
 
-    /// Bytes, if there are any.
+    /// Adds a blob or NULL.
     pub(super) fn optional_bytes(&mut self, bytes: Option<&[u8]>) -> &mut Values {
         self.add(bytes)
     }
 
-    /// A number.
+    /// Adds an integer.
     pub(super) fn number(&mut self, number: i64) -> &mut Values {
         self.add(number)
     }
 
-    /// A number, if there is one.
+    /// Adds an integer or NULL.
     pub(super) fn optional_number(&mut self, number: Option<i64>) -> &mut Values {
         self.add(number)
     }
 
-    /// A text.
+    /// Adds a text.
     pub(super) fn text(&mut self, text: &str) -> &mut Values {
         self.add(text)
     }
 
-    /// A text, if there is one.
+    /// Adds a text or NULL.
     pub(super) fn optional_text(&mut self, text: Option<&str>) -> &mut Values {
         self.add(text)
     }
 
-    /// A value of any type.
+    /// Adds a value of any type.
     pub(super) fn any(&mut self, value: &Value) -> &mut Values {
         match value {
             Value::Null => self.add(None::<i64>),

@@ -17,9 +17,9 @@ use crate::rows::{id_bytes, storage_error, taken};
 
 #[async_trait]
 impl CalibrationStore for Sqlite {
-    async fn insert(&self, new: NewCalibration, most: u32) -> Result<Option<Calibration>> {
+    async fn insert(&self, new: NewCalibration, max: u32) -> Result<Option<Calibration>> {
         self.write(
-            move |connection| Box::pin(insert(connection, new, most)),
+            move |connection| Box::pin(insert(connection, new, max)),
             |inserted| inserted,
         )
         .await
@@ -68,11 +68,11 @@ impl CalibrationStore for Sqlite {
     }
 }
 
-/// There is one writer, so nobody else takes the last room in between.
+/// There is one writer, so no other insert can use the last free place in between.
 async fn insert(
     connection: &mut SqliteConnection,
     new: NewCalibration,
-    most: u32,
+    max: u32,
 ) -> Result<Option<Calibration>> {
     let (account, id) = (new.account, new.id);
     let owner = account::get(connection, account).await?;
@@ -82,7 +82,7 @@ async fn insert(
         .fetch_one(&mut *connection)
         .await
         .map_err(storage_error)?;
-    if count >= i64::from(most) {
+    if count >= i64::from(max) {
         return Ok(None);
     }
     let row = of_model!(NEXT_VERSION, account, new.model.clone())

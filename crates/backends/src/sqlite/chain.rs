@@ -1,5 +1,5 @@
-//! Gives transfers their places in the chains of their accounts. The end of each chain is in the database, where it
-//! moves with the rows: what is taken over again after a crash goes on where the database stands.
+//! Appends transfers to the hash chains of their accounts. The end of each chain is in the database
+//! and moves in the same transaction as the rows: a recovery after a crash continues from there.
 
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -20,11 +20,11 @@ pub(super) const HEAD: &str = "SELECT account_id, chain_sequence, chain_previous
 pub(super) const SET_HEAD: &str = "UPDATE ledger_account SET chain_sequence = $2, chain_previous = $3, chain_hash = $4 \
     WHERE account_id = $1 AND kind = 'credits'";
 const HEADS: &str = "SELECT account_id, chain_sequence, chain_previous, chain_hash FROM (";
-const HEADS_TAIL: &str = ") AS wanted CROSS JOIN ledger_account AS book \
-    WHERE book.account_id = wanted.column1 AND book.kind = 'credits'";
+const HEADS_TAIL: &str = ") AS wanted CROSS JOIN ledger_account AS account \
+    WHERE account.account_id = wanted.column1 AND account.kind = 'credits'";
 
-/// Ends that are remembered between transactions, so that a chain which grows is not looked up again and again.
-const REMEMBERED: usize = 1 << 16;
+/// Maximum number of chain ends cached between transactions, to avoid repeated lookups.
+const MAX_REMEMBERED: usize = 1 << 16;
 
 /// The ends of chains.
 pub(super) struct Heads {
@@ -35,13 +35,14 @@ pub(super) struct Heads {
 /// A batch's transfers with their links.
 #[derive(Default)]
 pub(super) struct Chained {
-    /// Every transfer but those of plain calls.
+    /// All transfers except those of plain calls.
     pub(super) rows: Vec<(AccountId, TransferRow)>,
-    /// For each resolved call, if it is plain: its first sequence, and where its hashes begin and end in `hashes`.
+    /// For each resolved call, if it is plain: its first sequence, and the range of its hashes in
+    /// `hashes`.
     plain: Vec<(i64, usize, usize)>,
-    /// For each plain call the hash before it and those of its legs.
+    /// For each plain call: the previous hash and the hashes of its legs.
     hashes: Vec<u8>,
-    /// The new ends, in the order of the table.
+    /// The new ends, in table order.
     pub(super) heads: Vec<(AccountId, Link)>,
 }
 
@@ -53,19 +54,19 @@ impl Heads {
         }
     }
 
-    /// Forgets what is remembered: the transaction was undone, or something else has written.
+    /// Clears the cache: the transaction was rolled back, or another statement has written.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// Chains the transfers of the batch, in the order in which they happened.
+    /// Links the transfers of the batch, in order.
     pub(super) async fn chain(
         &mut self,
         connection: &mut SqliteConnection,
         batch: &Batch,
     ) -> Result<Chained> {
         let accounts = batch.accounts();
-        if self.known.len() + accounts.len() > REMEMBERED {
+        if self.known.len() + accounts.len() > MAX_REMEMBERED {
             self.forget();
         }
         let unknown = accounts
@@ -85,7 +86,7 @@ impl Heads {
             let end = self.known.get_mut(&account);
             chained.step(
                 step,
-                end.ok_or_else(|| corrupt(format!("{account} has no book")))?,
+                end.ok_or_else(|| corrupt(format!("{account} has no balances")))?,
             );
         }
         let end = |account: AccountId| Some((account, (*self.known.get(&account)?)?));
@@ -93,7 +94,7 @@ impl Heads {
         Ok(chained)
     }
 
-    /// Every form of the statement, for the test that prepares them.
+    /// The statement that reads chain ends, for the test that prepares it.
     #[cfg(test)]
     pub(super) fn bulk(&self) -> &Bulk {
         &self.statement
@@ -101,7 +102,8 @@ impl Heads {
 }
 
 impl Chained {
-    /// The sequence of the first leg of a plain call, and the hash before it with those of its legs.
+    /// The sequence of the first leg of a plain call, with the previous hash and the hashes of its
+    /// legs.
     pub(super) fn plain(&self, call: usize) -> (i64, &[u8]) {
         let (sequence, from, to) = self.plain.get(call).copied().unwrap_or_default();
         (sequence, self.hashes.get(from..to).unwrap_or_default())
@@ -194,7 +196,7 @@ fn settled_legs(call: &ResolvedCall) -> [(Leg, i64); 6] {
         (Leg::Overrun, call.settlement.overrun.nanos()),
         (Leg::SettleIncluded, split.included),
         (Leg::ReleaseAllowance, split.returned),
-        (Leg::ReleaseBreakage, split.broken),
+        (Leg::ReleaseBreakage, split.breakage),
     ]
 }
 
@@ -212,7 +214,7 @@ fn call_leg(hold: &Hold, leg: Leg, amount: i64, at: Timestamp) -> TransferRow {
     }
 }
 
-/// The transfers of a week: the one before is closed, then it is opened.
+/// The transfers of a week: the previous week is closed, then this one is opened.
 fn window_transfers(window: &Window) -> impl Iterator<Item = Transfer> {
     let closed = window.closed.map(|week| (week, Leg::CloseWindow));
     let opened = (window.opened, Leg::OpenWindow);
@@ -253,7 +255,7 @@ fn head(row: &SqliteRow) -> Result<(AccountId, Option<Link>)> {
     Ok((AccountId::from_u128(account), link))
 }
 
-/// Puts a transfer at the end of its account's chain; answers it with its link.
+/// Appends a transfer to its account's chain; returns it with its link.
 pub(super) async fn append(
     connection: &mut SqliteConnection,
     account: AccountId,
@@ -278,6 +280,5 @@ pub(super) async fn append(
     })
 }
 
-/// Every statement of this file that is not part of a batch.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[HEAD, SET_HEAD];

@@ -1,4 +1,4 @@
-//! Connections to the database file, and its schema.
+//! Connections to the database file, and schema migration.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, SqlitePool};
+use sqlx::{ConnectOptions, Connection, SqlitePool};
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use crate::rows::storage_error;
-use crate::schema::{APPLIED, Applied, compare};
+use crate::schema::{APPLIED, Applied, compare, newest};
 
-/// Pages of a new database. Calls are appended, many at a time: a large page is split, logged and moved less often.
+/// Page size of a new database. Calls are appended in batches: large pages are split, logged and
+/// moved less often.
 const PAGE_BYTES: u32 = 16 << 10;
-/// Pages of the write-ahead log after which they are moved into the database: 32 MiB.
+/// Size of the write-ahead log that starts a checkpoint, in pages: 32 MiB.
 const CHECKPOINT_PAGES: u32 = 2048;
 
-/// The name of the database's file.
 pub(super) const DATABASE_FILE: &str = "tollgate.db";
 
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -30,12 +30,10 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// The database in a directory.
     pub(super) fn in_directory(dir: &Path) -> Database {
         Database::at(&dir.join(DATABASE_FILE))
     }
 
-    /// The database in a file.
     pub(super) fn at(file: &Path) -> Database {
         let options = SqliteConnectOptions::new()
             .filename(file)
@@ -48,7 +46,7 @@ impl Database {
         Database { options }
     }
 
-    /// The one connection that writes.
+    /// Opens the only writing connection.
     pub(super) async fn writer(&self) -> Result<SqliteConnection> {
         let options = self
             .options
@@ -62,7 +60,8 @@ impl Database {
         options.connect().await.map_err(storage_error)
     }
 
-    /// A connection that fills a file which nobody needs unless it is filled: a failure leaves it in any state.
+    /// Opens a connection to a new file without a rollback journal: a failure may corrupt
+    /// the file.
     pub(super) async fn unsafe_writer(&self) -> Result<SqliteConnection> {
         let options = self
             .options
@@ -75,21 +74,21 @@ impl Database {
         options.connect().await.map_err(storage_error)
     }
 
-    /// One connection that reads.
+    /// Opens one read-only connection.
     pub(super) async fn reader(&self) -> Result<SqliteConnection> {
         let options = self.options.clone().read_only(true);
         options.connect().await.map_err(storage_error)
     }
 
-    /// Connections that read.
-    pub(super) fn readers(&self, most: u32) -> SqlitePool {
+    /// Opens a pool of read-only connections.
+    pub(super) fn readers(&self, max: u32) -> SqlitePool {
         let options = self
             .options
             .clone()
             .read_only(true)
             .thread_name(|n| format!("tollgate-reader-{n}"));
         SqlitePoolOptions::new()
-            .max_connections(most)
+            .max_connections(max)
             .acquire_timeout(Duration::from_secs(10))
             .test_before_acquire(false)
             .idle_timeout(None)
@@ -98,7 +97,6 @@ impl Database {
     }
 }
 
-/// Brings the schema up to date.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<()> {
     MIGRATIONS
         .run_direct(None, connection, false)
@@ -106,19 +104,33 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<()> {
         .map_err(|error| StorageError::new(StorageErrorKind::Corrupt, error))
 }
 
-/// Whether the schema is the one of this program; else what to do.
+/// Returns the schema version of the database in a directory; 0 if there is none.
+pub async fn schema_version(dir: &Path) -> Result<i64> {
+    if !dir.join(DATABASE_FILE).exists() {
+        return Ok(0);
+    }
+    let mut connection = Database::in_directory(dir).reader().await?;
+    let version = newest(&applied(&mut connection).await?);
+    connection.close().await.map_err(storage_error)?;
+    Ok(version)
+}
+
+/// Whether the schema matches this program; the error says what to do.
 pub(super) async fn verdict(connection: &mut SqliteConnection) -> Result<std::result::Result<(), String>> {
+    Ok(compare(&applied(connection).await?, &MIGRATIONS))
+}
+
+async fn applied(connection: &mut SqliteConnection) -> Result<Vec<Applied>> {
     let exists = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = '_sqlx_migrations')";
     let exists: bool = sqlx::query_scalar(exists)
         .fetch_one(&mut *connection)
         .await
         .map_err(storage_error)?;
-    let applied: Vec<Applied> = match exists {
+    match exists {
         true => sqlx::query_as(APPLIED)
             .fetch_all(connection)
             .await
-            .map_err(storage_error)?,
-        false => Vec::new(),
-    };
-    Ok(compare(&applied, &MIGRATIONS))
+            .map_err(storage_error),
+        false => Ok(Vec::new()),
+    }
 }

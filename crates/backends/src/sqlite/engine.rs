@@ -15,15 +15,17 @@ impl Engine for Sqlite {
     }
 
     async fn ping(&self) -> Result<()> {
-        let refusal = |why: &str| StorageError::new(StorageErrorKind::Unavailable, why);
+        self.fatal.check()?;
         if self.is_failing() {
-            return Err(refusal("the database cannot be written"));
-        }
-        if self.journal.is_broken() {
-            return Err(refusal("the journal cannot be written"));
+            let why = "the database cannot be written";
+            return Err(StorageError::new(StorageErrorKind::Unavailable, why));
         }
         self.read(|connection| Box::pin(execute(connection, "SELECT 1")))
             .await
+    }
+
+    async fn failed(&self) -> String {
+        self.fatal.reported().await
     }
 
     async fn flush(&self) -> Result<()> {
@@ -32,7 +34,7 @@ impl Engine for Sqlite {
 
     async fn close(&self) -> Result<()> {
         let (done, answer) = oneshot::channel();
-        // A checkpoint takes the whole log only when nobody reads from it.
+        // A checkpoint covers the whole log only without readers.
         self.readers.close().await;
         self.inbox.send(Command::Close { done });
         let closed = answer.await.map_err(stopped)?;

@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row};
-use tollgate_storage::{BlobKey, FileFilter, FileStore, FileUse, KeptFile, Result, StorageError};
+use tollgate_storage::{BlobKey, FileFilter, FileRecord, FileStore, FileUse, Result, StorageError};
 use tollgate_types::{AccountId, FileId, Timestamp};
 
 use super::{Sqlite, account};
 use crate::files::{
-    DELETE, FORGET, FileColumns, GET, GIVE_UP, LEFTOVER, LeftoverColumns, USED, bind_begin, bind_file,
+    ABANDON_UPLOAD, DELETE, FORGET, FileColumns, GET, LEFTOVER, LeftoverColumns, USED, bind_begin, bind_file,
     bind_list, of_file,
 };
 use crate::rows::{id_bytes, quantity_from, storage_error, taken};
@@ -23,23 +23,23 @@ impl FileStore for Sqlite {
         .await
     }
 
-    async fn give_up(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool> {
+    async fn abandon_upload(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<bool> {
         self.write(
-            move |connection| Box::pin(change(connection, GIVE_UP, account, id, now)),
+            move |connection| Box::pin(change(connection, ABANDON_UPLOAD, account, id, now)),
             |given_up| given_up,
         )
         .await
     }
 
-    async fn insert(&self, file: KeptFile, most: FileUse) -> Result<bool> {
+    async fn insert(&self, file: FileRecord, max: FileUse) -> Result<bool> {
         self.write(
-            move |connection| Box::pin(insert(connection, file, most)),
+            move |connection| Box::pin(insert(connection, file, max)),
             |written| written,
         )
         .await
     }
 
-    async fn get(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<Option<KeptFile>> {
+    async fn get(&self, account: AccountId, id: FileId, now: Timestamp) -> Result<Option<FileRecord>> {
         self.read(move |connection| Box::pin(get(connection, account, id, now)))
             .await
     }
@@ -50,7 +50,7 @@ impl FileStore for Sqlite {
         filter: FileFilter,
         now: Timestamp,
         limit: u32,
-    ) -> Result<Vec<KeptFile>> {
+    ) -> Result<Vec<FileRecord>> {
         self.read(move |connection| Box::pin(list(connection, account, filter, now, limit)))
             .await
     }
@@ -101,12 +101,12 @@ async fn begin(
     }
 }
 
-/// There is one writer, so nobody else takes the last room in between.
-async fn insert(connection: &mut SqliteConnection, file: KeptFile, most: FileUse) -> Result<bool> {
+/// There is one writer, so no other insert can use the last free capacity in between.
+async fn insert(connection: &mut SqliteConnection, file: FileRecord, max: FileUse) -> Result<bool> {
     let owner = account::get(connection, file.account).await?;
     owner.ok_or_else(|| StorageError::not_found(file.account))?;
     let used = used(connection, file.account, file.created_at).await?;
-    if used.files >= most.files || used.bytes.saturating_add(file.bytes) > most.bytes {
+    if used.files >= max.files || used.bytes.saturating_add(file.bytes) > max.bytes {
         return Ok(false);
     }
     let done = bind_file!(file)
@@ -124,7 +124,7 @@ async fn get(
     account: AccountId,
     id: FileId,
     now: Timestamp,
-) -> Result<Option<KeptFile>> {
+) -> Result<Option<FileRecord>> {
     let columns: Option<FileColumns> = sqlx::query_as(GET)
         .bind(id_bytes(account.as_u128()))
         .bind(id_bytes(id.as_u128()))
@@ -132,7 +132,7 @@ async fn get(
         .fetch_optional(connection)
         .await
         .map_err(storage_error)?;
-    columns.map(KeptFile::try_from).transpose()
+    columns.map(FileRecord::try_from).transpose()
 }
 
 async fn list(
@@ -141,7 +141,7 @@ async fn list(
     filter: FileFilter,
     now: Timestamp,
     limit: u32,
-) -> Result<Vec<KeptFile>> {
+) -> Result<Vec<FileRecord>> {
     let rows = bind_list!(account, filter, now, limit)
         .fetch_all(connection)
         .await
@@ -191,6 +191,6 @@ async fn change(
     Ok(done.rows_affected() > 0)
 }
 
-fn whole(row: &SqliteRow) -> Result<KeptFile> {
+fn whole(row: &SqliteRow) -> Result<FileRecord> {
     FileColumns::from_row(row).map_err(storage_error)?.try_into()
 }

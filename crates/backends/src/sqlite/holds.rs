@@ -1,43 +1,43 @@
-//! Holds in memory: those that are open, and for a while those that were resolved.
+//! Holds in memory: open ones, and for a while resolved ones.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
-use super::books::Book;
+use super::balances::AccountBalances;
 use crate::ids::{HoldKey, IdMap, lock, shard_of};
 use crate::journal::record::Hold;
 
 const SHARDS: usize = 64;
-/// How long a resolved hold is remembered.
+/// Minimum retention of a resolved hold, in microseconds.
 const REMEMBERED_MICROS: u64 = 10_000_000;
-/// How many resolved holds a shard remembers.
-const REMEMBERED: usize = 256;
+/// Number of resolved holds in a shard above which the retention is shorter.
+const MAX_REMEMBERED: usize = 256;
 
-/// What is known of a hold.
-pub(super) enum Known {
-    /// It is open.
+/// A hold in memory.
+pub(super) enum HoldState {
+    /// The hold has no settlement yet.
     Open {
-        /// Its terms.
+        /// The current terms.
         hold: Arc<Hold>,
-        /// Its place in the journal; zero when it was read from the database.
+        /// Its sequence number in the journal; zero if it was read from the database.
         seq: u64,
-        /// The book it is in.
-        book: Arc<Book>,
+        /// Cached, so that a settlement needs no lookup.
+        account_balances: Arc<AccountBalances>,
     },
-    /// It was resolved, at this charge.
+    /// Resolved at this charge.
     Resolved(Credits),
 }
 
-/// A part of all holds.
+/// One shard of the holds.
 #[derive(Default)]
 pub(super) struct Shard {
-    known: IdMap<HoldKey, Known>,
+    known: IdMap<HoldKey, HoldState>,
     resolved: VecDeque<Resolved>,
-    /// The largest id that was forgotten. A larger one was never used: its hold would be known.
+    /// The largest removed id. A larger unknown id was never used.
     forgotten: Option<HoldId>,
-    /// How many were forgotten.
+    /// The number of removed holds.
     pub(super) times_forgotten: u64,
 }
 
@@ -48,34 +48,40 @@ struct Resolved {
 }
 
 impl Shard {
-    /// What is known of the hold.
-    pub(super) fn get(&self, key: HoldKey) -> Option<&Known> {
+    /// Returns a hold that is in memory.
+    pub(super) fn get(&self, key: HoldKey) -> Option<&HoldState> {
         self.known.get(&key)
     }
 
-    /// Whether the hold may be in the database though it is not known.
+    /// Whether a hold that is not in memory may be in the database.
     pub(super) fn may_be_forgotten(&self, id: HoldId) -> bool {
-        self.forgotten.is_some_and(|largest| id <= largest)
+        self.forgotten.is_some_and(|max_id| id <= max_id)
     }
 
-    /// Remembers an open hold.
-    pub(super) fn open(&mut self, hold: Arc<Hold>, seq: u64, book: Arc<Book>) {
-        self.known
-            .insert((hold.account, hold.id), Known::Open { hold, seq, book });
+    /// Adds an open hold.
+    pub(super) fn open(&mut self, hold: Arc<Hold>, seq: u64, account_balances: Arc<AccountBalances>) {
+        self.known.insert(
+            (hold.account, hold.id),
+            HoldState::Open {
+                hold,
+                seq,
+                account_balances,
+            },
+        );
     }
 
-    /// Remembers that the hold was resolved by the record `seq`.
+    /// Marks a hold as resolved by the journal record `seq`.
     pub(super) fn resolve(&mut self, key: HoldKey, charge: Credits, seq: u64, at_micros: u64) {
-        self.known.insert(key, Known::Resolved(charge));
+        self.known.insert(key, HoldState::Resolved(charge));
         self.resolved.push_back(Resolved { key, seq, at_micros });
     }
 
-    /// Forgets resolved holds that are in the database, that is up to the record `committed`, and that are old or
-    /// too many.
+    /// Removes resolved holds that are in the database (up to the record `committed`), if they are
+    /// old or too many.
     pub(super) fn forget(&mut self, committed: u64, now_micros: u64) {
         while let Some(oldest) = self.resolved.front() {
             let young = now_micros.saturating_sub(oldest.at_micros) < REMEMBERED_MICROS;
-            if oldest.seq > committed || (young && self.resolved.len() <= REMEMBERED) {
+            if oldest.seq > committed || (young && self.resolved.len() <= MAX_REMEMBERED) {
                 return;
             }
             self.known.remove(&oldest.key);
@@ -86,17 +92,17 @@ impl Shard {
     }
 }
 
-/// All holds.
+/// All holds of the engine, in shards.
 pub(super) struct Holds {
     shards: Box<[Mutex<Shard>]>,
 }
 
 impl Holds {
-    /// No holds; ids up to `largest` may be in the database.
-    pub(super) fn new(largest: Option<HoldId>) -> Holds {
+    /// Creates an empty store; ids up to `max_id` may be in the database.
+    pub(super) fn new(max_id: Option<HoldId>) -> Holds {
         let shard = || {
             Mutex::new(Shard {
-                forgotten: largest,
+                forgotten: max_id,
                 ..Shard::default()
             })
         };
@@ -105,18 +111,18 @@ impl Holds {
         }
     }
 
-    /// The part that the hold belongs to.
+    /// Locks the shard of a hold.
     pub(super) fn shard(&self, id: HoldId) -> MutexGuard<'_, Shard> {
         lock(&self.shards[shard_of(id.as_u128(), SHARDS)])
     }
 
-    /// Open holds whose time is over, at most `limit`.
+    /// Expired open holds, at most `limit`.
     pub(super) fn expired(&self, now: Timestamp, limit: usize) -> Vec<HoldKey> {
         let mut expired = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
             let keys = shard.known.iter().filter_map(|(key, known)| match known {
-                Known::Open { hold, .. } if hold.expires_at <= now => Some(*key),
+                HoldState::Open { hold, .. } if hold.expires_at <= now => Some(*key),
                 _ => None,
             });
             expired.extend(keys.take(limit.saturating_sub(expired.len())));
@@ -124,12 +130,12 @@ impl Holds {
         expired
     }
 
-    /// Open holds of an account: when each was accepted, and how much of credits it holds.
+    /// The open holds of an account: creation time and held credits.
     pub(super) fn of(&self, account: AccountId) -> Vec<(Timestamp, i64)> {
         let mut open = Vec::new();
         for shard in &self.shards {
             open.extend(lock(shard).known.values().filter_map(|known| match known {
-                Known::Open { hold, .. } if hold.account == account => {
+                HoldState::Open { hold, .. } if hold.account == account => {
                     Some((hold.created_at, hold.held() - hold.allowance()))
                 }
                 _ => None,
@@ -138,7 +144,7 @@ impl Holds {
         open
     }
 
-    /// Forgets everywhere what need not be remembered.
+    /// Removes resolved holds from all shards, under the same conditions.
     pub(super) fn forget(&self, committed: u64, now_micros: u64) {
         for shard in &self.shards {
             lock(shard).forget(committed, now_micros);
@@ -155,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_in_the_database_and_old_or_too_much() {
+    fn forgotten_holds_are_stored_and_old_or_surplus() {
         let mut shard = Shard::default();
         for id in 1..=3 {
             shard.resolve(key(id), Credits::ZERO, id as u64, 0);
@@ -170,7 +176,7 @@ mod tests {
             shard.resolve(key(id), Credits::ZERO, id as u64, REMEMBERED_MICROS);
         }
         shard.forget(2000, REMEMBERED_MICROS);
-        assert_eq!(shard.resolved.len(), REMEMBERED);
+        assert_eq!(shard.resolved.len(), MAX_REMEMBERED);
         assert!(shard.get(key(2000)).is_some() && shard.get(key(900)).is_none());
     }
 }

@@ -1,9 +1,9 @@
-//! Requests that may be repeated.
+//! Idempotency keys.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::Result;
-use tollgate_storage::idempotency::{Claim, Claimed, IdempotencyStore, RepeatKey};
+use tollgate_storage::idempotency::{Claim, ClaimOutcome, IdempotencyKeyHash, IdempotencyStore};
 use tollgate_types::{AccountId, RequestId, Timestamp};
 
 use super::Sqlite;
@@ -26,7 +26,7 @@ const ABANDON: &str = "DELETE FROM idempotency WHERE content IS NULL";
 
 #[async_trait]
 impl IdempotencyStore for Sqlite {
-    async fn claim(&self, claim: Claim) -> Result<Claimed> {
+    async fn claim(&self, claim: Claim) -> Result<ClaimOutcome> {
         self.write(
             move |connection| Box::pin(take(connection, claim)),
             |claimed| claimed,
@@ -37,18 +37,18 @@ impl IdempotencyStore for Sqlite {
     async fn answer(
         &self,
         account: AccountId,
-        key: RepeatKey,
+        key: IdempotencyKeyHash,
         request: RequestId,
         content: Vec<u8>,
     ) -> Result<bool> {
         self.write(
             move |connection| Box::pin(answer(connection, account, key, request, content)),
-            |kept| kept,
+            |is_stored| is_stored,
         )
         .await
     }
 
-    async fn release(&self, account: AccountId, key: RepeatKey, request: RequestId) -> Result<()> {
+    async fn release(&self, account: AccountId, key: IdempotencyKeyHash, request: RequestId) -> Result<()> {
         self.write(
             move |connection| Box::pin(release(connection, account, key, request)),
             |()| (),
@@ -65,13 +65,13 @@ impl IdempotencyStore for Sqlite {
     }
 }
 
-/// Gives back every key whose request was not answered: the process that carried it out is gone.
+/// Releases all keys without a response: the process that handled their requests has ended.
 pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     let done = sqlx::query(ABANDON).execute(connection).await;
     done.map(|_| ()).map_err(storage_error)
 }
 
-async fn take(connection: &mut SqliteConnection, claim: Claim) -> Result<Claimed> {
+async fn take(connection: &mut SqliteConnection, claim: Claim) -> Result<ClaimOutcome> {
     let taken = sqlx::query(CLAIM)
         .bind(id_bytes(claim.account.as_u128()))
         .bind(claim.key.to_vec())
@@ -84,7 +84,7 @@ async fn take(connection: &mut SqliteConnection, claim: Claim) -> Result<Claimed
         .await
         .map_err(storage_error)?;
     if taken.rows_affected() > 0 {
-        return Ok(Claimed::First);
+        return Ok(ClaimOutcome::First);
     }
     let columns: ClaimColumns = sqlx::query_as(CLAIMED)
         .bind(id_bytes(claim.account.as_u128()))
@@ -98,7 +98,7 @@ async fn take(connection: &mut SqliteConnection, claim: Claim) -> Result<Claimed
 async fn answer(
     connection: &mut SqliteConnection,
     account: AccountId,
-    key: RepeatKey,
+    key: IdempotencyKeyHash,
     request: RequestId,
     content: Vec<u8>,
 ) -> Result<bool> {
@@ -116,7 +116,7 @@ async fn answer(
 async fn release(
     connection: &mut SqliteConnection,
     account: AccountId,
-    key: RepeatKey,
+    key: IdempotencyKeyHash,
     request: RequestId,
 ) -> Result<()> {
     let done = sqlx::query(RELEASE)
@@ -138,6 +138,5 @@ async fn sweep(connection: &mut SqliteConnection, now: Timestamp, limit: u32) ->
     Ok(done.rows_affected())
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[CLAIM, CLAIMED, ANSWER, RELEASE, SWEEP, ABANDON];

@@ -1,37 +1,39 @@
-//! Jobs. A hold is in the journal before the job is in the database, and the job has ended in the database before its hold is
-//! resolved in the journal; whatever lies between when the process dies, [`super::recover`] completes.
+//! Jobs. A hold is in the journal before its job is in the database, and a job has ended in the
+//! database before its hold is resolved in the journal. If the process dies in between,
+//! [`super::recover`] completes the change.
 
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row};
 use tollgate_storage::{
-    HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease, JobSearch,
-    JobStep, JobStore, LeasedJob, LedgerStore, NewHold, NewJob, NewJobEvent, Resolution, Result, Settlement,
-    StorageError,
+    HoldOutcome, Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobEvent, JobFilter, JobLease,
+    JobSearch, JobStep, JobStore, LeasedJob, LedgerStore, NewHold, NewJob, NewJobEvent, Resolution, Result,
+    Settlement, StorageError,
 };
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, JobId, JobStatus, Timestamp, WorkerId};
 
-use super::holds::Known;
+use super::holds::HoldState;
 use super::writer::Command;
 use super::{Core, Sqlite};
 use crate::jobs::{
-    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, IS_WAITING, JobColumns, JobEventColumns,
-    OVERDUE, RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job,
-    bind_list, bind_search, bind_step, cancel_of, in_order, lasting, of_job, of_lease, unfinished, void,
+    ADVANCE, CLAIM, END_QUEUED, ENDED, EVENTS, FORGET, GET, HOLD_OF, JobColumns, JobEventColumns, OVERDUE,
+    RELEASE, RENEW, REQUEST_CANCEL, STEP, STEPS, StepColumns, bind_end, bind_event, bind_job, bind_list,
+    bind_search, bind_step, cancel_outcome, is_waiting, newest_first, not_forgettable, of_job, of_lease,
+    shorten_leases, void_lease, without_expiry,
 };
 use crate::journal::record::crashed;
 use crate::parts::bind_part;
 use crate::rows::{id_bytes, id_from, quantity_column, storage_error};
 
-/// What was leased when the process died is nobody's any more.
+/// Ends the leases of a process that died.
 const ABANDON: &str = "UPDATE job SET lease_until = 0 WHERE lease_until IS NOT NULL";
 
 #[async_trait]
 impl JobStore for Sqlite {
     async fn accept(&self, job: NewJob, hold: NewHold) -> Result<HoldOutcome> {
         let engine = self.clone();
-        self.carry_through(async move { engine.accept_job(job, lasting(hold)).await })
+        self.run_to_completion(async move { engine.accept_job(job, without_expiry(hold)).await })
             .await
     }
 
@@ -52,7 +54,7 @@ impl JobStore for Sqlite {
 
     async fn claim(&self, claim: JobClaim) -> Result<Vec<LeasedJob>> {
         if !self
-            .read(move |connection| Box::pin(is_waiting(connection, claim.now)))
+            .read(move |connection| Box::pin(is_waiting(connection, claim)))
             .await?
         {
             return Ok(Vec::new());
@@ -97,7 +99,7 @@ impl JobStore for Sqlite {
 
     async fn finish(&self, lease: JobLease, end: JobEnd) -> Result<Resolution> {
         let (engine, settlement) = (self.clone(), end.settlement.clone());
-        self.carry_through(async move {
+        self.run_to_completion(async move {
             engine
                 .write(
                     move |connection| Box::pin(finish(connection, lease, end)),
@@ -111,7 +113,7 @@ impl JobStore for Sqlite {
 
     async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel> {
         let engine = self.clone();
-        self.carry_through(async move { engine.cancel_job(account, id, at).await })
+        self.run_to_completion(async move { engine.cancel_job(account, id, at).await })
             .await
     }
 
@@ -122,7 +124,7 @@ impl JobStore for Sqlite {
 
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64> {
         let engine = self.clone();
-        self.carry_through(async move {
+        self.run_to_completion(async move {
             let overdue = engine
                 .read(move |connection| Box::pin(ids(connection, OVERDUE, now, limit)))
                 .await?;
@@ -146,14 +148,14 @@ impl JobStore for Sqlite {
 
     async fn forget(&self, account: AccountId, id: JobId) -> Result<bool> {
         let engine = self.clone();
-        self.carry_through(async move {
+        self.run_to_completion(async move {
             let ended = engine
                 .read(move |connection| Box::pin(ended(connection, account, id)))
                 .await?;
             let Some(settlement) = ended else {
                 return Ok(false);
             };
-            // Nobody could tell any more how its hold is resolved: it must be before.
+            // Settles first: without the job, recovery could not tell how the hold is resolved.
             engine.settle(settlement).await?;
             engine
                 .write(
@@ -175,10 +177,10 @@ impl Sqlite {
             return Ok(outcome);
         }
         self.store_hold(key);
-        let kept = self
+        let stored = self
             .write(move |connection| Box::pin(insert(connection, job, hold)), |()| ())
             .await;
-        match kept {
+        match stored {
             Ok(()) => Ok(outcome),
             Err(error) => {
                 self.settle(crashed(key, self.clock.now())).await?;
@@ -192,16 +194,18 @@ impl Sqlite {
         if let Some(job) = self.end_queued(account, id, end, at).await? {
             return Ok(JobCancel::Cancelled(Box::new(job)));
         }
-        let begun = self
+        let started = self
             .write(
                 move |connection| Box::pin(request_cancel(connection, account, id, at)),
-                |begun| begun,
+                |started| started,
             )
             .await?;
-        begun.map(cancel_of).ok_or_else(|| StorageError::not_found(id))
+        started
+            .map(cancel_outcome)
+            .ok_or_else(|| StorageError::not_found(id))
     }
 
-    /// Ends a job that nobody has begun; none when somebody has.
+    /// Ends a queued job; `None` if it has started.
     async fn end_queued(
         &self,
         account: AccountId,
@@ -224,23 +228,24 @@ impl Sqlite {
 }
 
 impl Core {
-    /// Has the writer give an open hold its row before anything that it is asked for from now on.
+    /// Makes the writer insert an open hold before any later command.
     fn store_hold(&self, key: crate::ids::HoldKey) {
         let seq = match self.holds.shard(key.1).get(key) {
-            Some(Known::Open { seq, .. }) => *seq,
+            Some(HoldState::Open { seq, .. }) => *seq,
             _ => return,
         };
         self.inbox.send(Command::Store { seq });
     }
 }
 
-/// What was leased before this start can be leased at once.
+/// Ends all leases of earlier runs, so that jobs can be leased immediately.
 pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     let abandoned = sqlx::query(ABANDON).execute(connection).await;
     abandoned.map(drop).map_err(storage_error)
 }
 
-/// How the job of a hold stands, if the hold is that of a job: its settlement, once it has ended.
+/// The state of the job of a hold: `None` without a job, else the settlement once the job has
+/// ended.
 pub(super) async fn of_hold(
     connection: &mut SqliteConnection,
     (account, hold): crate::ids::HoldKey,
@@ -268,8 +273,8 @@ async fn insert(connection: &mut SqliteConnection, job: NewJob, hold: NewHold) -
     if done.rows_affected() == 0 {
         return Err(StorageError::not_found(hold.account));
     }
-    let told = [NewJobEvent::became(JobStatus::Queued)];
-    tell(connection, (hold.account, job.id), 1, &told, hold.created_at).await?;
+    let events = [NewJobEvent::status_changed(JobStatus::Queued)];
+    write_events(connection, (hold.account, job.id), 1, &events, hold.created_at).await?;
     let count = "UPDATE job SET last_event = 1 WHERE account_id = $1 AND id = $2";
     let counted = of_job!(count, hold.account, job.id).execute(connection).await;
     counted.map(drop).map_err(storage_error)
@@ -293,7 +298,7 @@ async fn list(
         .fetch_all(connection)
         .await
         .map_err(storage_error)?;
-    in_order(rows.iter().map(job), &filter)
+    newest_first(rows.iter().map(job), &filter)
 }
 
 async fn find(connection: &mut SqliteConnection, search: JobSearch, limit: u32) -> Result<Vec<Job>> {
@@ -304,22 +309,22 @@ async fn find(connection: &mut SqliteConnection, search: JobSearch, limit: u32) 
     rows.iter().map(job).collect()
 }
 
-async fn is_waiting(connection: &mut SqliteConnection, now: Timestamp) -> Result<bool> {
-    let is_waiting: bool = sqlx::query_scalar(IS_WAITING)
-        .bind(now.as_micros())
-        .fetch_one(connection)
-        .await
-        .map_err(storage_error)?;
-    Ok(is_waiting)
+async fn is_waiting(connection: &mut SqliteConnection, claim: JobClaim) -> Result<bool> {
+    let row = is_waiting!(claim).fetch_one(connection).await;
+    row.and_then(|row| row.try_get("is_waiting"))
+        .map_err(storage_error)
 }
 
 async fn claim_some(connection: &mut SqliteConnection, claim: JobClaim) -> Result<Vec<LeasedJob>> {
+    let shortened = shorten_leases!(claim).execute(&mut *connection).await;
+    shortened.map_err(storage_error)?;
     let rows: Vec<JobColumns> = sqlx::query_as(CLAIM)
         .bind(id_bytes(claim.worker.as_u128()))
         .bind(claim.now.as_micros())
         .bind(claim.until.as_micros())
         .bind(claim.limit)
         .bind(claim.per_account)
+        .bind(claim.latest_due().as_micros())
         .fetch_all(&mut *connection)
         .await
         .map_err(storage_error)?;
@@ -328,9 +333,9 @@ async fn claim_some(connection: &mut SqliteConnection, claim: JobClaim) -> Resul
         let mut leased = row.leased()?;
         let job = &leased.job;
         if leased.lease.epoch == 1 {
-            let began = [NewJobEvent::became(JobStatus::InProgress)];
+            let began = [NewJobEvent::status_changed(JobStatus::InProgress)];
             let sequence = quantity_column(job.last_event);
-            tell(
+            write_events(
                 connection,
                 (job.account, job.terms.id),
                 sequence,
@@ -381,12 +386,13 @@ async fn write_advance(
         .bind(advance.progress.map(i64::from))
         .bind(count)
         .bind(i64::from(advance.step.is_some()))
+        .bind(advance.activity.map(JobActivity::as_str))
         .fetch_optional(&mut *connection)
         .await
         .map_err(storage_error)?;
     let last = last_event(row.as_ref(), lease)?;
     let first = last - count + 1;
-    tell(connection, (lease.account, lease.job), first, &advance.events, at).await?;
+    write_events(connection, (lease.account, lease.job), first, &advance.events, at).await?;
     let Some(step) = advance.step else {
         return Ok(());
     };
@@ -404,7 +410,7 @@ async fn write_advance(
 
 async fn hold_of(connection: &mut SqliteConnection, lease: JobLease) -> Result<HoldId> {
     let row = of_lease!(HOLD_OF, lease).fetch_optional(connection).await;
-    let row = row.map_err(storage_error)?.ok_or_else(|| void(lease))?;
+    let row = row.map_err(storage_error)?.ok_or_else(|| void_lease(lease))?;
     let id = id_from(row.try_get("hold_id").map_err(storage_error)?)?;
     Ok(HoldId::from_u128(id))
 }
@@ -416,12 +422,13 @@ async fn release(connection: &mut SqliteConnection, lease: JobLease, due: Timest
         .await
         .map_err(storage_error)?;
     match done.rows_affected() {
-        0 => Err(void(lease)),
+        0 => Err(void_lease(lease)),
         _ => Ok(()),
     }
 }
 
-/// Nothing is done when it has ended under the same lease before: then its parts are there as well.
+/// Does nothing if the job ended under the same lease before: its events and parts were written
+/// with it.
 async fn finish(connection: &mut SqliteConnection, lease: JobLease, end: JobEnd) -> Result<()> {
     let before = of_job!(GET, lease.account, lease.job)
         .fetch_optional(&mut *connection)
@@ -435,7 +442,7 @@ async fn finish(connection: &mut SqliteConnection, lease: JobLease, end: JobEnd)
         return Ok(());
     }
     let mut events = end.events.clone();
-    events.push(NewJobEvent::became(end.status));
+    events.push(NewJobEvent::status_changed(end.status));
     let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
     let row = bind_end!(lease, end, count)
         .fetch_optional(&mut *connection)
@@ -443,7 +450,7 @@ async fn finish(connection: &mut SqliteConnection, lease: JobLease, end: JobEnd)
         .map_err(storage_error)?;
     let first = last_event(row.as_ref(), lease)? - count + 1;
     let at = end.settlement.ended_at;
-    tell(connection, (lease.account, lease.job), first, &events, at).await?;
+    write_events(connection, (lease.account, lease.job), first, &events, at).await?;
     for part in &end.parts {
         let written = bind_part!(end.settlement, part);
         written.execute(&mut *connection).await.map_err(storage_error)?;
@@ -452,7 +459,7 @@ async fn finish(connection: &mut SqliteConnection, lease: JobLease, end: JobEnd)
 }
 
 fn last_event(row: Option<&SqliteRow>, lease: JobLease) -> Result<i64> {
-    let row = row.ok_or_else(|| void(lease))?;
+    let row = row.ok_or_else(|| void_lease(lease))?;
     row.try_get("last_event").map_err(storage_error)
 }
 
@@ -474,19 +481,20 @@ async fn end_queued(
     let Some(ended) = row.as_ref().map(job).transpose()? else {
         return Ok(None);
     };
-    let told = [NewJobEvent::became(status)];
-    tell(
+    let events = [NewJobEvent::status_changed(status)];
+    write_events(
         connection,
         (account, id),
         quantity_column(ended.last_event),
-        &told,
+        &events,
         at,
     )
     .await?;
     Ok(Some(ended))
 }
 
-/// The job, which tells of the wish to cancel it if that is the first one.
+/// Requests the cancellation of a running job and returns it. Only the first request writes an
+/// event.
 async fn request_cancel(
     connection: &mut SqliteConnection,
     account: AccountId,
@@ -501,8 +509,8 @@ async fn request_cancel(
         return get(connection, account, id).await;
     };
     let sequence = quantity_column(requested.last_event);
-    let told = [NewJobEvent::cancelling()];
-    tell(connection, (account, id), sequence, &told, at).await?;
+    let events = [NewJobEvent::cancelling()];
+    write_events(connection, (account, id), sequence, &events, at).await?;
     Ok(Some(requested))
 }
 
@@ -524,8 +532,8 @@ async fn events(
     rows.into_iter().map(JobEvent::try_from).collect()
 }
 
-/// Writes events with numbers from `first` on.
-async fn tell(
+/// Writes events with consecutive numbers, starting at `first`.
+async fn write_events(
     connection: &mut SqliteConnection,
     (account, id): (AccountId, JobId),
     first: i64,
@@ -575,7 +583,7 @@ async fn forget(connection: &mut SqliteConnection, account: AccountId, id: JobId
     Ok(())
 }
 
-/// How the hold of a job is resolved that can be forgotten; none when there is no such job.
+/// The settlement of a job that can be deleted; `None` if there is no such job.
 async fn ended(
     connection: &mut SqliteConnection,
     account: AccountId,
@@ -593,12 +601,11 @@ async fn ended(
     else {
         return Ok(None);
     };
-    match columns.is_told() {
-        true => columns.settlement()?.ok_or_else(|| unfinished(id)).map(Some),
-        false => Err(unfinished(id)),
+    match columns.is_forgettable() {
+        true => columns.settlement()?.ok_or_else(|| not_forgettable(id)).map(Some),
+        false => Err(not_forgettable(id)),
     }
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[ABANDON, OF_HOLD];

@@ -63,7 +63,7 @@ async fn create(connection: &mut SqliteConnection, NewKey { key, quota }: NewKey
         .await
         .map_err(storage_error)?;
     if key.state == KeyState::Active && active >= i64::from(quota) {
-        return Err(conflict("the account has as many keys as it may have"));
+        return Err(conflict("the account has reached its maximum number of keys"));
     }
     let insert = sqlx::query(CREATE)
         .bind(id_bytes(key.id.as_u128()))
@@ -127,6 +127,5 @@ async fn revoke(connection: &mut SqliteConnection, id: KeyId, at: Timestamp) -> 
     columns.ok_or_else(|| StorageError::not_found(id))?.try_into()
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[COUNT, CREATE, FIND, LIST, REVOKE, CHANGE];

@@ -1,4 +1,4 @@
-//! What models prefer.
+//! Label priors of models.
 
 use async_trait::async_trait;
 use sqlx::Row;

@@ -1,7 +1,7 @@
-//! Holds and settlements: decided in memory, written to the journal, answered.
+//! Holds and settlements: decided in memory, then written to the journal, then returned.
 //!
-//! Locks are taken in this order: the shard of the hold, the sums of the book, the journal. All are held only for a
-//! few instructions and one `write`, and never across an await.
+//! Lock order: the shard of the hold, the sums of the account, the journal. Locks are held for a
+//! few instructions and one `write`, never across an await.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use tollgate_storage::{
 use tollgate_types::{AccountId, Credits, HoldId, Timestamp};
 
 use super::account::conflict;
-use super::books::{Book, Share, Sums};
-use super::holds::{Known, Shard};
+use super::balances::{AccountBalances, Share, Sums};
+use super::holds::{HoldState, Shard};
 use super::{Core, Sqlite, audit, chain};
 use crate::ids::{HoldKey, lock};
 use crate::journal::Entry;
@@ -34,14 +34,14 @@ const TRANSFER: &str = "INSERT INTO transfer (account_id, entry_id, leg, subject
 impl LedgerStore for Sqlite {
     async fn hold(&self, hold: NewHold) -> Result<HoldOutcome> {
         if hold.amount < Credits::ZERO {
-            return Err(conflict("the amount of a hold is below zero"));
+            return Err(conflict("the hold amount is negative"));
         }
-        let book = self.book(hold.account)?;
+        let account_balances = self.account_balances(hold.account)?;
         let not_covered_by = hold.not_covered_by.clone();
         let hold = Arc::new(Hold::from(hold));
         let mut searched = None;
         loop {
-            match self.try_hold(&hold, &not_covered_by, &book, searched)? {
+            match self.try_hold(&hold, &not_covered_by, &account_balances, searched)? {
                 ControlFlow::Break(outcome) => return Ok(outcome),
                 ControlFlow::Continue(times_forgotten) => {
                     if self.stored_charge(hold.account, hold.id).await?.is_some() {
@@ -68,7 +68,7 @@ impl LedgerStore for Sqlite {
 
     async fn grant(&self, grant: Grant) -> Result<Balance> {
         let core = self.0.core.clone();
-        self.carry_through(async move { core.grant_lot(grant).await })
+        self.run_to_completion(async move { core.grant_lot(grant).await })
             .await
     }
 
@@ -78,8 +78,8 @@ impl LedgerStore for Sqlite {
         not_covered_by: Arc<[Arc<str>]>,
         at: Timestamp,
     ) -> Result<Spendable> {
-        let book = self.book(account)?;
-        let sums = lock(&book.sums);
+        let account_balances = self.account_balances(account)?;
+        let sums = lock(&account_balances.sums);
         let left = sums.share(at, &not_covered_by).map_or(0, |share| share.left);
         Ok(Spendable {
             credits: Credits::from_nanos(sums.credits),
@@ -88,7 +88,7 @@ impl LedgerStore for Sqlite {
     }
 
     async fn balance(&self, account: AccountId) -> Result<Balance> {
-        Ok(lock(&self.book(account)?.sums).balance())
+        Ok(lock(&self.account_balances(account)?.sums).balance())
     }
 
     async fn sweep(&self, now: Timestamp, limit: u32) -> Result<u64> {
@@ -110,19 +110,19 @@ impl LedgerStore for Sqlite {
 }
 
 impl Core {
-    pub(super) fn book(&self, account: AccountId) -> Result<Arc<Book>> {
-        self.books
+    pub(super) fn account_balances(&self, account: AccountId) -> Result<Arc<AccountBalances>> {
+        self.balances
             .get(account)
             .ok_or_else(|| StorageError::not_found(account))
     }
 
-    /// Takes the hold, unless its id may be that of a hold that only the database remembers; then it answers how much
-    /// was forgotten so far, and is to be called again with that once the database was searched.
+    /// Takes the hold. If the database may have a hold with this id, returns `Continue` with the
+    /// number of removed holds; the caller searches the database and calls again with that number.
     fn try_hold(
         &self,
         hold: &Arc<Hold>,
         not_covered_by: &[Arc<str>],
-        book: &Arc<Book>,
+        account_balances: &Arc<AccountBalances>,
         searched: Option<u64>,
     ) -> Result<ControlFlow<HoldOutcome, u64>> {
         let mut shard = self.holds.shard(hold.id);
@@ -136,7 +136,7 @@ impl Core {
             let why = "the database cannot be written";
             return Err(StorageError::new(StorageErrorKind::Unavailable, why));
         }
-        let mut sums = lock(&book.sums);
+        let mut sums = lock(&account_balances.sums);
         let share = match hold.amount {
             Credits::ZERO => None,
             _ => sums.share(hold.created_at, not_covered_by),
@@ -158,12 +158,12 @@ impl Core {
         sums.allowance -= hold.allowance();
         sums.held += hold.amount.nanos();
         sums.drawn += hold.allowance();
-        shard.open(hold, seq, book.clone());
+        shard.open(hold, seq, account_balances.clone());
         let available = sums.balance().credits;
         Ok(ControlFlow::Break(HoldOutcome::Held { available }))
     }
 
-    /// The hold with its share of the plan's allowance, whose week is opened when it is not.
+    /// The hold with its share of the plan's allowance. Opens the week if it is not open.
     fn draw(&self, sums: &mut Sums, hold: &Hold, share: Share) -> Result<Arc<Hold>> {
         let Some(plan) = sums.plan.as_mut() else {
             return Ok(Arc::new(hold.clone()));
@@ -193,23 +193,28 @@ impl Core {
         }))
     }
 
-    /// Resolves the hold, or answers how it was resolved before. `None` when only the database may know.
+    /// Resolves the hold, or returns its earlier resolution. `None` if it may be in the database
+    /// only.
     fn resolve(&self, settlement: Settlement) -> Result<Option<Resolution>> {
         if settlement.charge < Credits::ZERO || settlement.overrun < Credits::ZERO {
-            return Err(conflict("an amount of the settlement is below zero"));
+            return Err(conflict("a settlement amount is negative"));
         }
         let key: HoldKey = (settlement.account, settlement.hold);
         let mut shard = self.holds.shard(settlement.hold);
         match shard.get(key) {
-            Some(Known::Open { hold, seq, book }) => {
-                let (hold, seq, book) = (hold.clone(), *seq, book.clone());
-                self.resolve_open(&mut shard, hold, seq, &book, settlement)
+            Some(HoldState::Open {
+                hold,
+                seq,
+                account_balances,
+            }) => {
+                let (hold, seq, account_balances) = (hold.clone(), *seq, account_balances.clone());
+                self.resolve_open(&mut shard, hold, seq, &account_balances, settlement)
                     .map(Some)
             }
-            Some(Known::Resolved(charge)) => {
+            Some(HoldState::Resolved(charge)) => {
                 let charge = *charge;
                 drop(shard);
-                let available = lock(&self.book(key.0)?.sums).balance().credits;
+                let available = lock(&self.account_balances(key.0)?.sums).balance().credits;
                 Ok(Some(Resolution {
                     charge,
                     first: false,
@@ -226,13 +231,13 @@ impl Core {
         shard: &mut Shard,
         hold: Arc<Hold>,
         hold_seq: u64,
-        book: &Book,
+        account_balances: &AccountBalances,
         mut settlement: Settlement,
     ) -> Result<Resolution> {
         settlement.charge = settlement.charge.min(Credits::from_nanos(hold.held()));
         let charge = settlement.charge;
         let key = (hold.account, hold.id);
-        let mut sums = lock(&book.sums);
+        let mut sums = lock(&account_balances.sums);
         let revenue = revenue_after(&sums, &settlement)?;
         let week = match &hold.plan {
             Some(share) if !sums.is_open(&share.plan) => Week::Closed,
@@ -261,18 +266,23 @@ impl Core {
         })
     }
 
-    /// Has an open hold give back to credits what it has of them beyond what is needed; answers what it holds then.
+    /// Releases the credits of an open hold beyond `needed`; returns the amount still held.
     pub(super) fn shrink(&self, key: HoldKey, needed: Credits, at: Timestamp) -> Result<Credits> {
         let mut shard = self.holds.shard(key.1);
-        let Some(Known::Open { hold, seq, book }) = shard.get(key) else {
+        let Some(HoldState::Open {
+            hold,
+            seq,
+            account_balances,
+        }) = shard.get(key)
+        else {
             return Err(StorageError::not_found(key.1));
         };
-        let (hold, hold_seq, book) = (hold.clone(), *seq, book.clone());
+        let (hold, hold_seq, account_balances) = (hold.clone(), *seq, account_balances.clone());
         let Some(shrink) = hold.shrink(needed, at) else {
             return Ok(Credits::from_nanos(hold.held()));
         };
         let (amount, left) = (shrink.amount.nanos(), Arc::new(hold.after(&shrink)));
-        let mut sums = lock(&book.sums);
+        let mut sums = lock(&account_balances.sums);
         self.append(|seq| Entry::Shrink {
             seq,
             hold_seq,
@@ -282,11 +292,11 @@ impl Core {
         sums.credits += amount;
         sums.held -= amount;
         let held = Credits::from_nanos(left.held());
-        shard.open(left, hold_seq, book.clone());
+        shard.open(left, hold_seq, account_balances.clone());
         Ok(held)
     }
 
-    /// Writes a record; the caller has the sums of the book.
+    /// Writes a record; the caller must hold the lock of the account's sums.
     pub(super) fn append(&self, entry: impl FnOnce(u64) -> Entry) -> Result<u64> {
         let (seq, queued) = self.journal.append(entry)?;
         if queued == 1 || queued == self.commit_records {
@@ -295,7 +305,7 @@ impl Core {
         Ok(seq)
     }
 
-    /// What the caller paid for a hold whose usage row is in the database.
+    /// The charge of a hold whose usage row is in the database.
     async fn stored_charge(&self, account: AccountId, hold: HoldId) -> Result<Option<Credits>> {
         self.read(move |connection| Box::pin(stored_charge(connection, account, hold)))
             .await
@@ -303,19 +313,19 @@ impl Core {
 }
 
 fn used(id: HoldId) -> StorageError {
-    conflict(format!("{id} was used"))
+    conflict(format!("the id {id} already exists"))
 }
 
-/// What calls have cost after this one. `Conflict` when it does not fit.
+/// The account's total for calls after this settlement. `Conflict` if it overflows.
 fn revenue_after(sums: &Sums, settlement: &Settlement) -> Result<i64> {
     let (charge, overrun) = (settlement.charge.nanos(), settlement.overrun.nanos());
     let revenue = sums.revenue.checked_add(charge);
     revenue
         .and_then(|sum| sum.checked_add(overrun))
-        .ok_or_else(|| conflict("the sum of all that calls have cost does not fit"))
+        .ok_or_else(|| conflict("the sum of all charges overflows"))
 }
 
-/// A transfer that is written by itself.
+/// A transfer that is not part of a batch.
 pub(super) struct Transfer {
     pub(super) account: AccountId,
     pub(super) subject: TransferSubject,
@@ -325,7 +335,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// As the port says it, in no chain yet.
+    /// Converts to the type of the storage port, without a link.
     pub(super) fn row(&self) -> TransferRow {
         let (debit, credit) = self.leg.sides();
         TransferRow {
@@ -340,7 +350,7 @@ impl Transfer {
         }
     }
 
-    /// Writes its row at the end of its account's chain; none of nothing.
+    /// Appends its row to the account's chain; writes nothing for a zero amount.
     async fn insert(&self, connection: &mut SqliteConnection) -> Result<()> {
         if self.amount.is_zero() {
             return Ok(());
@@ -362,8 +372,8 @@ impl Transfer {
         row.execute(connection).await.map(drop).map_err(storage_error)
     }
 
-    /// Writes its row and moves its amount.
-    pub(super) async fn carry_out(&self, connection: &mut SqliteConnection) -> Result<()> {
+    /// Writes its row and changes the balances.
+    pub(super) async fn apply(&self, connection: &mut SqliteConnection) -> Result<()> {
         let (debit, credit) = self.leg.sides();
         for (kind, by) in [(debit, -self.amount.nanos()), (credit, self.amount.nanos())] {
             let moved = sqlx::query(MOVE)
@@ -390,6 +400,5 @@ async fn stored_charge(
     Ok(charge.map(Credits::from_nanos))
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[CHARGE, MOVE, TRANSFER];

@@ -1,27 +1,31 @@
-//! One process at a time owns a data directory.
+//! Locks a data directory for one process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use crate::journal::unavailable;
 
-/// The right to use a data directory, until it is dropped or the process ends.
+pub(super) const LOCK_FILE: &str = "tollgate.lock";
+
+/// The lock on a data directory, held until it is dropped or the process ends.
 pub(super) struct DirectoryLock {
     file: File,
 }
 
 impl DirectoryLock {
-    /// Takes the directory. `Unavailable` with advice when another process has it.
+    /// Locks the directory. `Unavailable` if another process has locked it.
     pub(super) fn take(dir: &Path) -> Result<DirectoryLock> {
-        let path = dir.join("tollgate.lock");
+        let path = dir.join(LOCK_FILE);
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(path)
             .map_err(unavailable)?;
         match file.try_lock() {
@@ -38,7 +42,7 @@ impl DirectoryLock {
         Ok(DirectoryLock { file })
     }
 
-    /// Gives the directory back.
+    /// Unlocks the directory.
     pub(super) fn release(&self) {
         if let Err(error) = self.file.unlock() {
             tracing::warn!(%error, "cannot unlock the data directory");
@@ -46,24 +50,24 @@ impl DirectoryLock {
     }
 }
 
-/// The process that has the directory, or had it last.
+/// The id of the process that has locked the directory, or had locked it last.
 pub(super) fn holder(dir: &Path) -> Option<String> {
-    let pid = std::fs::read_to_string(dir.join("tollgate.lock")).ok()?;
+    let pid = std::fs::read_to_string(dir.join(LOCK_FILE)).ok()?;
     (!pid.is_empty()).then_some(pid)
 }
 
 fn taken(dir: &Path, file: &mut File) -> StorageError {
     let mut pid = String::new();
     let known = file.read_to_string(&mut pid).is_ok() && !pid.is_empty();
-    let who = if known {
+    let owner = if known {
         format!("another tollgate process (pid {pid})")
     } else {
         "another tollgate process".to_owned()
     };
     let dir = dir.display();
     let text = format!(
-        "{who} is using the data directory {dir}. One process owns it: stop the other one, or give this one a \
-         directory of its own. The command line works beside a running server through its socket"
+        "{owner} is using the data directory {dir}: stop that process, or use another \
+         directory (--data DIR). Commands work while the server runs, through its socket"
     );
     StorageError::new(StorageErrorKind::Unavailable, text)
 }

@@ -1,10 +1,11 @@
-//! Lots and grants: written to the database first, as subscriptions are. What expires is taken from the book in memory
-//! before that, so that no hold takes it meanwhile, and is put back when it is not written.
+//! Lots and grants: written to the database first, like subscriptions. Expiring credits leave the
+//! balance in memory before that, so that no hold takes them meanwhile, and return if the write
+//! fails.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::audit::TransferSubject;
-use tollgate_storage::lot::{Funds, Leaving, assign, expire, withdraw};
+use tollgate_storage::lot::{Funds, LotRemoval, assign, expire, withdraw};
 use tollgate_storage::{
     Balance, Grant, Lot, LotKind, LotStore, NewRefund, RefundOutcome, Result, StorageError,
 };
@@ -12,7 +13,7 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Timestamp};
 
 use super::account::conflict;
-use super::books::Book;
+use super::balances::AccountBalances;
 use super::ledger::Transfer;
 use super::{Core, Sqlite};
 use crate::ids::lock;
@@ -20,15 +21,15 @@ use crate::rows::{LotColumns, corrupt, id_bytes, id_from, storage_error};
 
 const LOTS: &str = "SELECT account_id, id, kind, amount, remaining, expired, withdrawn, priority, expires_at, note, \
     created_at FROM credit_lot WHERE account_id = $1";
-const WITH_REST: &str = "SELECT account_id, id, kind, amount, remaining, expired, withdrawn, priority, expires_at, note, \
+const WITH_REMAINING: &str = "SELECT account_id, id, kind, amount, remaining, expired, withdrawn, priority, expires_at, note, \
     created_at FROM credit_lot WHERE account_id = $1 AND remaining > 0";
 const INSERT: &str = "INSERT INTO credit_lot (account_id, id, kind, amount, remaining, expired, withdrawn, priority, \
     expires_at, note, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 const UPDATE: &str =
     "UPDATE credit_lot SET remaining = $3, expired = $4, withdrawn = $5 WHERE account_id = $1 AND id = $2";
-const OVER: &str = "SELECT account_id FROM credit_lot WHERE remaining > 0 AND expires_at IS NOT NULL \
+const ACCOUNTS_WITH_EXPIRED_LOTS: &str = "SELECT account_id FROM credit_lot WHERE remaining > 0 AND expires_at IS NOT NULL \
     AND expires_at <= $1 GROUP BY account_id ORDER BY min(expires_at) LIMIT $2";
-// Each account's lots are looked up by their key.
+// Selects by the key of each account's lots.
 const OWNER: &str = "SELECT account_id, kind FROM account CROSS JOIN credit_lot \
     WHERE credit_lot.account_id = account.id AND credit_lot.id = $1";
 const GRANTED_BEFORE: &str = "SELECT account_id FROM transfer WHERE subject = 'grant' AND entry_id = $1";
@@ -39,44 +40,45 @@ const GRANTED: &str =
 impl LotStore for Sqlite {
     async fn lots(&self, account: AccountId, now: Timestamp) -> Result<Vec<Lot>> {
         let core = self.0.core.clone();
-        self.carry_through(async move {
+        self.run_to_completion(async move {
             core.expire_lots(account, now).await?;
             let read = core.read(move |connection| Box::pin(select(connection, LOTS, account)));
             let mut lots = read.await?;
-            lots.sort_by(Lot::burns_before);
+            lots.sort_by(Lot::burn_order);
             Ok(lots)
         })
         .await
     }
 
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64> {
-        let over = self.read(move |connection| Box::pin(with_lots_that_are_over(connection, now, limit)));
+        let over = self.read(move |connection| Box::pin(accounts_with_expired_lots(connection, now, limit)));
         let mut expired = 0;
         for account in over.await? {
             let core = self.0.core.clone();
             let work = async move { core.expire_lots(account, now).await };
-            expired += self.carry_through(work).await?;
+            expired += self.run_to_completion(work).await?;
         }
         Ok(expired)
     }
 
     async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
         let core = self.0.core.clone();
-        self.carry_through(async move { core.withdraw_lot(lot, total, at).await })
+        self.run_to_completion(async move { core.withdraw_lot(lot, total, at).await })
             .await
     }
 
     async fn refund(&self, new: NewRefund) -> Result<RefundOutcome> {
         let core = self.0.core.clone();
-        self.carry_through(async move { core.give_back(new).await }).await
+        self.run_to_completion(async move { core.refund_call(new).await })
+            .await
     }
 }
 
 impl Core {
-    /// Assigns what was spent and has lots expire whose time is over; answers of how many something expired.
+    /// Assigns spending and expires due lots; returns the number of lots that lost credits.
     async fn expire_lots(&self, account: AccountId, now: Timestamp) -> Result<u64> {
         let left = self.change_lots(account, now, |lots, funds| {
-            let held = match lots.iter().any(|lot| lot.is_over(now)) {
+            let held = match lots.iter().any(|lot| lot.is_expired(now)) {
                 true => self.holds.of(account),
                 false => Vec::new(),
             };
@@ -89,14 +91,15 @@ impl Core {
         Ok(left.await?.len() as u64)
     }
 
-    /// Assigns what was spent, then takes back what is left of a purchase, at most so much altogether.
+    /// Assigns spending, then withdraws the rest of a purchase or a promotion, up to `total`
+    /// altogether.
     async fn withdraw_lot(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
         let owner = self
             .read(move |connection| Box::pin(owner(connection, lot)))
             .await?;
         let (account, kind) = owner.ok_or_else(|| StorageError::not_found(lot))?;
-        if kind != LotKind::Purchase {
-            return Err(conflict("the lot was not paid for"));
+        if kind.withdrawal().is_none() {
+            return Err(conflict("a refund cannot be withdrawn"));
         }
         let left = self.change_lots(account, at, |lots, funds| {
             withdraw(lots, funds, lot, total).into_iter().collect()
@@ -104,51 +107,52 @@ impl Core {
         Ok(left
             .await?
             .first()
-            .map_or(Credits::ZERO, |leaving| leaving.amount))
+            .map_or(Credits::ZERO, |removals| removals.amount))
     }
 
-    /// Assigns what was spent, then lets `take` take from the lots; answers what it took.
+    /// Assigns spending, then lets `take` remove credits from the lots; returns the removals.
     async fn change_lots(
         &self,
         account: AccountId,
         at: Timestamp,
-        take: impl FnOnce(&mut [Lot], Funds) -> Vec<Leaving> + Send,
-    ) -> Result<Vec<Leaving>> {
-        let _one_at_a_time = self.changing.lock().await;
-        let book = self.book(account)?;
-        let before = self.lots_with_rest(account).await?;
+        take: impl FnOnce(&mut [Lot], Funds) -> Vec<LotRemoval> + Send,
+    ) -> Result<Vec<LotRemoval>> {
+        let _change_guard = self.changing.lock().await;
+        let account_balances = self.account_balances(account)?;
+        let before = self.lots_with_remaining(account).await?;
         let mut lots = before.clone();
-        let leaving = {
-            let mut sums = lock(&book.sums);
+        let removals = {
+            let mut sums = lock(&account_balances.sums);
             let funds = sums.funds();
             assign(&mut lots, funds);
-            let leaving = take(&mut lots, funds);
-            sums.credits -= total(&leaving);
-            leaving
+            let removals = take(&mut lots, funds);
+            sums.credits -= total(&removals);
+            removals
         };
         let changed = changed(&before, lots);
         if !changed.is_empty() {
-            self.write_leaving(account, &book, changed, leaving.clone(), at)
+            self.write_removals(account, &account_balances, changed, removals.clone(), at)
                 .await?;
         }
-        Ok(leaving)
+        Ok(removals)
     }
 
-    /// Writes what became of lots; what has left the book in memory returns to it when that fails.
-    async fn write_leaving(
+    /// Writes changed lots and removals; if that fails, the removed credits return to the balance
+    /// in memory.
+    async fn write_removals(
         &self,
         account: AccountId,
-        book: &Book,
+        account_balances: &AccountBalances,
         changed: Vec<Lot>,
-        leaving: Vec<Leaving>,
+        removals: Vec<LotRemoval>,
         at: Timestamp,
     ) -> Result<()> {
-        let left = total(&leaving);
+        let left = total(&removals);
         let write = self.write(
             move |connection| {
                 Box::pin(async move {
                     update(connection, &changed).await?;
-                    for Leaving { entry, leg, amount } in leaving {
+                    for LotRemoval { entry, leg, amount } in removals {
                         let transfer = Transfer {
                             account,
                             subject: TransferSubject::Lot(entry),
@@ -156,7 +160,7 @@ impl Core {
                             amount,
                             at,
                         };
-                        transfer.carry_out(connection).await?;
+                        transfer.apply(connection).await?;
                     }
                     Ok(())
                 })
@@ -165,25 +169,25 @@ impl Core {
         );
         let written = write.await;
         if written.is_err() {
-            lock(&book.sums).credits += left;
+            lock(&account_balances.sums).credits += left;
         }
         written
     }
 
     pub(super) async fn grant_lot(&self, grant: Grant) -> Result<Balance> {
         if grant.amount <= Credits::ZERO {
-            return Err(conflict("the amount of a grant is not above zero"));
+            return Err(conflict("the grant amount must be positive"));
         }
-        let _one_at_a_time = self.changing.lock().await;
-        let book = self.book(grant.account)?;
-        let before = self.lots_with_rest(grant.account).await?;
+        let _change_guard = self.changing.lock().await;
+        let account_balances = self.account_balances(grant.account)?;
+        let before = self.lots_with_remaining(grant.account).await?;
         let mut lots = before.clone();
-        assign(&mut lots, lock(&book.sums).funds());
+        assign(&mut lots, lock(&account_balances.sums).funds());
         let (changed, amount) = (changed(&before, lots), grant.amount.nanos());
         self.write(
             move |connection| Box::pin(write_grant(connection, grant, changed)),
             move |is_new| {
-                let mut sums = lock(&book.sums);
+                let mut sums = lock(&account_balances.sums);
                 sums.credits += if is_new { amount } else { 0 };
                 sums.balance()
             },
@@ -191,18 +195,18 @@ impl Core {
         .await
     }
 
-    /// Lots that have something left.
-    pub(super) async fn lots_with_rest(&self, account: AccountId) -> Result<Vec<Lot>> {
-        self.read(move |connection| Box::pin(select(connection, WITH_REST, account)))
+    /// Lots with credits left.
+    pub(super) async fn lots_with_remaining(&self, account: AccountId) -> Result<Vec<Lot>> {
+        self.read(move |connection| Box::pin(select(connection, WITH_REMAINING, account)))
             .await
     }
 }
 
-fn total(leaving: &[Leaving]) -> i64 {
-    leaving.iter().map(|leaving| leaving.amount.nanos()).sum()
+fn total(removals: &[LotRemoval]) -> i64 {
+    removals.iter().map(|removals| removals.amount.nanos()).sum()
 }
 
-/// Those of the lots that are not as they were.
+/// The lots that differ from `before`.
 pub(super) fn changed(before: &[Lot], lots: Vec<Lot>) -> Vec<Lot> {
     lots.into_iter().filter(|lot| !before.contains(lot)).collect()
 }
@@ -220,12 +224,12 @@ async fn select(
     rows.into_iter().map(Lot::try_from).collect()
 }
 
-async fn with_lots_that_are_over(
+async fn accounts_with_expired_lots(
     connection: &mut SqliteConnection,
     now: Timestamp,
     limit: u32,
 ) -> Result<Vec<AccountId>> {
-    let found: Vec<Vec<u8>> = sqlx::query_scalar(OVER)
+    let found: Vec<Vec<u8>> = sqlx::query_scalar(ACCOUNTS_WITH_EXPIRED_LOTS)
         .bind(now.as_micros())
         .bind(i64::from(limit))
         .fetch_all(connection)
@@ -244,13 +248,13 @@ async fn owner(connection: &mut SqliteConnection, lot: TransferId) -> Result<Opt
         .await
         .map_err(storage_error)?;
     let known = |(account, kind): (Vec<u8>, String)| {
-        let kind = LotKind::parse(&kind).ok_or_else(|| corrupt(format!("kind of lot '{kind}'")))?;
+        let kind = LotKind::parse(&kind).ok_or_else(|| corrupt(format!("unknown lot kind '{kind}'")))?;
         Ok((AccountId::from_u128(id_from(&account)?), kind))
     };
     found.map(known).transpose()
 }
 
-/// Writes what became of lots.
+/// Writes the amounts of changed lots.
 pub(super) async fn update(connection: &mut SqliteConnection, lots: &[Lot]) -> Result<()> {
     for lot in lots {
         let row = sqlx::query(UPDATE)
@@ -264,7 +268,6 @@ pub(super) async fn update(connection: &mut SqliteConnection, lots: &[Lot]) -> R
     Ok(())
 }
 
-/// Writes a lot that is new.
 pub(super) async fn insert(connection: &mut SqliteConnection, lot: &Lot) -> Result<()> {
     let row = sqlx::query(INSERT)
         .bind(id_bytes(lot.account.as_u128()))
@@ -281,7 +284,7 @@ pub(super) async fn insert(connection: &mut SqliteConnection, lot: &Lot) -> Resu
     row.execute(connection).await.map(drop).map_err(storage_error)
 }
 
-/// Writes the grant and what became of the lots before it; answers whether it is new.
+/// Writes the grant and the changed earlier lots; returns whether the grant is new.
 async fn write_grant(connection: &mut SqliteConnection, grant: Grant, changed: Vec<Lot>) -> Result<bool> {
     let (account, id) = (id_bytes(grant.account.as_u128()), id_bytes(grant.id.as_u128()));
     let before: Option<Vec<u8>> = sqlx::query_scalar(GRANTED_BEFORE)
@@ -300,7 +303,7 @@ async fn write_grant(connection: &mut SqliteConnection, grant: Grant, changed: V
         .await
         .map_err(storage_error)?;
     if granted.checked_add(grant.amount.nanos()).is_none() {
-        return Err(conflict("the sum of all grants does not fit"));
+        return Err(conflict("the sum of all grants overflows"));
     }
     update(connection, &changed).await?;
     let transfer = Transfer {
@@ -310,20 +313,19 @@ async fn write_grant(connection: &mut SqliteConnection, grant: Grant, changed: V
         amount: grant.amount,
         at: grant.at,
     };
-    transfer.carry_out(connection).await?;
+    transfer.apply(connection).await?;
     let lot = Lot::new(grant.id, grant.account, grant.amount, grant.terms, grant.at);
     insert(connection, &lot).await?;
     Ok(true)
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
     LOTS,
-    WITH_REST,
+    WITH_REMAINING,
     INSERT,
     UPDATE,
-    OVER,
+    ACCOUNTS_WITH_EXPIRED_LOTS,
     OWNER,
     GRANTED_BEFORE,
     GRANTED,

@@ -1,8 +1,8 @@
-//! What was made for accounts.
+//! Generated media of accounts.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
-use tollgate_storage::media::LONGEST_KEPT;
+use tollgate_storage::media::MAX_RETENTION;
 use tollgate_storage::{Media, MediaStore, Result, StorageError};
 use tollgate_types::{AccountId, MediaId, Timestamp};
 
@@ -47,7 +47,7 @@ impl MediaStore for Sqlite {
     ) -> Result<Option<Timestamp>> {
         self.write(
             move |connection| Box::pin(extend(connection, account, id, now, until)),
-            |kept| kept,
+            |extended_until| extended_until,
         )
         .await
     }
@@ -127,16 +127,16 @@ async fn extend(
     now: Timestamp,
     until: Timestamp,
 ) -> Result<Option<Timestamp>> {
-    let kept: Option<i64> = sqlx::query_scalar(EXTEND)
+    let extended_until: Option<i64> = sqlx::query_scalar(EXTEND)
         .bind(id_bytes(account.as_u128()))
         .bind(id_bytes(id.as_u128()))
         .bind(now.as_micros())
         .bind(until.as_micros())
-        .bind(duration_column(Some(LONGEST_KEPT)))
+        .bind(duration_column(Some(MAX_RETENTION)))
         .fetch_optional(connection)
         .await
         .map_err(storage_error)?;
-    Ok(kept.map(Timestamp::from_micros))
+    Ok(extended_until.map(Timestamp::from_micros))
 }
 
 async fn expired(connection: &mut SqliteConnection, now: Timestamp, limit: u32) -> Result<Vec<Media>> {
@@ -165,6 +165,5 @@ async fn forget(
     Ok(done.rows_affected() > 0)
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[IS_TAKEN, INSERT, GET, OF_ACCOUNT, EXTEND, EXPIRED, FORGET];

@@ -1,4 +1,4 @@
-//! Members. One connection writes, so what is counted is what is changed.
+//! Members. Only one connection writes, so a count stays valid until the change.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -67,11 +67,11 @@ async fn list(connection: &mut SqliteConnection, account: AccountId) -> Result<V
     rows.into_iter().map(Member::try_from).collect()
 }
 
-/// The member, who may stop to be an owner.
+/// The member. `Conflict` if it is the last owner.
 async fn replaceable(connection: &mut SqliteConnection, account: AccountId, id: MemberId) -> Result<Member> {
     let members = list(connection, account).await?;
     match MemberRole::last_owner(&members) == Some(id) {
-        true => Err(conflict("it is the last owner")),
+        true => Err(conflict("the member is the last owner")),
         false => find(members, id),
     }
 }
@@ -105,6 +105,5 @@ async fn remove(connection: &mut SqliteConnection, account: AccountId, id: Membe
     Ok(member)
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[ADD, LIST, SET_ROLE, REMOVE];

@@ -1,9 +1,9 @@
-//! The SQLite engine: one process owns all the books.
+//! The SQLite engine: one process owns the whole ledger.
 //!
-//! Balances and open holds live in memory. A hold or a settlement is decided there, written to the journal
-//! ([`crate::journal`]) and answered; behind it one task ([`writer`]) takes the journal over into the database in large
-//! transactions. What the process had not taken over when it died is taken over at the next start ([`recover`]).
-//! Everything else is written in the database before it is answered.
+//! Balances and open holds are in memory. A hold or a settlement is decided there, written to the
+//! journal ([`crate::journal`]) and returned; one task ([`writer`]) then writes the journal to the
+//! database in large transactions. The next start recovers records that were not written when the
+//! process died ([`recover`]). All other changes are in the database before they return.
 //!
 //! Suggested reading order: [`ledger`], [`crate::journal`], [`writer`], [`batch`], [`recover`].
 
@@ -11,9 +11,9 @@ mod account;
 mod admin;
 mod audit;
 mod audit_log;
+mod balances;
 mod batch;
 mod batch_line;
-mod books;
 mod bulk;
 mod calibration;
 mod chain;
@@ -30,7 +30,6 @@ mod lock;
 mod lot;
 mod media;
 mod member;
-mod moving;
 mod notice;
 mod price;
 mod provider_subscription;
@@ -42,16 +41,20 @@ mod response;
 mod statements;
 mod subscription;
 mod top_up;
+mod transfer;
 mod usage;
 mod webhook;
-mod work;
+mod write_task;
 mod writer;
+
+pub use database::schema_version;
 
 #[cfg(test)]
 mod tests;
 
 use std::fs;
 use std::ops::Deref;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -64,43 +67,46 @@ use sqlx::sqlite::SqliteConnection;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
-use tollgate_storage::{NoNews, Result, Storage, StorageError, StorageErrorKind};
+use tollgate_storage::{NoNotifications, Result, Storage, StorageError, StorageErrorKind};
 use tollgate_types::Clock;
 
+use crate::fatal::Fatal;
 use crate::journal::{Journal, JournalConfig, unavailable};
 use crate::rows::storage_error;
 use crate::runtime::OwnedRuntime;
-use books::Books;
+use balances::Balances;
 use database::Database;
 use holds::Holds;
 use lock::DirectoryLock;
-pub(crate) use moving::SqliteSide;
-use work::Task;
+pub(crate) use transfer::SqliteSide;
+use write_task::StatementTask;
 use writer::{Command, Inbox, Writer};
 
-/// Where the engine keeps its files, and how eagerly it writes them.
+/// Paths and write intervals of the engine.
 #[derive(Clone, Debug)]
 pub struct SqliteConfig {
-    /// Directory of the database and its lock. It is made if it does not exist. It belongs to one process at a time.
+    /// Directory of the database and its lock, created if missing. One process can use it at a
+    /// time.
     pub data_dir: PathBuf,
-    /// Directory of the journal, on a disk that keeps what it is given. It belongs to the database.
+    /// Directory of the journal, on durable storage. The journal belongs to the database.
     pub journal_dir: PathBuf,
-    /// Connections that read.
+    /// Number of reading connections.
     pub readers: u32,
-    /// Records of the journal that make a transaction.
+    /// Number of journal records that starts a transaction.
     pub commit_records: usize,
-    /// How long a record may wait for its transaction.
+    /// Maximum delay between a record and its transaction.
     pub commit_after: Duration,
-    /// How long a record may wait for the disk; a power cut can take back what was answered in this time.
+    /// Maximum delay between a record and its sync to disk. A power failure can undo changes that
+    /// returned within it.
     pub sync_after: Duration,
-    /// Size of the journal's files.
+    /// Size of a journal file in bytes.
     pub segment_bytes: usize,
-    /// Where the time comes from.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl SqliteConfig {
-    /// The usual settings, with the journal in `journal` within the data directory.
+    /// Default settings, with the journal in `journal` within the data directory.
     pub fn new(data_dir: impl AsRef<Path>, clock: Arc<dyn Clock>) -> SqliteConfig {
         SqliteConfig {
             data_dir: data_dir.as_ref().to_owned(),
@@ -115,12 +121,12 @@ impl SqliteConfig {
     }
 }
 
-/// Opens the engine: takes the directory, brings the schema up to date, takes over what an earlier run left in the
-/// journal and voids the calls that it left open. Close it before it is opened again; dropping the last handle
-/// without that is like the death of the process.
+/// Opens the engine: locks the directory, migrates the schema, recovers the journal of an earlier
+/// run and voids its open calls. Close it before opening it again; dropping the last handle instead
+/// is like the death of the process.
 ///
-/// `Unavailable` when another process uses the directory or a file cannot be opened; `Corrupt` when database and
-/// journal do not belong together or were written by a later version.
+/// `Unavailable` if another process uses the directory or a file cannot be opened; `Corrupt` if
+/// database and journal do not belong together or a later version wrote them.
 pub async fn open(config: SqliteConfig) -> Result<Storage> {
     let engine = Sqlite::open(config).await?;
     Ok(Storage {
@@ -147,7 +153,7 @@ pub async fn open(config: SqliteConfig) -> Result<Storage> {
         jobs: Arc::new(engine.clone()),
         label_priors: Arc::new(engine.clone()),
         webhooks: Arc::new(engine.clone()),
-        news: Arc::new(NoNews),
+        notifications: Arc::new(NoNotifications),
         engine: Arc::new(engine),
     })
 }
@@ -165,6 +171,7 @@ async fn start(
     job::abandon(&mut connection).await?;
     webhook::abandon(&mut connection).await?;
     let recovered = recover::recover(&mut connection, &config.journal_dir, &*config.clock).await?;
+    let fatal = Arc::<Fatal>::default();
     let journal = Arc::new(Journal::create(JournalConfig {
         dir: config.journal_dir,
         installation: recovered.installation,
@@ -172,11 +179,12 @@ async fn start(
         segment_bytes: config.segment_bytes,
         sync_after: config.sync_after,
         queues: true,
+        fatal: fatal.clone(),
     })?);
     let syncer = journal.start_syncer().map_err(unavailable)?;
     let core = Arc::new(Core {
         clock: config.clock,
-        books: recovered.books,
+        balances: recovered.balances,
         holds: recovered.holds,
         journal,
         inbox: Inbox::default(),
@@ -184,6 +192,7 @@ async fn start(
         commit_after: config.commit_after,
         committed: AtomicU64::new(recovered.last),
         failing: AtomicBool::new(false),
+        fatal: fatal.clone(),
         changing: tokio::sync::Mutex::default(),
         readers: database.readers(config.readers),
         runtime: runtime.clone(),
@@ -191,22 +200,29 @@ async fn start(
         lock,
     });
     let writer = Writer::new(core.clone(), database, connection);
-    tracker.spawn_on(writer.run(), &runtime);
+    let guarded = async move {
+        fatal
+            .guard("the task that writes the database", writer.run())
+            .await
+    };
+    tracker.spawn_on(guarded, &runtime);
     Ok((core, syncer))
 }
 
-/// The engine behind every port. Its methods may be called from any runtime.
+/// The engine behind all storage ports. Its methods may be called from any runtime.
 #[derive(Clone)]
 struct Sqlite(Arc<Owner>);
 
 impl Sqlite {
     async fn open(config: SqliteConfig) -> Result<Sqlite> {
         for dir in [&config.data_dir, &config.journal_dir] {
-            fs::create_dir_all(dir).map_err(unavailable)?;
+            let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            created.map_err(unavailable)?;
         }
         let lock = DirectoryLock::take(&config.data_dir)?;
-        moving::refuse_unfinished(&config.data_dir)?;
-        // The engine depends on no caller's runtime: callers may have several, and they come and go.
+        transfer::refuse_unfinished(&config.data_dir)?;
+        restrict_permissions(&config).map_err(unavailable)?;
+        // Callers may have several runtimes, which start and stop, so the engine uses its own.
         let owner = OwnedRuntime::start("tollgate-sqlite").map_err(unavailable)?;
         let handle = owner.handle().clone();
         let tracker = TaskTracker::new();
@@ -220,6 +236,33 @@ impl Sqlite {
     }
 }
 
+/// Restricts the database and the journal, with existing files, to the user of this process. SQLite
+/// gives its write-ahead log and index the mode of the database.
+fn restrict_permissions(config: &SqliteConfig) -> std::io::Result<()> {
+    let database = config.data_dir.join(database::DATABASE_FILE);
+    let mut open = fs::OpenOptions::new();
+    open.write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&database)?;
+    let beside = ["-wal", "-shm"].map(|suffix| {
+        let mut name = database.clone().into_os_string();
+        name.push(suffix);
+        PathBuf::from(name)
+    });
+    let journal = fs::read_dir(&config.journal_dir)?
+        .flatten()
+        .map(|entry| entry.path());
+    let lock = config.data_dir.join(lock::LOCK_FILE);
+    for path in journal.chain(beside).chain([lock, database]) {
+        if path.is_file() {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        }
+    }
+    fs::set_permissions(&config.journal_dir, fs::Permissions::from_mode(0o700))
+}
+
 impl Deref for Sqlite {
     type Target = Core;
 
@@ -228,7 +271,7 @@ impl Deref for Sqlite {
     }
 }
 
-/// Ends the engine's tasks when the last handle is gone.
+/// Ends the engine's tasks when the last handle is dropped.
 struct Owner {
     core: Arc<Core>,
     syncer: Mutex<Option<JoinHandle<()>>>,
@@ -242,20 +285,22 @@ impl Drop for Owner {
     }
 }
 
-/// What callers and tasks share.
+/// State shared by callers and tasks.
 struct Core {
     clock: Arc<dyn Clock>,
-    books: Books,
+    balances: Balances,
     holds: Holds,
     journal: Arc<Journal>,
     inbox: Inbox,
     commit_records: usize,
     commit_after: Duration,
-    /// The last record of the journal that is in the database.
+    /// Number of the last journal record in the database.
     committed: AtomicU64,
     /// Whether the last transaction failed.
     failing: AtomicBool,
-    /// Held while anything but a call moves credits.
+    /// The first fatal failure, if any.
+    fatal: Arc<Fatal>,
+    /// Held while credits change other than by a call.
     changing: tokio::sync::Mutex<()>,
     readers: SqlitePool,
     runtime: Handle,
@@ -268,7 +313,8 @@ impl Core {
         self.failing.load(Ordering::Relaxed)
     }
 
-    /// Has the writer carry out `statements` in a transaction, then `apply` to their result; answers what `apply` does.
+    /// Makes the writer run `statements` in a transaction, then `apply` on their result; returns
+    /// the result of `apply`.
     async fn write<T, R>(
         &self,
         statements: impl for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
@@ -278,22 +324,22 @@ impl Core {
         T: Send + 'static,
         R: Send + 'static,
     {
-        let (work, answer) = Task::prepare(statements, apply, false);
-        self.inbox.send(Command::Work(work));
+        let (write_task, answer) = StatementTask::prepare(statements, apply, false);
+        self.inbox.send(Command::WriteTask(write_task));
         answer.await.map_err(stopped)?
     }
 
-    /// The same for what is written often and by one statement alone, beside which nothing is to be undone.
+    /// Like `write`, for a frequent change that is a single statement and needs no savepoint.
     async fn write_one<T: Send + 'static>(
         &self,
         statement: impl for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let (work, answer) = Task::prepare(statement, |result| result, true);
-        self.inbox.send(Command::Work(work));
+        let (write_task, answer) = StatementTask::prepare(statement, |result| result, true);
+        self.inbox.send(Command::WriteTask(write_task));
         answer.await.map_err(stopped)?
     }
 
-    /// Reads on a connection of its own.
+    /// Runs read statements on a pooled connection.
     async fn read<T: Send + 'static>(
         &self,
         statements: impl for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
@@ -309,16 +355,16 @@ impl Core {
             .map_err(stopped)?
     }
 
-    /// Does it to its end, even when whoever asked goes away.
-    async fn carry_through<T: Send + 'static>(
+    /// Runs a task to completion, even if the caller is dropped.
+    async fn run_to_completion<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
+        write_task: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let work = self.tracker.spawn_on(work, &self.runtime);
-        work.await.map_err(stopped)?
+        let write_task = self.tracker.spawn_on(write_task, &self.runtime);
+        write_task.await.map_err(stopped)?
     }
 
-    /// Returns when everything appended so far is in the database; open holds may still be in the journal alone.
+    /// Waits until all records appended so far are in the database, except for open holds.
     async fn flush_resolved(&self) -> Result<()> {
         if self.committed.load(Ordering::SeqCst) >= self.journal.last() {
             return Ok(());
@@ -326,7 +372,8 @@ impl Core {
         self.flush(false).await
     }
 
-    /// Returns when everything appended so far is in the database.
+    /// Waits until all records appended so far are in the database; `open_holds` includes open
+    /// holds.
     async fn flush(&self, open_holds: bool) -> Result<()> {
         let (done, answer) = oneshot::channel();
         self.inbox.send(Command::Flush { open_holds, done });
@@ -334,7 +381,7 @@ impl Core {
     }
 }
 
-/// The engine's tasks are gone.
+/// `Unavailable`: the engine's tasks have ended.
 fn stopped(cause: impl std::fmt::Display) -> StorageError {
     StorageError::new(
         StorageErrorKind::Unavailable,

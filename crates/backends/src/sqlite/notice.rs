@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use sqlx::FromRow;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use tollgate_storage::notice::latest_retry;
 use tollgate_storage::{BalanceAlert, Notice, NoticeOutcome, NoticeStore, Result};
 use tollgate_types::{AccountId, Timestamp};
 
@@ -14,7 +15,7 @@ use crate::notices::{
 use crate::rows::{id_bytes, page_edge, storage_error};
 
 const CLAIM: &str = "UPDATE notice SET due_at = $2, attempts = attempts + 1 WHERE rowid IN \
-    (SELECT rowid FROM notice WHERE state = 'pending' AND due_at <= $1 ORDER BY due_at LIMIT $3) RETURNING *";
+    (SELECT rowid FROM notice WHERE state = 'pending' AND (due_at <= $1 OR due_at > $4) ORDER BY due_at LIMIT $3) RETURNING *";
 const SWEEP: &str = "DELETE FROM notice WHERE rowid IN \
     (SELECT rowid FROM notice WHERE state <> 'pending' AND created_at < $1 ORDER BY created_at LIMIT $2)";
 
@@ -48,7 +49,8 @@ impl NoticeStore for Sqlite {
         let statement = sqlx::query(CLAIM)
             .bind(now.as_micros())
             .bind(until.as_micros())
-            .bind(i64::from(limit));
+            .bind(i64::from(limit))
+            .bind(latest_retry(now).as_micros());
         let claimed = self.write(
             move |connection| Box::pin(rows(connection, statement)),
             |claimed| claimed,
@@ -108,7 +110,6 @@ async fn note_low(
     Ok(true)
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[
     crate::notices::SET_ALERT,

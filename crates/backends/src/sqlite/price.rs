@@ -12,9 +12,9 @@ use crate::rows::{PriceColumns, id_bytes, prices_column, storage_error, version_
 const RECORD: &str = "INSERT INTO price_version (version, model, prices, created_at) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (version) DO NOTHING";
 const GET: &str = "SELECT version, model, prices, created_at FROM price_version WHERE version = $1";
-const PUT_IN_FORCE: &str = "INSERT INTO price_change (id, model, version, at, actor) SELECT $1, $2, $3, $4, $5 \
+const ACTIVATE: &str = "INSERT INTO price_change (id, model, version, at, actor) SELECT $1, $2, $3, $4, $5 \
     WHERE $3 IS NOT (SELECT version FROM price_change WHERE model = $2 ORDER BY id DESC LIMIT 1)";
-const IN_FORCE: &str = "SELECT version, model, prices, created_at FROM (SELECT version FROM price_change WHERE id IN \
+const ACTIVE: &str = "SELECT version, model, prices, created_at FROM (SELECT version FROM price_change WHERE id IN \
     (SELECT max(id) FROM price_change GROUP BY model)) JOIN price_version USING (version) ORDER BY model";
 const HISTORY: &str = "SELECT id, price_change.model, version, at, actor, prices, created_at \
     FROM price_change JOIN price_version USING (version) WHERE price_change.model = $1 ORDER BY id DESC LIMIT $2";
@@ -31,16 +31,16 @@ impl PriceStore for Sqlite {
             .await
     }
 
-    async fn put_in_force(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()> {
+    async fn activate(&self, records: Vec<PriceRecord>, changes: Vec<PriceChange>) -> Result<()> {
         self.write(
-            move |connection| Box::pin(put_in_force(connection, records, changes)),
+            move |connection| Box::pin(activate(connection, records, changes)),
             |()| (),
         )
         .await
     }
 
-    async fn in_force(&self) -> Result<Vec<PriceRecord>> {
-        self.read(|connection| Box::pin(in_force(connection))).await
+    async fn active(&self) -> Result<Vec<PriceRecord>> {
+        self.read(|connection| Box::pin(active(connection))).await
     }
 
     async fn history(&self, model: &str, limit: u32) -> Result<Vec<(PriceChange, PriceRecord)>> {
@@ -50,14 +50,14 @@ impl PriceStore for Sqlite {
     }
 }
 
-async fn put_in_force(
+async fn activate(
     connection: &mut SqliteConnection,
     records: Vec<PriceRecord>,
     changes: Vec<PriceChange>,
 ) -> Result<()> {
     record(connection, records).await?;
     for change in changes {
-        let insert = sqlx::query(PUT_IN_FORCE)
+        let insert = sqlx::query(ACTIVATE)
             .bind(id_bytes(change.id.as_u128()))
             .bind(change.model)
             .bind(version_column(change.version))
@@ -68,8 +68,8 @@ async fn put_in_force(
     Ok(())
 }
 
-async fn in_force(connection: &mut SqliteConnection) -> Result<Vec<PriceRecord>> {
-    let rows: Vec<PriceColumns> = sqlx::query_as(IN_FORCE)
+async fn active(connection: &mut SqliteConnection) -> Result<Vec<PriceRecord>> {
+    let rows: Vec<PriceColumns> = sqlx::query_as(ACTIVE)
         .fetch_all(connection)
         .await
         .map_err(storage_error)?;
@@ -111,6 +111,5 @@ async fn get(connection: &mut SqliteConnection, version: PriceVersion) -> Result
     columns.map(PriceRecord::try_from).transpose()
 }
 
-/// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[RECORD, GET, PUT_IN_FORCE, IN_FORCE, HISTORY];
+pub(super) const STATEMENTS: &[&str] = &[RECORD, GET, ACTIVATE, ACTIVE, HISTORY];

@@ -12,7 +12,7 @@ use tollgate_types::{AccountId, SubscriptionId, Timestamp};
 use super::query::{Query, execute, rows};
 use super::{Sqlite, account};
 use crate::provider_subscriptions::{
-    BY_REFERENCE, DIFFERING, DUE, GET, INSERT, PENDING, ProviderSubscriptionColumns, UPDATE,
+    BY_REFERENCE, DUE, GET, INSERT, OUT_OF_SYNC, PENDING, ProviderSubscriptionColumns, UPDATE,
     bind_provider_subscription,
 };
 use crate::rows::{id_bytes, storage_error};
@@ -48,7 +48,7 @@ impl ProviderSubscriptionStore for Sqlite {
         at: Timestamp,
     ) -> Result<ProviderSubscription> {
         self.write(
-            move |connection| Box::pin(carry_out(connection, id, change, at)),
+            move |connection| Box::pin(apply_change(connection, id, change, at)),
             |changed| changed,
         )
         .await
@@ -59,8 +59,8 @@ impl ProviderSubscriptionStore for Sqlite {
         self.provider_subscriptions(statement).await
     }
 
-    async fn differing(&self, limit: u32) -> Result<Vec<ProviderSubscription>> {
-        let statement = sqlx::query(DIFFERING).bind(i64::from(limit));
+    async fn out_of_sync(&self, limit: u32) -> Result<Vec<ProviderSubscription>> {
+        let statement = sqlx::query(OUT_OF_SYNC).bind(i64::from(limit));
         self.provider_subscriptions(statement).await
     }
 }
@@ -94,7 +94,7 @@ async fn create(connection: &mut SqliteConnection, new: ProviderSubscription) ->
     execute(connection, statement).await.map(drop)
 }
 
-async fn carry_out(
+async fn apply_change(
     connection: &mut SqliteConnection,
     id: SubscriptionId,
     change: ProviderSubscriptionChange,

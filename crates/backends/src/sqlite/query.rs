@@ -1,4 +1,4 @@
-//! Statements with their values, as the plainer stores of this engine use them.
+//! Queries of the simpler stores of this engine.
 
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use tollgate_storage::{Result, StorageError};
@@ -7,17 +7,18 @@ use tollgate_types::AccountId;
 use super::{Sqlite, account};
 use crate::rows::storage_error;
 
-/// A statement with its values.
+/// A statement with its bound values.
 pub(super) type Query = sqlx::query::Query<'static, sqlx::Sqlite, SqliteArguments>;
 
 impl Sqlite {
-    /// All rows.
+    /// Returns all rows of a statement, on a reading connection.
     pub(super) async fn all(&self, statement: Query) -> Result<Vec<SqliteRow>> {
         self.read(move |connection| Box::pin(rows(connection, statement)))
             .await
     }
 
-    /// Executes what sets something for an account. `NotFound` when there is no such account.
+    /// Executes a statement that sets a value of an account. `NotFound` if there is no such
+    /// account.
     pub(super) async fn set_for(&self, owner: AccountId, statement: Query) -> Result<()> {
         let set = self.write(
             move |connection| {
@@ -32,13 +33,13 @@ impl Sqlite {
     }
 }
 
-/// Executes; answers how many rows were changed.
+/// Executes a statement; returns the number of changed rows.
 pub(super) async fn execute(connection: &mut SqliteConnection, statement: Query) -> Result<u64> {
     let done = statement.execute(connection).await.map_err(storage_error)?;
     Ok(done.rows_affected())
 }
 
-/// All rows, on this connection.
+/// Returns all rows of a statement, on this connection.
 pub(super) async fn rows(connection: &mut SqliteConnection, statement: Query) -> Result<Vec<SqliteRow>> {
     statement.fetch_all(connection).await.map_err(storage_error)
 }

@@ -1,7 +1,9 @@
-//! Takes over what an earlier run left in the journal, voids the calls that it left open, and loads the books.
+//! Writes the journal of an earlier run to the database, voids the calls that it left open, and
+//! loads the balances.
 //!
-//! It can be interrupted and begun again: what is in the database already is recognised by the ids of its holds.
-//! A call that was open when the process died is void: nobody knows whether its answer arrived, so nobody pays for it.
+//! Recovery can be interrupted and repeated: the ids of holds show which records are in the
+//! database already. A call that was open when the process died is void and free: whether its
+//! response arrived is unknown.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +16,8 @@ use tollgate_storage::{Refund, Result, Settlement, Subscription};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Clock, Credits, HoldId, KeyId, RequestId, Timestamp};
 
+use super::balances::{Balances, Sums};
 use super::batch::{Batch, ResolvedCall};
-use super::books::{Books, Sums};
 use super::holds::Holds;
 use super::job;
 use super::statements::BatchWriter;
@@ -35,52 +37,51 @@ pub(super) const BALANCES: &str = "SELECT account_id, kind, balance FROM ledger_
 const PLANS: &str = "SELECT id, account_id, product, subject, price, cadence, payer, allowance, anchor, period, \
     paid_through, cancel_at_period_end, past_due_since, state, window_number, next_plan, next_cadence FROM subscription \
     WHERE product = 'plan' AND state IN ('active', 'past_due')";
-const LARGEST: &str =
-    "SELECT MAX((SELECT MAX(id) FROM usage_row WHERE account_id = account.id)) FROM account";
+const MAX_ID: &str = "SELECT MAX((SELECT MAX(id) FROM usage_row WHERE account_id = account.id)) FROM account";
 
-/// Calls that are taken over in one transaction.
-const TOGETHER: usize = 4096;
+/// Maximum number of calls in one transaction.
+const MAX_TRANSACTION_CALLS: usize = 4096;
 
-/// What the engine begins with.
+/// The initial state of the engine.
 pub(super) struct Recovered {
-    /// Which journal belongs to the database.
+    /// The installation that the journal must belong to.
     pub(super) installation: Installation,
-    /// The last number that was given.
+    /// The last sequence number in use.
     pub(super) last: u64,
-    /// Every book.
-    pub(super) books: Books,
-    /// Holds that are open, because the engine was closed in order while they were.
+    /// Balances of all accounts.
+    pub(super) balances: Balances,
+    /// Holds that stay open: of jobs, and of calls if the engine was closed properly.
     pub(super) holds: Holds,
 }
 
-/// What the journal of an earlier run tells beyond the database.
+/// Journal records of an earlier run that may be missing from the database.
 #[derive(Default)]
-struct Left {
-    /// Holds of the journal of which no resolution was taken over.
+struct PendingJournal {
+    /// Holds in the journal without a settlement in the database.
     holds: IdMap<HoldKey, Arc<Hold>>,
-    /// What may not have been taken over, in order.
+    /// Records that may be missing from the database, by sequence number.
     events: BTreeMap<u64, Event>,
 }
 
-/// What changes the books beside holds.
+/// A change of balances other than a hold.
 enum Event {
     Settled(Settlement, Week),
     Opened(Window),
-    GivenBack(Refund),
+    Refunded(Refund),
     Shrunk(Shrink),
 }
 
-/// Holds that are open at the start, by what becomes of them.
+/// Open holds at the start, by how recovery treats them.
 #[derive(Default)]
-struct Sorted {
-    /// They are resolved now.
-    over: Vec<(Arc<Hold>, Settlement)>,
-    /// They go on: their jobs do.
-    kept: IdMap<HoldKey, Arc<Hold>>,
+struct ClassifiedHolds {
+    /// Holds to resolve now.
+    finished: Vec<(Arc<Hold>, Settlement)>,
+    /// Holds that stay open, such as those of running jobs.
+    surviving: IdMap<HoldKey, Arc<Hold>>,
 }
 
-/// What is taken over from the journal.
-enum Taken {
+/// A journal record to write to the database.
+enum RecoveredEntry {
     Hold(Arc<Hold>),
     Call(ResolvedCall),
     Window(Window),
@@ -88,14 +89,14 @@ enum Taken {
     Shrunk(Arc<Hold>, Shrink),
 }
 
-/// Brings the database up to date with the journal and reads it.
+/// Updates the database from the journal and loads the state.
 pub(super) async fn recover(
     connection: &mut SqliteConnection,
     journal: &Path,
     clock: &dyn Clock,
 ) -> Result<Recovered> {
     let (installation, committed, clean) = mark(connection).await?;
-    let mut left = Left::default();
+    let mut left = PendingJournal::default();
     let found = segment::replay(journal, installation, |seq, record| {
         left.note(seq, record, committed)
     })?;
@@ -109,14 +110,16 @@ pub(super) async fn recover(
         }
         false => stored.clone(),
     };
-    let Sorted { over, kept } = sort(connection, open, died, clock.now()).await?;
-    // Now the database says which weeks are open.
-    let over = resolved(&books(connection).await?, &stored, over);
-    take_over(connection, over).await?;
-    let unstored = kept.iter().filter(|(key, _)| !stored.contains_key(key));
+    let ClassifiedHolds { finished, surviving } = classify(connection, open, died, clock.now()).await?;
+    // The database now has the open weeks.
+    let finished = resolved(&balances(connection).await?, &stored, finished);
+    take_over(connection, finished).await?;
+    let unstored = surviving.iter().filter(|(key, _)| !stored.contains_key(key));
     take_over(
         connection,
-        unstored.map(|(_, hold)| Taken::Hold(hold.clone())).collect(),
+        unstored
+            .map(|(_, hold)| RecoveredEntry::Hold(hold.clone()))
+            .collect(),
     )
     .await?;
     let last = found.last.max(committed);
@@ -127,24 +130,24 @@ pub(super) async fn recover(
         .await
         .map_err(storage_error)?;
     segment::remove(journal, &found).map_err(unavailable)?;
-    let books = books(connection).await?;
-    let holds = Holds::new(largest(connection).await?);
-    for hold in kept.into_values() {
-        let book = books
+    let balances = balances(connection).await?;
+    let holds = Holds::new(max_id(connection).await?);
+    for hold in surviving.into_values() {
+        let account_balances = balances
             .get(hold.account)
-            .ok_or_else(|| corrupt(format!("{} has no book", hold.account)))?;
-        lock(&book.sums).drawn += hold.allowance();
-        holds.shard(hold.id).open(hold, 0, book);
+            .ok_or_else(|| corrupt(format!("{} has no balances", hold.account)))?;
+        lock(&account_balances.sums).drawn += hold.allowance();
+        holds.shard(hold.id).open(hold, 0, account_balances);
     }
     Ok(Recovered {
         installation,
         last,
-        books,
+        balances,
         holds,
     })
 }
 
-impl Left {
+impl PendingJournal {
     fn note(&mut self, seq: u64, record: Record, committed: u64) {
         match record {
             Record::Hold(hold) => {
@@ -161,7 +164,7 @@ impl Left {
                 self.events.insert(seq, Event::Shrunk(shrink));
             }
             Record::Refund(refund) => {
-                self.events.insert(seq, Event::GivenBack(refund));
+                self.events.insert(seq, Event::Refunded(refund));
             }
             Record::Window(window) => {
                 self.events.insert(seq, Event::Opened(window));
@@ -169,15 +172,16 @@ impl Left {
         }
     }
 
-    /// What happened before the process died, and the holds that were open then. Those that get their rows by it are `stored`.
+    /// Returns the records to write and the holds that were open when the process died. Adds holds
+    /// that get a row to `stored`.
     async fn ended(
         self,
         connection: &mut SqliteConnection,
         stored: &mut IdMap<HoldKey, Arc<Hold>>,
-    ) -> Result<(Vec<Taken>, IdMap<HoldKey, Arc<Hold>>)> {
+    ) -> Result<(Vec<RecoveredEntry>, IdMap<HoldKey, Arc<Hold>>)> {
         let mut open = stored.clone();
         for (key, hold) in self.holds {
-            // After a power cut the database may know more than the journal.
+            // After a power failure the database may be ahead of the journal.
             if !stored.contains_key(&key) && !is_resolved(connection, key).await? {
                 open.insert(key, hold);
             }
@@ -188,12 +192,12 @@ impl Left {
                 Event::Opened(window) => {
                     let entry = window_entry(window.subscription, window.opened.0);
                     if !is_written(connection, window.account, entry).await? {
-                        ended.push(Taken::Window(window));
+                        ended.push(RecoveredEntry::Window(window));
                     }
                 }
-                Event::GivenBack(refund) => {
+                Event::Refunded(refund) => {
                     if !is_written(connection, refund.account, refund.id).await? {
-                        ended.push(Taken::Refund(refund));
+                        ended.push(RecoveredEntry::Refund(refund));
                     }
                 }
                 Event::Shrunk(shrink) => {
@@ -201,21 +205,21 @@ impl Left {
                     let Some(hold) = open.get(&key).cloned() else {
                         continue;
                     };
-                    // After a power cut the database may know more than the journal.
+                    // After a power failure the database may be ahead of the journal.
                     if hold.returned.times >= shrink.returned.times {
                         continue;
                     }
                     let left = Arc::new(hold.after(&shrink));
                     if stored.insert(key, left.clone()).is_none() {
-                        ended.push(Taken::Hold(hold.clone()));
+                        ended.push(RecoveredEntry::Hold(hold.clone()));
                     }
                     open.insert(key, left);
-                    ended.push(Taken::Shrunk(hold, shrink));
+                    ended.push(RecoveredEntry::Shrunk(hold, shrink));
                 }
                 Event::Settled(settlement, week) => {
                     let key = (settlement.account, settlement.hold);
                     ended.extend(open.remove(&key).map(|hold| {
-                        Taken::Call(ResolvedCall {
+                        RecoveredEntry::Call(ResolvedCall {
                             hold,
                             settlement,
                             is_stored: stored.contains_key(&key),
@@ -229,71 +233,75 @@ impl Left {
     }
 }
 
-/// The hold of a job lasts as long as the job; that of a call that was open when the process died is void.
-async fn sort(
+/// Classifies open holds. The hold of a job lasts as long as the job; the hold of a call that was
+/// open when the process died is void.
+async fn classify(
     connection: &mut SqliteConnection,
     open: IdMap<HoldKey, Arc<Hold>>,
     died: bool,
     now: Timestamp,
-) -> Result<Sorted> {
-    let mut sorted = Sorted::default();
+) -> Result<ClassifiedHolds> {
+    let mut classified = ClassifiedHolds::default();
     let (mut calls, mut held) = (0_u64, 0_i128);
     for (key, hold) in open {
         match job::of_hold(connection, key).await? {
-            Some(Some(settlement)) => sorted.over.push((hold, settlement)),
-            Some(None) => drop(sorted.kept.insert(key, hold)),
+            Some(Some(settlement)) => classified.finished.push((hold, settlement)),
+            Some(None) => drop(classified.surviving.insert(key, hold)),
             None if died => {
                 calls += 1;
                 held += i128::from(hold.held());
-                sorted.over.push((hold, crashed(key, now)));
+                classified.finished.push((hold, crashed(key, now)));
             }
-            None => drop(sorted.kept.insert(key, hold)),
+            None => drop(classified.surviving.insert(key, hold)),
         }
     }
     if calls > 0 {
-        tracing::warn!(calls, held_nanos = %held, "calls were open when the process died: they are void");
+        tracing::warn!(calls, held_nanos = %held, "voided calls that were open when the process died");
     }
-    Ok(sorted)
+    Ok(classified)
 }
 
-/// Holds that are resolved now. What they held of an allowance goes back to it while its week is open.
+/// Resolves finished holds. Held allowance returns to the plan if its week is still open.
 fn resolved(
-    books: &Books,
+    balances: &Balances,
     stored: &IdMap<HoldKey, Arc<Hold>>,
-    over: Vec<(Arc<Hold>, Settlement)>,
-) -> Vec<Taken> {
+    finished: Vec<(Arc<Hold>, Settlement)>,
+) -> Vec<RecoveredEntry> {
     let is_over = |hold: &Hold, share: &PlanShare| {
-        let book = books.get(hold.account);
-        book.is_none_or(|book| !lock(&book.sums).is_open(&share.plan))
+        let account_balances = balances.get(hold.account);
+        account_balances.is_none_or(|account_balances| !lock(&account_balances.sums).is_open(&share.plan))
     };
     let resolve = |(hold, settlement): (Arc<Hold>, Settlement)| {
         let week = match &hold.plan {
             Some(share) if is_over(&hold, share) => Week::Closed,
             _ => Week::Open,
         };
-        Taken::Call(ResolvedCall {
+        RecoveredEntry::Call(ResolvedCall {
             settlement,
             is_stored: stored.contains_key(&(hold.account, hold.id)),
             hold,
             week,
         })
     };
-    over.into_iter().map(resolve).collect()
+    finished.into_iter().map(resolve).collect()
 }
 
-async fn take_over(connection: &mut SqliteConnection, taken: Vec<Taken>) -> Result<()> {
+async fn take_over(connection: &mut SqliteConnection, taken: Vec<RecoveredEntry>) -> Result<()> {
     let mut statements = BatchWriter::new();
     let mut taken = taken.into_iter().peekable();
     while taken.peek().is_some() {
         let mut batch = Batch::default();
-        taken.by_ref().take(TOGETHER).for_each(|taken| match taken {
-            Taken::Hold(hold) => batch.store(hold),
-            Taken::Call(call) => batch.resolve(call),
-            Taken::Window(window) => batch.open_window(window),
-            Taken::Refund(refund) => batch.give_back(refund),
-            Taken::Shrunk(hold, shrink) => batch.shrink(hold, shrink),
-        });
-        tracing::info!(calls = batch.len(), "taking over calls from the journal");
+        taken
+            .by_ref()
+            .take(MAX_TRANSACTION_CALLS)
+            .for_each(|taken| match taken {
+                RecoveredEntry::Hold(hold) => batch.store(hold),
+                RecoveredEntry::Call(call) => batch.resolve(call),
+                RecoveredEntry::Window(window) => batch.open_window(window),
+                RecoveredEntry::Refund(refund) => batch.add_refund(refund),
+                RecoveredEntry::Shrunk(hold, shrink) => batch.shrink(hold, shrink),
+            });
+        tracing::info!(calls = batch.len(), "recovering calls from the journal");
         execute(connection, "BEGIN IMMEDIATE").await?;
         statements.write(connection, &batch).await?;
         execute(connection, "COMMIT").await?;
@@ -311,7 +319,7 @@ async fn mark(connection: &mut SqliteConnection) -> Result<(Installation, u64, b
     let clean: i64 = row.try_get("clean").map_err(storage_error)?;
     let installation = installation
         .try_into()
-        .map_err(|_| corrupt("the mark of the journal"))?;
+        .map_err(|_| corrupt("invalid journal mark"))?;
     Ok((installation, committed.cast_unsigned(), clean != 0))
 }
 
@@ -324,7 +332,7 @@ async fn is_resolved(connection: &mut SqliteConnection, (account, hold): HoldKey
         .map_err(storage_error)
 }
 
-/// Whether the transfers of a week or a refund are in the database.
+/// Whether the database has the transfers of a week or a refund.
 async fn is_written(
     connection: &mut SqliteConnection,
     account: AccountId,
@@ -338,8 +346,8 @@ async fn is_written(
         .map_err(storage_error)
 }
 
-async fn largest(connection: &mut SqliteConnection) -> Result<Option<HoldId>> {
-    let id: Option<Vec<u8>> = sqlx::query_scalar(LARGEST)
+async fn max_id(connection: &mut SqliteConnection) -> Result<Option<HoldId>> {
+    let id: Option<Vec<u8>> = sqlx::query_scalar(MAX_ID)
         .fetch_one(connection)
         .await
         .map_err(storage_error)?;
@@ -377,7 +385,7 @@ impl HoldColumns {
             returned: Returned {
                 amount: Credits::from_nanos(self.returned),
                 times: u8::try_from(self.times_returned)
-                    .map_err(|_| corrupt(format!("{} times returned", self.times_returned)))?,
+                    .map_err(|_| corrupt(format!("invalid return count {}", self.times_returned)))?,
             },
             account: AccountId::from_u128(id_from(&self.account_id)?),
             id: HoldId::from_u128(id_from(&self.id)?),
@@ -405,7 +413,7 @@ async fn open_holds(connection: &mut SqliteConnection) -> Result<IdMap<HoldKey, 
     rows.into_iter().map(with_key).collect()
 }
 
-async fn books(connection: &mut SqliteConnection) -> Result<Books> {
+async fn balances(connection: &mut SqliteConnection) -> Result<Balances> {
     let rows = sqlx::query(BALANCES)
         .fetch_all(&mut *connection)
         .await
@@ -432,20 +440,11 @@ async fn books(connection: &mut SqliteConnection) -> Result<Books> {
         let account = plan.terms.account;
         sums.entry(account).or_default().plan = Some(Box::new(plan));
     }
-    let books = Books::default();
+    let balances = Balances::default();
     sums.into_iter()
-        .for_each(|(account, sums)| books.open(account, sums));
-    Ok(books)
+        .for_each(|(account, sums)| balances.open(account, sums));
+    Ok(balances)
 }
 
-/// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[
-    MARK,
-    OPEN_HOLDS,
-    IS_RESOLVED,
-    IS_WRITTEN,
-    BALANCES,
-    PLANS,
-    LARGEST,
-];
+pub(super) const STATEMENTS: &[&str] = &[MARK, OPEN_HOLDS, IS_RESOLVED, IS_WRITTEN, BALANCES, PLANS, MAX_ID];

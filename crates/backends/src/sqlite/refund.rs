@@ -1,4 +1,4 @@
-//! Refunds: decided in memory, where it is known which week is open, and written to the journal, as calls are.
+//! Refunds: decided in memory, which knows the open week, and written to the journal like calls.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tollgate_types::{AccountId, Credits, HoldId};
 
 use super::Core;
 use super::account::conflict;
-use super::books::Book;
+use super::balances::AccountBalances;
 use super::lot::{changed, insert, update};
 use super::usage::usage_columns;
 use crate::ids::lock;
@@ -30,9 +30,9 @@ const INSERT: &str = "INSERT INTO refund (id, account_id, hold_id, credits, allo
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 impl Core {
-    /// Gives back what was charged for a call.
-    pub(super) async fn give_back(&self, new: NewRefund) -> Result<RefundOutcome> {
-        let _one_at_a_time = self.changing.lock().await;
+    /// Refunds a call, fully or in part.
+    pub(super) async fn refund_call(&self, new: NewRefund) -> Result<RefundOutcome> {
+        let _change_guard = self.changing.lock().await;
         self.flush_resolved().await?;
         let (account, hold) = (new.account, new.hold);
         let id = new.id;
@@ -46,13 +46,13 @@ impl Core {
             let (refund, is_repeated) = (refund.clone(), true);
             return Ok(RefundOutcome::Done { refund, is_repeated });
         }
-        let book = self.book(account)?;
-        let lots = self.lots_with_rest(account).await?;
-        let (refund, changed) = match self.decide_refund(&book, &row, &before, &new, &lots)? {
+        let account_balances = self.account_balances(account)?;
+        let lots = self.lots_with_remaining(account).await?;
+        let (refund, changed) = match self.decide_refund(&account_balances, &row, &before, &new, &lots)? {
             Ok(decided) => decided,
             Err(refundable) => return Ok(RefundOutcome::Denied { refundable }),
         };
-        // What was appended before is in the database when this is.
+        // This write comes after all earlier records, so they are in the database with it.
         self.write(
             move |connection| Box::pin(async move { update(connection, &changed).await }),
             |()| (),
@@ -64,16 +64,17 @@ impl Core {
         })
     }
 
-    /// Decides what is given back and writes it to the journal; answers it with the lots that have less than before.
+    /// Decides the amount of a refund and writes it to the journal; returns it with the lots to
+    /// update.
     fn decide_refund(
         &self,
-        book: &Arc<Book>,
+        account_balances: &Arc<AccountBalances>,
         row: &UsageRow,
         before: &[Refund],
         new: &NewRefund,
         lots: &[Lot],
     ) -> Result<std::result::Result<(Refund, Vec<Lot>), Credits>> {
-        let mut sums = lock(&book.sums);
+        let mut sums = lock(&account_balances.sums);
         let is_open = row.plan.as_ref().is_some_and(|plan| sums.is_open(plan));
         let refund = match Refundable::of(row, before, is_open).refund(new) {
             Ok(refund) => refund,
@@ -89,7 +90,7 @@ impl Core {
     }
 }
 
-/// A call's usage row, what was given back of it, and whether the id is that of a refund of another call.
+/// A call's usage row, its refunds, and whether the id belongs to a refund of another call.
 async fn call(
     connection: &mut SqliteConnection,
     account: AccountId,
@@ -118,7 +119,7 @@ async fn call(
     Ok((row.map(UsageRow::try_from).transpose()?, refunds, other))
 }
 
-/// A refund's own rows. They are few: its transfers and balances are written with those of the batch.
+/// Writes the rows of a refund. Its transfers and balances are written with those of the batch.
 pub(super) async fn write(connection: &mut SqliteConnection, refund: &Refund) -> Result<()> {
     let row = sqlx::query(INSERT)
         .bind(id_bytes(refund.id.as_u128()))
@@ -135,6 +136,5 @@ pub(super) async fn write(connection: &mut SqliteConnection, refund: &Refund) ->
     }
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[ROW, OF_CALL, OF_ANOTHER, INSERT];

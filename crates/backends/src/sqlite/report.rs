@@ -1,26 +1,30 @@
-//! Reports, as the database has them once everything that ended is in it.
+//! Reports from the database, after all ended calls are written to it.
 
 use async_trait::async_trait;
 use sqlx::Row;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use tollgate_storage::audit::{Leg, TransferRow};
-use tollgate_storage::report::{ChargeSum, LegSum, Span, Sums, TransferPlace};
+use tollgate_storage::report::{ChargeSum, LegSum, Span, Sums, TransferCursor};
 use tollgate_storage::{ReportStore, Result};
 use tollgate_types::{AccountId, Credits, Timestamp};
 
 use super::Sqlite;
 use super::audit::transfer_row;
 use super::writer::execute;
-use crate::rows::{corrupt, id_bytes, quantity_from, storage_error};
+use crate::rows::{canonical_model, corrupt, id_bytes, quantity_from, storage_error};
 
 const SUMS: &str = "SELECT leg, count(*) AS count, sum(amount) AS amount FROM transfer \
     WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 GROUP BY leg";
-const CHARGES: &str = "SELECT model, endpoint, count(DISTINCT entry_id) AS calls, \
+const CHARGES: &str = concat!(
+    "SELECT ",
+    canonical_model!("usage_row"),
+    " AS model, endpoint, count(DISTINCT entry_id) AS calls, \
     sum(CASE leg WHEN 2 THEN amount ELSE 0 END) AS paid, sum(CASE leg WHEN 6 THEN amount ELSE 0 END) AS included \
     FROM transfer JOIN usage_row ON usage_row.account_id = transfer.account_id AND usage_row.id = transfer.entry_id \
     WHERE transfer.account_id = $1 AND transfer.created_at >= $2 AND transfer.created_at < $3 \
-    AND subject = 'hold' AND leg IN (2, 6) GROUP BY model, endpoint ORDER BY model, endpoint";
+    AND subject = 'hold' AND leg IN (2, 6) GROUP BY 1, 2 ORDER BY 1, 2"
+);
 const TRANSFERS: &str = "SELECT entry_id, leg, subject, debit, credit, amount, created_at, price_version, \
     sequence, prev_hash, hash FROM transfer \
     WHERE account_id = $1 AND created_at >= $2 AND created_at < $3 AND (entry_id, leg) > ($4, $5) \
@@ -45,7 +49,7 @@ impl ReportStore for Sqlite {
         &self,
         account: AccountId,
         span: Span,
-        after: Option<TransferPlace>,
+        after: Option<TransferCursor>,
         limit: u32,
     ) -> Result<Vec<TransferRow>> {
         self.flush_resolved().await?;
@@ -86,7 +90,7 @@ fn sum(row: &SqliteRow) -> Result<LegSum> {
     let leg = number("leg")?;
     let known = i16::try_from(leg).ok().and_then(Leg::from_i16);
     Ok(LegSum {
-        leg: known.ok_or_else(|| corrupt(format!("leg {leg}")))?,
+        leg: known.ok_or_else(|| corrupt(format!("unknown leg {leg}")))?,
         count: quantity_from(number("count")?)?,
         amount: Credits::from_nanos(number("amount")?),
     })
@@ -117,10 +121,10 @@ async fn transfers(
     connection: &mut SqliteConnection,
     account: AccountId,
     span: Span,
-    after: Option<TransferPlace>,
+    after: Option<TransferCursor>,
     limit: u32,
 ) -> Result<Vec<TransferRow>> {
-    // No entry is less than the empty one.
+    // The empty entry is less than every entry.
     let entry = after.map(|place| id_bytes(place.entry)).unwrap_or_default();
     let rows = bind(TRANSFERS, account, span)
         .bind(entry)
@@ -132,6 +136,5 @@ async fn transfers(
     rows.iter().map(transfer_row).collect()
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[SUMS, CHARGES, TRANSFERS];

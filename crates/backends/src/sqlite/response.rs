@@ -1,4 +1,4 @@
-//! Kept answers.
+//! Stored responses.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -187,6 +187,5 @@ async fn sweep(connection: &mut SqliteConnection, now: Timestamp, limit: u32) ->
     Ok(done.rows_affected())
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[SAVE, SAVE_ITEM, WITH_ITEM, GET, CHAIN, DELETE, SWEEP];

@@ -7,7 +7,7 @@ use tollgate_storage::audit::TransferRow;
 use tollgate_storage::{LedgerAccount, Link, Result};
 use tollgate_types::AccountId;
 
-use super::batch::{Batch, Kind, Placed, RARE, Shrunk, USUAL};
+use super::batch::{Batch, Kind, Placed, RARE_UNITS, Shrunk, USUAL};
 use super::bulk::{Bulk, Values};
 use super::chain::{Chained, Heads};
 use super::refund;
@@ -15,7 +15,8 @@ use crate::ids::HoldKey;
 use crate::journal::record::{Hold, Shrink, Window};
 use crate::rows::{corrupt, id_bytes, quantity_column, storage_error, version_column};
 
-/// The statements that write a batch. A rule that they break undoes the whole transaction: the engine would be wrong.
+/// The statements that write a batch. A violated constraint rolls back the whole transaction,
+/// because the state in memory would be wrong.
 pub(super) struct BatchWriter {
     hold: Bulk,
     hold_gone: Bulk,
@@ -32,8 +33,8 @@ const HOLD: &str = "INSERT OR ROLLBACK INTO hold (account_id, id, key_id, reques
     endpoint, created_at, expires_at, allowance, plan_name, window_id)";
 const TRANSFERS: &str = "INSERT OR ROLLBACK INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, \
     created_at, price_version, sequence, prev_hash, hash)";
-// The legs of a plain call are neighbours in the table and in the chain, so they are written together; those that move
-// nothing are left out. Of its hashes the first is that before it.
+// The legs of a plain call are adjacent in the table and in the chain, so they are written
+// together, without legs of amount zero. The first of its hashes is the previous one.
 const LEGS_PLAIN: &str = "INSERT OR ROLLBACK INTO transfer (price_version, account_id, entry_id, leg, subject, debit, \
     credit, amount, created_at, sequence, prev_hash, hash) \
     SELECT ?, call.column1, call.column2, leg.column1, 'hold', leg.column2, leg.column3, \
@@ -45,7 +46,7 @@ const LEGS_PLAIN: &str = "INSERT OR ROLLBACK INTO transfer (price_version, accou
     FROM (";
 const LEGS_PLAIN_TAIL: &str = ") AS call CROSS JOIN (VALUES (1, 'credits', 'hold'), (2, 'hold', 'revenue:usage'), \
     (3, 'hold', 'credits')) AS leg WHERE moved > 0";
-// A request's first hold has the request's id, which then is not given twice.
+// A request's first hold has the request's id, which is then not bound twice.
 const USAGE: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, provider, price_version, outcome, estimated, \
     account_id, id, key_id, request_id, created_at, first_at, ended_at, held, charge, \
     input, cache_read, output, reasoning, cache_write, input_audio, output_audio, \
@@ -59,14 +60,15 @@ const USAGE_PLAIN: &str = "INSERT OR ROLLBACK INTO usage_row (endpoint, model, p
     cache_write_1h, overrun) \
     SELECT ?, ?, ?, ?, ?, ?, column1, column2, column3, coalesce(column4, column2), column5, column6, column7, \
     column8, column9, column10, column11, column12, column13, 0, 0, 0, 0, 0 FROM (";
-// An upsert, because a planner that is given a list of rows may choose to look at every balance instead. The new balance
-// is made before the row is proposed, which must keep the table's rules itself; where there is no row it is null.
+// An upsert, because for a joined list of rows the planner may scan all balances instead. The new
+// balance is computed before the row is proposed, and the proposed row must satisfy the constraints
+// itself; without a stored row it is NULL.
 const BALANCE: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id, balance) \
     SELECT ?, moved.column1, moved.column2 + (SELECT stored.balance FROM ledger_account AS stored \
     WHERE stored.account_id = moved.column1 AND stored.kind = ?) FROM (";
 const BALANCE_TAIL: &str = ") AS moved WHERE true \
     ON CONFLICT (account_id, kind) DO UPDATE SET balance = excluded.balance";
-// The same of credits, with the end of the chain.
+// The same for credits, with the end of the chain.
 const CREDITS: &str = "INSERT OR ROLLBACK INTO ledger_account (kind, account_id, balance, chain_sequence, \
     chain_previous, chain_hash) \
     SELECT 'credits', moved.column1, moved.column2 + (SELECT stored.balance FROM ledger_account AS stored \
@@ -80,7 +82,7 @@ const SHRINK: &str = "UPDATE hold SET returned = $3, times_returned = $4 WHERE a
 const MARK: &str = "UPDATE journal_mark SET committed = $1 WHERE committed < $1";
 
 impl BatchWriter {
-    /// Writes the SQL.
+    /// Builds the SQL.
     pub(super) fn new() -> BatchWriter {
         BatchWriter {
             hold: Bulk::new(HOLD, 13, ""),
@@ -95,7 +97,8 @@ impl BatchWriter {
         }
     }
 
-    /// Forgets where chains end: the transaction was undone, or something else has written.
+    /// Clears the cached chain ends: the transaction was rolled back, or another statement has
+    /// written.
     pub(super) fn forget_chains(&mut self) {
         self.heads.forget();
     }
@@ -166,7 +169,7 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// Moves credits and the ends of the chains.
+    /// Changes credits and the ends of the chains.
     async fn move_credits(
         &self,
         connection: &mut SqliteConnection,
@@ -221,7 +224,7 @@ impl BatchWriter {
     }
 }
 
-/// Notes that a week is open. Its transfers and balances are written with those of the batch.
+/// Marks a week as open. Its transfers and balances are written with those of the batch.
 async fn write_window(connection: &mut SqliteConnection, window: &Window) -> Result<()> {
     let open = sqlx::query(WINDOW)
         .bind(id_bytes(window.subscription.as_u128()))
@@ -230,7 +233,7 @@ async fn write_window(connection: &mut SqliteConnection, window: &Window) -> Res
     expect_rows(done.rows_affected(), 1)
 }
 
-/// Notes what a hold has given back. Its transfer and balances are written with those of the batch.
+/// Records an early release. Its transfer and balances are written with those of the batch.
 async fn write_shrink(connection: &mut SqliteConnection, shrink: &Shrink) -> Result<()> {
     let returned = sqlx::query(SHRINK)
         .bind(id_bytes(shrink.account.as_u128()))
@@ -326,7 +329,7 @@ fn bind_usage(placed: &Placed<'_>, row: &mut Values) {
     bind_plain_usage(placed, row);
     let (_, _, call) = placed;
     let settlement = &call.settlement;
-    for unit in RARE {
+    for unit in RARE_UNITS {
         row.number(quantity_column(settlement.usage.get(unit)));
     }
     let split = call.hold.split(settlement.charge, call.week);
@@ -339,6 +342,6 @@ fn expect_rows(changed: u64, expected: usize) -> Result<()> {
         return Ok(());
     }
     let text =
-        format!("{expected} rows should have changed and {changed} did: somebody else writes the database");
+        format!("expected to change {expected} rows, changed {changed}: another process writes the database");
     Err(corrupt(text))
 }

@@ -1,5 +1,6 @@
-//! Subscriptions: written to the database first, as grants are. What a change takes from a book is taken in memory
-//! before that, so that no hold takes it meanwhile, and is put back when the change is not written.
+//! Subscriptions: written to the database first, like grants. The credits of a change leave the
+//! balance in memory before that, so that no hold takes them meanwhile, and return if the write
+//! fails.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use tollgate_storage::{
 use tollgate_types::{AccountId, Credits, SubscriptionId, Timestamp};
 
 use super::account::conflict;
-use super::books::Book;
+use super::balances::AccountBalances;
 use super::ledger::Transfer;
 use super::{Core, Sqlite};
 use crate::ids::lock;
@@ -23,7 +24,7 @@ use crate::rows::{EventColumns, SubscriptionColumns, id_bytes, storage_error};
 const INSERT: &str = "INSERT INTO subscription (id, account_id, product, subject, price, cadence, payer, allowance, \
     anchor, period, paid_through, cancel_at_period_end, past_due_since, state, window_number) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
-// The week is the journal's; only an end closes it.
+// The journal writes the week; only the end of the subscription clears it here.
 const UPDATE: &str = "UPDATE subscription SET period = $2, paid_through = $3, cancel_at_period_end = $4, \
     past_due_since = $5, state = $6, window_number = CASE WHEN $7 THEN NULL ELSE window_number END, next_plan = $8, \
     next_cadence = $9 WHERE id = $1";
@@ -44,18 +45,19 @@ const EVENTS: &str = "SELECT number, kind, state, period, at FROM subscription_e
 impl SubscriptionStore for Sqlite {
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
         let core = self.0.core.clone();
-        self.carry_through(async move { core.subscribe(new).await }).await
+        self.run_to_completion(async move { core.subscribe(new).await })
+            .await
     }
 
     async fn replace(&self, old: SubscriptionId, new: NewSubscription, fee: Credits) -> Result<Payment> {
         let core = self.0.core.clone();
-        self.carry_through(async move { core.replace_subscription(old, new, fee).await })
+        self.run_to_completion(async move { core.replace_subscription(old, new, fee).await })
             .await
     }
 
     async fn change(&self, id: SubscriptionId, change: Change, at: Timestamp) -> Result<Payment> {
         let core = self.0.core.clone();
-        self.carry_through(async move { core.change_subscription(id, change, at).await })
+        self.run_to_completion(async move { core.change_subscription(id, change, at).await })
             .await
     }
 
@@ -70,8 +72,8 @@ impl SubscriptionStore for Sqlite {
     }
 
     async fn allowance(&self, account: AccountId) -> Result<Credits> {
-        let book = self.book(account)?;
-        let left = lock(&book.sums).allowance;
+        let account_balances = self.account_balances(account)?;
+        let left = lock(&account_balances.sums).allowance;
         Ok(Credits::from_nanos(left))
     }
 
@@ -87,24 +89,24 @@ impl SubscriptionStore for Sqlite {
     }
 }
 
-/// What a change takes from a book until it is written.
-struct Taken {
-    book: Arc<Book>,
+/// Credits and allowance that a change takes from the balances until it is written.
+struct ReservedFunds {
+    account_balances: Arc<AccountBalances>,
     fee: i64,
-    /// The plan that ends, with what was left of its week.
+    /// The ending plan and the rest of its week, in nano-credits.
     ended: Option<(Box<Subscription>, i64)>,
 }
 
-impl Taken {
-    /// The number of the week that is closed, and what was left of it.
+impl ReservedFunds {
+    /// The number of the closed week, and the allowance left in it.
     fn closed(&self) -> Option<(i64, i64)> {
         let (plan, left) = self.ended.as_ref()?;
         Some((plan.window?, *left))
     }
 
-    /// Puts it back: the change was not written.
+    /// Restores the balances after a failed write.
     fn restore(self) {
-        let mut sums = lock(&self.book.sums);
+        let mut sums = lock(&self.account_balances.sums);
         sums.credits += self.fee;
         if let Some((plan, left)) = self.ended {
             sums.plan = Some(plan);
@@ -120,30 +122,30 @@ impl Core {
     }
 
     async fn subscribe(&self, new: NewSubscription) -> Result<Payment> {
-        let _one_at_a_time = self.changing.lock().await;
-        let book = self.book(new.account)?;
+        let _change_guard = self.changing.lock().await;
+        let account_balances = self.account_balances(new.account)?;
         let subscription = Subscription::begin(new);
         let is_plan = subscription.terms.product == Product::Plan;
-        if is_plan && lock(&book.sums).plan.is_some() {
-            return Err(conflict("the account has a plan"));
+        if is_plan && lock(&account_balances.sums).plan.is_some() {
+            return Err(conflict("the account already has a plan"));
         }
         let fee = fee_of(&subscription, None);
-        let taken = match take(&book, fee, false) {
-            Ok(taken) => taken,
+        let reserved = match take(&account_balances, fee, false) {
+            Ok(reserved) => reserved,
             Err(available) => return Ok(Payment::Denied { available }),
         };
-        let (written, kept) = (subscription.clone(), subscription.clone());
+        let (written, new_plan) = (subscription.clone(), subscription.clone());
         let done = self.write(
             move |connection| Box::pin(insert(connection, written, fee)),
             move |()| {
                 if is_plan {
-                    let mut sums = lock(&book.sums);
-                    sums.allowance += kept.terms.allowance.nanos();
-                    sums.plan = Some(Box::new(kept));
+                    let mut sums = lock(&account_balances.sums);
+                    sums.allowance += new_plan.terms.allowance.nanos();
+                    sums.plan = Some(Box::new(new_plan));
                 }
             },
         );
-        finish(done.await, taken, subscription)
+        finish(done.await, reserved, subscription)
     }
 
     async fn replace_subscription(
@@ -152,19 +154,19 @@ impl Core {
         new: NewSubscription,
         fee: Credits,
     ) -> Result<Payment> {
-        let _one_at_a_time = self.changing.lock().await;
+        let _change_guard = self.changing.lock().await;
         let before = self.subscription(old).await?;
         let before = before.filter(|before| before.terms.account == new.account);
         let before = before.ok_or_else(|| StorageError::not_found(old))?;
-        let (book, at) = (self.book(new.account)?, new.anchor);
+        let (account_balances, at) = (self.account_balances(new.account)?, new.anchor);
         let ended = before.after(&Change::Replace, at)?;
         let subscription = Subscription::begin(new);
         let fee = fee_of(&subscription, None).map(|_| fee);
-        let taken = match take(&book, fee, ends_plan(&ended)) {
-            Ok(taken) => taken,
+        let reserved = match take(&account_balances, fee, ends_plan(&ended)) {
+            Ok(reserved) => reserved,
             Err(available) => return Ok(Payment::Denied { available }),
         };
-        let (closed, written, kept) = (taken.closed(), subscription.clone(), subscription.clone());
+        let (closed, written, new_plan) = (reserved.closed(), subscription.clone(), subscription.clone());
         let done = self.write(
             move |connection| {
                 Box::pin(async move {
@@ -173,14 +175,14 @@ impl Core {
                 })
             },
             move |()| {
-                if kept.terms.product == Product::Plan {
-                    let mut sums = lock(&book.sums);
-                    sums.allowance += kept.terms.allowance.nanos();
-                    sums.plan = Some(Box::new(kept));
+                if new_plan.terms.product == Product::Plan {
+                    let mut sums = lock(&account_balances.sums);
+                    sums.allowance += new_plan.terms.allowance.nanos();
+                    sums.plan = Some(Box::new(new_plan));
                 }
             },
         );
-        finish(done.await, taken, subscription)
+        finish(done.await, reserved, subscription)
     }
 
     async fn change_subscription(
@@ -189,34 +191,34 @@ impl Core {
         change: Change,
         at: Timestamp,
     ) -> Result<Payment> {
-        let _one_at_a_time = self.changing.lock().await;
+        let _change_guard = self.changing.lock().await;
         let before = self.subscription(id).await?;
         let before = before.ok_or_else(|| StorageError::not_found(id))?;
         let next = before.after(&change, at)?;
-        let book = self.book(next.terms.account)?;
+        let account_balances = self.account_balances(next.terms.account)?;
         let fee = fee_of(&next, Some(&change));
-        let taken = match take(&book, fee, ends_plan(&next)) {
-            Ok(taken) => taken,
+        let reserved = match take(&account_balances, fee, ends_plan(&next)) {
+            Ok(reserved) => reserved,
             Err(available) => return Ok(Payment::Denied { available }),
         };
-        let closed = taken.closed();
-        let (written, kept) = (next.clone(), next.clone());
+        let closed = reserved.closed();
+        let (written, new_plan) = (next.clone(), next.clone());
         let done = self.write(
             move |connection| Box::pin(update(connection, written, change, fee, closed, at)),
             move |()| {
-                let mut sums = lock(&book.sums);
+                let mut sums = lock(&account_balances.sums);
                 let plan = sums.plan.as_deref_mut().filter(|plan| plan.terms.id == id);
                 if let Some(plan) = plan {
                     let window = plan.window;
-                    *plan = Subscription { window, ..kept };
+                    *plan = Subscription { window, ..new_plan };
                 }
             },
         );
-        finish(done.await, taken, next)
+        finish(done.await, reserved, next)
     }
 }
 
-/// What credits pay when a subscription is made or changed, by its price.
+/// The fee in credits of a new or renewed subscription, if credits pay it.
 fn fee_of(next: &Subscription, change: Option<&Change>) -> Option<Credits> {
     let pays = matches!(change, None | Some(Change::Renew { .. })) && next.terms.payer == Payer::Credits;
     pays.then_some(next.terms.price)
@@ -226,10 +228,15 @@ fn ends_plan(next: &Subscription) -> bool {
     next.state.is_terminal() && next.terms.product == Product::Plan
 }
 
-/// Takes a fee, and the plan when that ends. What can be spent, when it does not cover the fee.
-fn take(book: &Arc<Book>, fee: Option<Credits>, ends: bool) -> std::result::Result<Taken, Credits> {
+/// Takes a fee, and the plan if it ends. The error is the spendable credits if they do not cover
+/// the fee.
+fn take(
+    account_balances: &Arc<AccountBalances>,
+    fee: Option<Credits>,
+    ends: bool,
+) -> std::result::Result<ReservedFunds, Credits> {
     let fee = fee.unwrap_or_default().nanos();
-    let mut sums = lock(&book.sums);
+    let mut sums = lock(&account_balances.sums);
     if sums.credits < fee {
         return Err(sums.balance().credits);
     }
@@ -237,18 +244,18 @@ fn take(book: &Arc<Book>, fee: Option<Credits>, ends: bool) -> std::result::Resu
     let plan = if ends { sums.plan.take() } else { None };
     let ended = plan.map(|plan| (plan, std::mem::take(&mut sums.allowance)));
     drop(sums);
-    Ok(Taken {
-        book: book.clone(),
+    Ok(ReservedFunds {
+        account_balances: account_balances.clone(),
         fee,
         ended,
     })
 }
 
-fn finish(done: Result<()>, taken: Taken, subscription: Subscription) -> Result<Payment> {
+fn finish(done: Result<()>, reserved: ReservedFunds, subscription: Subscription) -> Result<Payment> {
     match done {
         Ok(()) => Ok(Payment::Done(Box::new(subscription))),
         Err(error) => {
-            taken.restore();
+            reserved.restore();
             Err(error)
         }
     }
@@ -286,7 +293,7 @@ async fn insert(
             amount: terms.allowance,
             at: terms.anchor,
         };
-        open.carry_out(connection).await?;
+        open.apply(connection).await?;
     }
     note(connection, &subscription, "created", terms.anchor).await
 }
@@ -319,12 +326,12 @@ async fn update(
             amount: Credits::from_nanos(left),
             at,
         };
-        close.carry_out(connection).await?;
+        close.apply(connection).await?;
     }
     note(connection, &next, change.as_str(), at).await
 }
 
-/// Writes the fee of the period that the subscription has reached, when credits pay one.
+/// Writes the fee of the subscription's current period, if credits pay it.
 async fn pay(
     connection: &mut SqliteConnection,
     subscription: &Subscription,
@@ -340,7 +347,7 @@ async fn pay(
         amount,
         at,
     };
-    fee.carry_out(connection).await
+    fee.apply(connection).await
 }
 
 async fn note(
@@ -395,6 +402,5 @@ async fn events(connection: &mut SqliteConnection, id: SubscriptionId) -> Result
     rows.into_iter().map(SubscriptionEvent::try_from).collect()
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[INSERT, UPDATE, EVENT, GET, LIST, DUE, EVENTS];

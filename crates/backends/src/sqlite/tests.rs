@@ -1,4 +1,4 @@
-//! Every statement against the schema, and a journal that cannot be written.
+//! Checks every statement against the schema, and failures of the journal and the writer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use super::{
     Sqlite, SqliteConfig, account, admin, audit, audit_log, chain, idempotency, job, key, ledger, lot, media,
     member, notice, price, recover, refund, report, response, subscription, usage, webhook,
 };
+use crate::rows::KEYS_LAST_USED;
 
 async fn schema() -> SqliteConnection {
     let mut connection = SqliteConnectOptions::new()
@@ -40,6 +41,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn statements() -> Vec<Arc<str>> {
     let fixed = [
         account::STATEMENTS,
+        &crate::closing::statements(),
         admin::STATEMENTS,
         audit::STATEMENTS,
         audit_log::STATEMENTS,
@@ -87,7 +89,7 @@ fn every_statement_can_be_prepared() {
     });
 }
 
-/// Accounts of the version before have what is left of their newest grants.
+/// The migration turns the balances of the previous version into the rest of the newest grants.
 #[test]
 fn balances_become_lots() {
     block_on(async {
@@ -119,9 +121,23 @@ fn balances_become_lots() {
     });
 }
 
-/// What grows with the number of calls is never read from end to end, other than by the audit for one account.
+/// The last use of a key is the last entry of its range in an index, however many calls the key
+/// made.
 #[test]
-fn no_statement_scans_what_grows() {
+fn the_last_use_of_a_key_is_looked_up_in_an_index() {
+    block_on(async {
+        let mut connection = schema().await;
+        let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {KEYS_LAST_USED}"));
+        let plan = sqlx::query(explain).fetch_all(&mut connection).await.unwrap();
+        let steps: Vec<String> = plan.iter().map(|step| step.get("detail")).collect();
+        let expected = "SEARCH usage_row USING COVERING INDEX usage_row_key (key_id=?)";
+        assert!(steps.iter().any(|step| step == expected), "{steps:?}");
+    });
+}
+
+/// Tables that grow with the number of calls are never scanned, except by the audit of one account.
+#[test]
+fn no_statement_scans_growing_tables() {
     block_on(async {
         let mut connection = schema().await;
         for statement in statements() {
@@ -140,15 +156,15 @@ fn no_statement_scans_what_grows() {
                 ]
                 .iter()
                 .any(|table| step == format!("SCAN {table}"));
-                let loads_books = *statement == *recover::BALANCES;
-                assert!(!scans || loads_books, "{statement}: {step}");
+                let loads_balances = *statement == *recover::BALANCES;
+                assert!(!scans || loads_balances, "{statement}: {step}");
             }
         }
     });
 }
 
 #[test]
-fn rows_that_are_kept_for_ever_cannot_be_changed() {
+fn append_only_rows_cannot_be_changed() {
     block_on(async {
         let mut connection = schema().await;
         for statement in [
@@ -196,7 +212,7 @@ fn rows_that_are_kept_for_ever_cannot_be_changed() {
     });
 }
 
-/// Both engines have the same tables and columns, `journal_mark` apart.
+/// Both engines have the same tables and columns, except `journal_mark`.
 #[test]
 fn schemas_have_the_same_columns() {
     let columns = |text: &str| {
@@ -242,7 +258,7 @@ fn hold(id: u128) -> NewHold {
     }
 }
 
-/// An engine whose journal has one record in each file.
+/// An engine with one record in each journal file.
 fn config(directory: &Path) -> SqliteConfig {
     SqliteConfig {
         segment_bytes: 0,
@@ -274,7 +290,7 @@ async fn engine_with_a_hold(directory: &Path) -> Sqlite {
     engine
 }
 
-/// A hold or settlement that cannot be written has not happened.
+/// A hold or settlement that cannot be written changes nothing.
 #[test]
 fn journal_that_cannot_be_written_changes_nothing() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -287,7 +303,7 @@ fn journal_that_cannot_be_written_changes_nothing() {
             credits: Credits::from_nanos(15),
             held: Credits::from_nanos(10),
         };
-        // Each record needs another file, and there is no place for one.
+        // Each record needs another file, which cannot be created.
         let (journal, elsewhere) = (
             directory.path().join("journal"),
             directory.path().join("elsewhere"),
@@ -310,4 +326,21 @@ fn journal_that_cannot_be_written_changes_nothing() {
         assert!(engine.settle(settlement).await.unwrap().first);
         engine.close().await.unwrap();
     });
+}
+
+/// A panic in the task that writes the database fails the engine, for all callers.
+#[tokio::test]
+async fn a_panic_of_the_writer_fails_the_engine() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SqliteConfig::new(dir.path(), Arc::new(SystemClock::default()));
+    let engine = Sqlite::open(config).await.unwrap();
+    engine.ping().await.unwrap();
+    assert!(futures_util::FutureExt::now_or_never(engine.failed()).is_none());
+    let work = engine.write(|_| Box::pin(async { panic!("on purpose") }), |()| ());
+    assert_eq!(work.await.unwrap_err().kind, StorageErrorKind::Unavailable);
+    assert!(engine.failed().await.contains("panicked"));
+    assert_eq!(
+        engine.ping().await.unwrap_err().kind,
+        StorageErrorKind::Unavailable
+    );
 }

@@ -10,8 +10,8 @@ use super::query::{Query, execute, rows};
 use super::{Sqlite, account};
 use crate::rows::{id_bytes, page_edge, storage_error};
 use crate::top_ups::{
-    AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, KEEP_PAYER, LIST,
-    LIST_OF_ACCOUNT, PAYER, PENDING_AUTO, SET_AUTO, TopUpColumns, UPDATE, bind_top_up,
+    AUTO, AUTO_SINCE, AUTOS, AutoColumns, BY_REFERENCE, DELETE_AUTO, GET, INSERT, LIST, LIST_OF_ACCOUNT,
+    PAYER, PENDING_AUTO, SAVE_PAYER, SET_AUTO, TopUpColumns, UPDATE, bind_top_up,
 };
 
 #[async_trait]
@@ -22,29 +22,29 @@ impl TopUpStore for Sqlite {
             .await
     }
 
-    async fn keep_payer(
+    async fn save_payer(
         &self,
         account: AccountId,
         provider: &str,
-        kept: &str,
+        payer_id: &str,
         at: Timestamp,
     ) -> Result<String> {
-        let insert = sqlx::query(KEEP_PAYER)
+        let insert = sqlx::query(SAVE_PAYER)
             .bind(id_bytes(account.as_u128()))
             .bind(provider.to_owned())
-            .bind(kept.to_owned())
+            .bind(payer_id.to_owned())
             .bind(at.as_micros());
-        let look = payer(account, provider);
-        let keep = self.write(
+        let check = payer(account, provider);
+        let save = self.write(
             move |connection| {
                 Box::pin(async move {
                     execute(connection, insert).await?;
-                    text(connection, look).await
+                    text(connection, check).await
                 })
             },
             |payer| payer,
         );
-        keep.await?.ok_or_else(|| StorageError::not_found(account))
+        save.await?.ok_or_else(|| StorageError::not_found(account))
     }
 
     async fn create(&self, top_up: TopUp) -> Result<bool> {
@@ -83,7 +83,7 @@ impl TopUpStore for Sqlite {
 
     async fn change(&self, id: TopUpId, change: TopUpChange, at: Timestamp) -> Result<TopUp> {
         self.write(
-            move |connection| Box::pin(carry_out(connection, id, change, at)),
+            move |connection| Box::pin(apply_change(connection, id, change, at)),
             |top_up| top_up,
         )
         .await
@@ -185,7 +185,7 @@ async fn create(connection: &mut SqliteConnection, new: TopUp) -> Result<bool> {
     }
 }
 
-async fn carry_out(
+async fn apply_change(
     connection: &mut SqliteConnection,
     id: TopUpId,
     change: TopUpChange,

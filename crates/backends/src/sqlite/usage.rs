@@ -1,32 +1,39 @@
 //! Usage rows.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, QueryBuilder, Row, Sqlite as Db};
 use tollgate_storage::{
     Result, UsageFilter, UsageGroup, UsagePage, UsagePart, UsageRow, UsageStore, UsageTotal,
 };
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId};
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, Timestamp};
 
 use super::Sqlite;
 use crate::parts::{self, PartColumns};
-use crate::rows::{QuantityColumns, UsageColumns, id_bytes, id_from, quantity_from, storage_error};
+use crate::rows::{
+    KEYS_LAST_USED, QuantityColumns, UsageColumns, canonical_model, id_bytes, id_from, last_use_from,
+    quantity_from, storage_error,
+};
 
 /// The columns of [`UsageColumns`] out of `usage_row`.
 macro_rules! usage_columns {
     () => {
-        "usage_row.account_id, usage_row.id, key_id, request_id, endpoint, model, provider, price_version, held, \
+        concat!("usage_row.account_id, usage_row.id, key_id, request_id, endpoint, model, ",
+        $crate::rows::canonical_model!("usage_row"), " AS canonical_model, provider, price_version, held, \
         charge, overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, cache_write_1h, \
         image, video, audio, characters, \
         outcome, estimated, usage_row.created_at, first_at, ended_at, included, plan_name, window_id, \
         (SELECT coalesce(sum(credits + allowance), 0) FROM refund \
-        WHERE refund.account_id = usage_row.account_id AND refund.hold_id = usage_row.id) AS refunded"
+        WHERE refund.account_id = usage_row.account_id AND refund.hold_id = usage_row.id) AS refunded")
     };
 }
 pub(super) use usage_columns;
 
+const CANONICAL_MODEL: &str = canonical_model!("usage_row");
 const LIST: &str = concat!("SELECT ", usage_columns!());
-// A request's hold has the request's own value: a look at each account's rows finds it without an index of its own.
+// The id of a request's hold equals the request id, so a lookup per account needs no extra index.
 const OF_REQUEST: &str = concat!(
     "SELECT ",
     usage_columns!(),
@@ -64,6 +71,12 @@ impl UsageStore for Sqlite {
     ) -> Result<Vec<UsageTotal>> {
         self.flush_resolved().await?;
         self.read(move |connection| Box::pin(totals(connection, account, filter, group)))
+            .await
+    }
+
+    async fn last_used(&self, account: AccountId) -> Result<BTreeMap<KeyId, Timestamp>> {
+        self.flush_resolved().await?;
+        self.read(move |connection| Box::pin(last_used(connection, account)))
             .await
     }
 }
@@ -122,7 +135,7 @@ async fn totals(
     let by = match group {
         UsageGroup::All => "''",
         UsageGroup::Day => "strftime('%Y-%m-%d', created_at / 1000000, 'unixepoch')",
-        UsageGroup::Model => "model",
+        UsageGroup::Model => CANONICAL_MODEL,
         UsageGroup::Key => "key_id",
         UsageGroup::Endpoint => "endpoint",
     };
@@ -134,7 +147,20 @@ async fn totals(
     rows.iter().map(|row| total(row, group)).collect()
 }
 
-/// From the table on: rows of the account that the filter lets through.
+async fn last_used(
+    connection: &mut SqliteConnection,
+    account: AccountId,
+) -> Result<BTreeMap<KeyId, Timestamp>> {
+    let rows: Vec<(Vec<u8>, Option<i64>)> = sqlx::query_as(KEYS_LAST_USED)
+        .bind(id_bytes(account.as_u128()))
+        .fetch_all(connection)
+        .await
+        .map_err(storage_error)?;
+    let used = rows.iter().map(|(id, at)| last_use_from(id, *at));
+    used.filter_map(Result::transpose).collect()
+}
+
+/// Adds FROM and the filter on the account's rows.
 fn push_filter(query: &mut QueryBuilder<Db>, account: AccountId, filter: UsageFilter) {
     query
         .push(" FROM usage_row WHERE account_id = ")
@@ -146,7 +172,11 @@ fn push_filter(query: &mut QueryBuilder<Db>, account: AccountId, filter: UsageFi
         query.push(" AND created_at < ").push_bind(to.as_micros());
     }
     if let Some(model) = filter.model {
-        query.push(" AND model = ").push_bind(model);
+        query
+            .push(" AND ")
+            .push(CANONICAL_MODEL)
+            .push(" = ")
+            .push_bind(model);
     }
     if let Some(key) = filter.key {
         query.push(" AND key_id = ").push_bind(id_bytes(key.as_u128()));
@@ -181,6 +211,6 @@ fn total(row: &SqliteRow, group: UsageGroup) -> Result<UsageTotal> {
     })
 }
 
-/// Every statement of this file that is always the same.
+/// The fixed statements of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: &[&str] = &[OF_REQUEST];
+pub(super) const STATEMENTS: &[&str] = &[OF_REQUEST, KEYS_LAST_USED];

@@ -14,14 +14,20 @@ use crate::jobs::{JobColumns, of_job};
 use crate::rows::{id_bytes, storage_error};
 use crate::webhooks::{DELIVERY, DeliveryColumns, IS_DUE, RENEW_SECRET, SECRET, claim, finish, secret_from};
 
-/// What was on its way when the process died is sent again at once.
+/// Makes deliveries that were in flight when the process died due immediately.
 const ABANDON: &str = "UPDATE job SET webhook_leased = 0, webhook_due_at = 0 WHERE webhook_leased = 1";
 
 #[async_trait]
 impl WebhookStore for Sqlite {
     async fn claim(&self, claim: DeliveryClaim) -> Result<Vec<LeasedDelivery>> {
-        let look = self.all(sqlx::query(IS_DUE).bind(claim.now.as_micros())).await?;
-        let is_due: Option<bool> = column(look.first(), "is_due")?;
+        let check = self
+            .all(
+                sqlx::query(IS_DUE)
+                    .bind(claim.now.as_micros())
+                    .bind(claim.latest_due().as_micros()),
+            )
+            .await?;
+        let is_due: Option<bool> = column(check.first(), "is_due")?;
         if is_due != Some(true) {
             return Ok(Vec::new());
         }
@@ -64,13 +70,13 @@ impl WebhookStore for Sqlite {
     }
 }
 
-/// What was leased before this start can be leased at once.
+/// Releases the deliveries of earlier runs.
 pub(super) async fn abandon(connection: &mut SqliteConnection) -> Result<()> {
     let abandoned = sqlx::query(ABANDON).execute(connection).await;
     abandoned.map(drop).map_err(storage_error)
 }
 
-/// A column of the row, if there is one.
+/// A column of the row; `None` without a row.
 fn column<'r, T>(row: Option<&'r SqliteRow>, name: &str) -> Result<Option<T>>
 where
     T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
@@ -80,6 +86,5 @@ where
         .map_err(storage_error)
 }
 
-/// Every statement of this file.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] = &[ABANDON];

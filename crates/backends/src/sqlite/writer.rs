@@ -1,5 +1,6 @@
-//! The one task that writes the database. It takes over the journal in large transactions, and carries out
-//! administrative work in between, each piece in a savepoint of its own, so that one failure does not undo the others.
+//! The only task that writes to the database. It writes the journal in large transactions, with
+//! administrative tasks in between, each in its own savepoint, so that one failure does not undo
+//! the others.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -15,42 +16,42 @@ use super::Core;
 use super::batch::{Batch, ResolvedCall};
 use super::database::Database;
 use super::statements::BatchWriter;
-use super::work::Work;
+use super::write_task::WriteTask;
 use crate::ids::lock;
 use crate::journal::Entry;
 use crate::journal::record::Hold;
 
-/// How long an open hold lives in the journal alone. Most calls end sooner, and their holds never become rows.
+/// Age at which an open hold gets a row. Most calls end sooner, and their holds never need one.
 const STORED_AFTER_MICROS: u64 = 30_000_000;
-/// Pauses after a failure of the database, doubled up to the second one.
-const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+/// The first and the maximum pause after a failure of the database; pauses double.
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
-/// What the writer is asked to do.
+/// A command for the writer.
 pub(super) enum Command {
-    /// Administrative work.
-    Work(Box<dyn Work>),
-    /// Give the open hold of this place in the journal a row.
+    /// Run an administrative task.
+    WriteTask(Box<dyn WriteTask>),
+    /// Insert the open hold with this sequence number.
     Store {
-        /// The place.
+        /// Sequence number in the journal.
         seq: u64,
     },
-    /// Take over everything that was appended before.
+    /// Write all records that were appended before.
     Flush {
-        /// Open holds as well.
+        /// Whether to include open holds.
         open_holds: bool,
-        /// Told when it is done.
+        /// Receives the outcome.
         done: oneshot::Sender<Result<()>>,
     },
-    /// Flush, mark the database as closed in order, and end.
+    /// Flush, mark the database as properly closed, and stop.
     Close {
-        /// Told when it is done.
+        /// Receives the outcome.
         done: oneshot::Sender<Result<()>>,
     },
 }
 
-/// Where commands wait.
+/// The queue of commands.
 pub(super) struct Inbox {
-    /// `None` once the writer has ended.
+    /// `None` after the writer has stopped.
     commands: Mutex<Option<Vec<Command>>>,
     wake: Notify,
 }
@@ -65,8 +66,8 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// Leaves a command for the writer. Once the writer has ended the command is dropped, and whoever waits for its
-    /// answer is told so by its channel.
+    /// Queues a command for the writer. After the writer has stopped the command is dropped, which
+    /// closes its reply channel.
     pub(super) fn send(&self, command: Command) {
         if let Some(commands) = &mut *lock(&self.commands) {
             commands.push(command);
@@ -74,7 +75,7 @@ impl Inbox {
         self.wake();
     }
 
-    /// Tells the writer that records wait.
+    /// Wakes the writer.
     pub(super) fn wake(&self) {
         self.wake.notify_one();
     }
@@ -95,26 +96,26 @@ impl Inbox {
     }
 }
 
-/// An open hold that has no row yet.
+/// An open hold without a row.
 struct Unstored {
     hold: Arc<Hold>,
     since_micros: u64,
 }
 
-/// The task.
+/// The state of the writer task.
 pub(super) struct Writer {
     core: Arc<Core>,
     database: Database,
     connection: Option<SqliteConnection>,
     statements: BatchWriter,
-    /// Open holds without rows by their place in the journal.
+    /// Open holds without rows, by sequence number.
     unstored: BTreeMap<u64, Unstored>,
     batch: Batch,
     recycled: Vec<Entry>,
 }
 
 impl Writer {
-    /// A writer that has nothing to do yet.
+    /// Creates a writer with an empty batch.
     pub(super) fn new(core: Arc<Core>, database: Database, connection: SqliteConnection) -> Writer {
         Writer {
             core,
@@ -127,12 +128,13 @@ impl Writer {
         }
     }
 
-    /// Writes until it is told to close.
+    /// Runs until a `Close` command.
     pub(super) async fn run(mut self) {
         let mut failures = 0;
         loop {
             self.wait().await;
-            // Commands before records: a flush covers everything that was appended before it was asked for.
+            // Takes commands before records: a flush covers all records appended before the
+            // command.
             let commands = self.core.inbox.take();
             let closing = commands
                 .iter()
@@ -140,7 +142,7 @@ impl Writer {
             if closing {
                 self.core.journal.close();
             }
-            self.absorb();
+            self.take_journal_entries();
             let flush = commands.iter().any(Command::wants_open_holds);
             self.store_open_holds(flush);
             self.store_holds_of(&commands);
@@ -150,20 +152,20 @@ impl Writer {
                 Err(_) if closing => return,
                 Err(_) => {
                     failures += 1;
-                    let pause = RETRY_AFTER[0]
+                    let pause = RETRY_PAUSES[0]
                         .saturating_mul(1 << failures.min(10))
-                        .min(RETRY_AFTER[1]);
+                        .min(RETRY_PAUSES[1]);
                     tokio::time::sleep(pause).await;
                 }
             }
         }
     }
 
-    /// Waits for a command, for many records, or for a while with a few.
+    /// Waits for a command, for `commit_records` records, or for `commit_after` with fewer.
     async fn wait(&self) {
         let core = &self.core;
         if core.is_failing() {
-            // It is tried again without waiting for more; the pause was made after the failure.
+            // Retries immediately; the pause was made after the failure.
             return;
         }
         while core.inbox.is_empty() && core.journal.pending() == 0 {
@@ -174,11 +176,11 @@ impl Writer {
                 core.inbox.wake.notified().await;
             }
         };
-        // It makes no difference whether there is enough or time is over.
+        // Enough records and a timeout have the same effect.
         let _ = tokio::time::timeout(core.commit_after, enough).await;
     }
 
-    fn absorb(&mut self) {
+    fn take_journal_entries(&mut self) {
         let now = self.core.clock.monotonic_micros();
         let mut entries = self.core.journal.take_pending(std::mem::take(&mut self.recycled));
         for entry in entries.drain(..) {
@@ -205,7 +207,7 @@ impl Writer {
                     self.batch.reach(seq);
                 }
                 Entry::Refund { seq, refund } => {
-                    self.batch.give_back(refund);
+                    self.batch.add_refund(refund);
                     self.batch.reach(seq);
                 }
                 Entry::Shrink {
@@ -254,11 +256,11 @@ impl Writer {
         match &outcome {
             Ok(()) => self.committed(),
             Err(error) => {
-                // New calls stop rather than run unmetered. The batch stays and is tried again.
+                // New calls are refused rather than run unmetered. The batch is retried.
                 self.core.failing.store(true, Ordering::SeqCst);
                 self.connection = None;
                 self.statements.forget_chains();
-                tracing::error!(%error, waiting = self.batch.len(), "cannot write the database: new calls are refused");
+                tracing::error!(%error, waiting = self.batch.len(), "cannot write to the database; refusing new calls");
             }
         }
         for command in commands {
@@ -276,12 +278,14 @@ impl Writer {
         let oldest_unstored = self.unstored.first_key_value().map(|(seq, _)| *seq);
         let needed = oldest_unstored.unwrap_or(committed + 1);
         if let Err(error) = core.journal.tidy(needed) {
-            tracing::warn!(%error, "cannot tidy the journal");
+            tracing::warn!(%error, "cannot compact the journal");
         }
     }
 
     async fn transact(&mut self, commands: &mut [Command], closing: bool) -> Result<()> {
-        let has_work = commands.iter().any(|command| matches!(command, Command::Work(_)));
+        let has_work = commands
+            .iter()
+            .any(|command| matches!(command, Command::WriteTask(_)));
         if self.batch.is_empty() && !has_work && !closing && !self.core.is_failing() {
             return Ok(());
         }
@@ -291,14 +295,14 @@ impl Writer {
         let Some(connection) = &mut self.connection else {
             return Err(StorageError::new(
                 StorageErrorKind::Unavailable,
-                "there is no connection",
+                "the database connection is lost",
             ));
         };
         execute(connection, "BEGIN IMMEDIATE").await?;
         self.statements.write(connection, &self.batch).await?;
         for command in commands {
-            if let Command::Work(work) = command {
-                carry_out(connection, &mut **work).await?;
+            if let Command::WriteTask(write_task) = command {
+                run_task(connection, &mut **write_task).await?;
             }
         }
         if has_work {
@@ -309,13 +313,13 @@ impl Writer {
         }
         execute(connection, "COMMIT").await?;
         if closing {
-            self.leave().await?;
+            self.close_database().await?;
         }
         Ok(())
     }
 
-    /// Moves the write-ahead log into the database and closes it.
-    async fn leave(&mut self) -> Result<()> {
+    /// Checkpoints the write-ahead log and closes the database.
+    async fn close_database(&mut self) -> Result<()> {
         let Some(mut connection) = self.connection.take() else {
             return Ok(());
         };
@@ -324,11 +328,12 @@ impl Writer {
     }
 }
 
-/// Carries out one piece of work, in a savepoint where it is several statements. A rule that forbids it undoes it alone; a failure of the engine
-/// undoes the whole transaction, because the engine may have undone it already.
-async fn carry_out(connection: &mut SqliteConnection, work: &mut dyn Work) -> Result<()> {
-    if work.is_one_statement() {
-        return match work.run(connection).await {
+/// Runs a task, in a savepoint if it has several statements. A rejected task is rolled back alone.
+/// A failure of the engine rolls back the whole transaction, because SQLite may have done so
+/// already.
+async fn run_task(connection: &mut SqliteConnection, write_task: &mut dyn WriteTask) -> Result<()> {
+    if write_task.is_one_statement() {
+        return match write_task.run(connection).await {
             Ok(())
             | Err(StorageErrorKind::NotFound | StorageErrorKind::Conflict | StorageErrorKind::Corrupt) => {
                 Ok(())
@@ -337,7 +342,7 @@ async fn carry_out(connection: &mut SqliteConnection, work: &mut dyn Work) -> Re
         };
     }
     execute(connection, "SAVEPOINT work").await?;
-    match work.run(connection).await {
+    match write_task.run(connection).await {
         Ok(()) => {}
         Err(StorageErrorKind::NotFound | StorageErrorKind::Conflict | StorageErrorKind::Corrupt) => {
             execute(connection, "ROLLBACK TO work").await?;
@@ -348,10 +353,10 @@ async fn carry_out(connection: &mut SqliteConnection, work: &mut dyn Work) -> Re
 }
 
 fn failed(kind: StorageErrorKind) -> StorageError {
-    StorageError::new(kind, "administrative work failed")
+    StorageError::new(kind, "the administrative write failed")
 }
 
-/// Runs a statement without values.
+/// Executes a statement without parameters.
 pub(super) async fn execute(connection: &mut SqliteConnection, statement: &'static str) -> Result<()> {
     let done = connection.execute(sqlx::query(statement)).await;
     done.map(|_| ()).map_err(crate::rows::storage_error)
@@ -380,9 +385,9 @@ impl Command {
             )),
         };
         match self {
-            Command::Work(work) => work.finish(copy()),
+            Command::WriteTask(write_task) => write_task.finish(copy()),
             Command::Store { .. } => {}
-            // Whoever asked may have gone away.
+            // The caller may be gone.
             Command::Flush { done, .. } | Command::Close { done } => drop(done.send(copy())),
         }
     }

@@ -1,4 +1,4 @@
-//! What the suite cannot know of files: who may read them, links, leftovers, a full disk.
+//! Tests specific to files: permissions, links, leftovers, a full disk.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -31,13 +31,13 @@ fn unfinished(folder: &Path) -> usize {
     fs::read_dir(folder.join("media/unfinished")).map_or(0, Iterator::count)
 }
 
-/// The file of an object.
+/// The path of an object's file.
 fn place(folder: &Path, object: u128) -> PathBuf {
     folder.join("media").join(key(object).to_string())
 }
 
 #[test]
-fn nobody_else_can_read() {
+fn files_are_private() {
     let folder = TempDir::new().unwrap();
     let root = folder.path().join("media");
     block_on(async {
@@ -56,7 +56,7 @@ fn nobody_else_can_read() {
 }
 
 #[test]
-fn no_link_is_followed() {
+fn symlinks_are_not_followed() {
     let folder = TempDir::new().unwrap();
     let outside = folder.path().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -91,7 +91,7 @@ fn no_link_is_followed() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
 }
 
-/// What a process that died had not finished goes with the next opening; what another one is writing stays.
+/// Opening removes the incomplete files of dead processes; those of a live process stay.
 #[test]
 fn leftovers_are_removed() {
     let folder = TempDir::new().unwrap();
@@ -113,7 +113,7 @@ fn leftovers_are_removed() {
     assert!(!unfinished.join("alive").exists());
 }
 
-/// On a disk without room nothing is kept of an object, and one that fits is kept afterwards.
+/// A full disk leaves no part of an object, and a smaller object can be stored afterwards.
 #[test]
 fn full_disk_leaves_nothing() {
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! What the suite cannot know of a bucket: uploads that end in the middle, wrong settings, a server that goes away.
+//! Tests specific to buckets: interrupted uploads, wrong settings, an unavailable server.
 
 use std::sync::Arc;
 
@@ -47,13 +47,13 @@ async fn until_no_upload_is_open(server: &S3Server) {
     while server.open_uploads().await > 0 {}
 }
 
-/// 20 MB, which are three parts.
+/// Content of 20 MB, which is three parts.
 fn parts() -> BlobContent {
-    let piece = Bytes::from(vec![7; 1_000_000]);
-    Box::pin(stream::iter(vec![piece; 20]).map(Ok))
+    let chunk = Bytes::from(vec![7; 1_000_000]);
+    Box::pin(stream::iter(vec![chunk; 20]).map(Ok))
 }
 
-/// An upload that fails or is left is aborted, and what it had uploaded goes with it.
+/// An upload that fails or is dropped is aborted, which removes its parts.
 #[test]
 fn uploads_are_aborted() {
     block_on(async {
@@ -98,7 +98,7 @@ fn keys_are_under_the_prefix() {
     });
 }
 
-/// Without the bucket nothing counts as deleted or as never there: it may be a wrong name.
+/// A missing bucket is an error, never a missing object: its name may be wrong.
 #[test]
 fn missing_bucket_is_no_missing_object() {
     block_on(async {
@@ -118,9 +118,9 @@ fn missing_bucket_is_no_missing_object() {
     });
 }
 
-/// A server that is away is an error, and not an object that is not there.
+/// An unavailable server is an error, not a missing object.
 #[test]
-fn server_that_is_away_is_unavailable() {
+fn unreachable_servers_are_unavailable() {
     block_on(async {
         let server = S3Server::start().await;
         let store = s3::open(config(&server)).unwrap();

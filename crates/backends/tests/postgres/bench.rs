@@ -1,11 +1,11 @@
-//! What one account can have settled by several nodes, with and without leases. `make measure` runs it; nothing is
-//! asserted about the figures.
+//! Measures the settlements of one account by several nodes, with and without leases. Run by `make
+//! measure`; the figures are not asserted.
 
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tollgate_backends::postgres;
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::{HoldOutcome, LedgerAccount, Storage};
 use tollgate_types::clock::SystemClock;
 use tollgate_types::id::IdSource;
@@ -16,7 +16,7 @@ use crate::lease::{dir, lasting, node};
 use crate::nodes::{ACCOUNT, one_account, settlement};
 
 const NODES: usize = 3;
-/// Callers of each node, each of which makes one call after another.
+/// Number of callers of each node; each makes one call after another.
 const CALLERS: usize = 32;
 const LASTS_MICROS: u64 = 5_000_000;
 const BALANCE: i64 = 1_000_000_000_000;
@@ -57,10 +57,10 @@ fn measure(leases: bool) {
             node.engine.close().await.unwrap();
         }
         let settled = clock.monotonic_micros();
-        let books = Books::read(&other).await;
-        let book = books.of(ACCOUNT);
-        assert_eq!(book.usage.len() as i64, calls);
-        assert_eq!(book.balance(LedgerAccount::Credits), BALANCE - 400 * calls);
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let ledger = ledgers.of(ACCOUNT);
+        assert_eq!(ledger.usage.len() as i64, calls);
+        assert_eq!(ledger.balance(LedgerAccount::Credits), BALANCE - 400 * calls);
         println!(
             "one account, {NODES} nodes, leases {leases}: {calls} calls, {} a second answered, {} a second in the database",
             calls * 1_000_000 / answered.cast_signed(),

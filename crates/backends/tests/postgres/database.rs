@@ -10,7 +10,7 @@ use tollgate_backends::postgres::{self, PostgresConfig};
 use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
 
-/// A database with a name of its own, dropped with the value, when the test fails too.
+/// A database with a unique name, dropped with the value even if the test fails.
 pub struct TestDatabase {
     server: String,
     name: String,
@@ -23,13 +23,13 @@ impl TestDatabase {
         TestDatabase::create_on(server_url())
     }
 
-    /// A database with the schema in place: a copy of one that is made once and stays on the server, because migrating
-    /// takes ten times as long as a copy.
+    /// A database with the schema: a copy of a template that stays on the server. Migrating takes
+    /// ten times as long as a copy.
     pub fn migrated() -> TestDatabase {
         TestDatabase::of(server_url(), true)
     }
 
-    /// An empty one, on a server of the test's own.
+    /// An empty database on a separate server of the test.
     pub fn create_on(server: String) -> TestDatabase {
         TestDatabase::of(server, false)
     }
@@ -58,12 +58,12 @@ impl TestDatabase {
         }
     }
 
-    /// Its address.
+    /// The URL of the database, with its credentials.
     pub fn url(&self) -> String {
         url_of(&self.server, &self.name)
     }
 
-    /// A few connections to it, with more patience than a server has, for machines that do much at once.
+    /// A few connections with long timeouts, for busy test machines.
     pub fn config(&self) -> PostgresConfig {
         PostgresConfig {
             max_connections: 8,
@@ -78,13 +78,13 @@ impl TestDatabase {
         self.runtime.as_ref().unwrap().block_on(test)
     }
 
-    /// Whether connections can be opened; those that are open stay.
+    /// Allows or refuses new connections; open ones stay.
     pub async fn allow_connections(&self, allowed: bool) {
         let statement = format!("ALTER DATABASE {} ALLOW_CONNECTIONS {allowed}", self.name);
         execute(&self.server, statement).await;
     }
 
-    /// Executes statements in it, outside of any engine.
+    /// Executes statements in the database, without an engine.
     pub async fn execute(&self, statements: &str) {
         execute(&self.url(), statements.to_owned()).await;
     }
@@ -100,8 +100,8 @@ impl Drop for TestDatabase {
     }
 }
 
-/// The database with the schema in place, made by whoever needs it first. It is named by its migrations, and has its name only when it
-/// is whole.
+/// Returns the template database and creates it if missing. The name contains the digest of its
+/// migrations, and is given only when it is complete.
 async fn template(server: &str) -> String {
     let migrations = sqlx::migrate!("./migrations/postgres");
     let mut digest = Sha256::new();
@@ -112,11 +112,11 @@ async fn template(server: &str) -> String {
     let mut connection = PgConnection::connect(server).await.unwrap();
     let lock = "SELECT pg_advisory_lock(7021860145)";
     sqlx::query(lock).execute(&mut connection).await.unwrap();
-    let is_there = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)";
-    let is_there = sqlx::query_scalar::<_, bool>(is_there)
+    let exists = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)";
+    let exists = sqlx::query_scalar::<_, bool>(exists)
         .bind(&name)
         .fetch_one(&mut connection);
-    if !is_there.await.unwrap() {
+    if !exists.await.unwrap() {
         let making = format!("{name}_making");
         for statement in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
             execute(server, format!("{statement} {making}")).await;
@@ -124,7 +124,7 @@ async fn template(server: &str) -> String {
         postgres::migrate(&url_of(server, &making)).await.unwrap();
         execute(server, format!("ALTER DATABASE {making} RENAME TO {name}")).await;
     }
-    // The lock goes with the connection.
+    // Closing the connection releases the lock.
     connection.close().await.unwrap();
     name
 }

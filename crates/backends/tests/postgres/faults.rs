@@ -1,4 +1,4 @@
-//! A server that is not there, goes away, or does not answer in time.
+//! A server that is unreachable, goes away, or does not respond in time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqlx::{Connection, PgConnection};
 use tollgate_backends::postgres::{self, PostgresConfig};
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::{HoldOutcome, LedgerAccount, Storage, StorageError, StorageErrorKind};
 
 use crate::database::TestDatabase;
 use crate::nodes::{ACCOUNT, hold, one_account, settlement};
 
-/// Nothing was written when nothing could be reached.
+/// An unreachable server is `Unavailable`: nothing was written.
 #[test]
 fn unreachable_is_unavailable() {
     let database = TestDatabase::create();
@@ -36,14 +36,14 @@ fn unreachable_is_unavailable() {
     });
 }
 
-/// The secret in the address is not in what is printed of it.
+/// The debug output of a configuration does not contain the password.
 #[test]
 fn the_password_is_not_printed() {
     let config = PostgresConfig::new("postgres://me:hunter2@127.0.0.1/x");
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
-/// An engine that is closed, or whose connections are all busy, has written nothing.
+/// A closed engine, or one without a free connection, is `Unavailable`: nothing was written.
 #[test]
 fn closed_and_exhausted_are_unavailable() {
     let database = TestDatabase::create();
@@ -67,13 +67,13 @@ fn closed_and_exhausted_are_unavailable() {
         small.engine.close().await.unwrap();
         let closed = small.ledger.hold(hold(3, 10)).await;
         assert_eq!(closed.unwrap_err().kind, StorageErrorKind::Unavailable);
-        assert_eq!(Books::read(&storage).await.of(ACCOUNT).holds.len(), 1);
+        assert_eq!(LedgerSnapshot::read(&storage).await.of(ACCOUNT).holds.len(), 1);
     });
 }
 
-/// A statement that waits too long for a lock is given up by the server and has written nothing.
+/// The server cancels a statement that waits too long for a lock; nothing is written.
 #[test]
-fn too_slow_is_a_timeout() {
+fn slow_statements_time_out() {
     let database = TestDatabase::create();
     database.block_on(async {
         let storage = one_account(&database, 100).await;
@@ -88,13 +88,13 @@ fn too_slow_is_a_timeout() {
         blocker.release().await;
         let outcome = storage.ledger.hold(hold(1, 10)).await.unwrap();
         assert!(matches!(outcome, HoldOutcome::Held { .. }));
-        assert_eq!(Books::read(&storage).await.of(ACCOUNT).holds.len(), 1);
+        assert_eq!(LedgerSnapshot::read(&storage).await.of(ACCOUNT).holds.len(), 1);
     });
 }
 
-/// A settlement that fails because the database is away is written once it is back, without being asked for again.
+/// A settlement that fails during an outage is written afterwards, without another request.
 #[test]
-fn a_settlement_that_failed_is_tried_again() {
+fn failed_settlements_are_retried() {
     let database = TestDatabase::create();
     database.block_on(async {
         let storage = one_account(&database, 100).await;
@@ -115,20 +115,21 @@ fn a_settlement_that_failed_is_tried_again() {
         assert_eq!(two.unwrap_err().kind, StorageErrorKind::Timeout);
         blocker.release().await;
         for _ in 0..600 {
-            if Books::read(&storage).await.of(ACCOUNT).usage.len() == 2 {
+            if LedgerSnapshot::read(&storage).await.of(ACCOUNT).usage.len() == 2 {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let books = Books::read(&storage).await;
-        assert_eq!(books.of(ACCOUNT).balance(LedgerAccount::RevenueUsage), 15);
-        assert!(books.of(ACCOUNT).holds.is_empty());
+        let ledgers = LedgerSnapshot::read(&storage).await;
+        assert_eq!(ledgers.of(ACCOUNT).balance(LedgerAccount::RevenueUsage), 15);
+        assert!(ledgers.of(ACCOUNT).holds.is_empty());
         hasty.engine.close().await.unwrap();
     });
 }
 
-/// Connections are killed again and again while calls run. Callers repeat what failed with the same ids; in the end
-/// every call was held once and settled once, and the engine has come back by itself.
+/// Connections are killed repeatedly while calls run. Callers repeat failed steps with the same
+/// ids. In the end every call is held once and settled once, and the engine has recovered by
+/// itself.
 #[test]
 fn lost_connections_apply_nothing_twice() {
     let database = TestDatabase::create();
@@ -147,12 +148,12 @@ fn lost_connections_apply_nothing_twice() {
         });
         tokio::join!(join_all(callers), kill_connections(&database, &working));
         assert!(failures.load(Ordering::SeqCst) > 0, "no call was hit");
-        // With connections that were not killed while they were idle.
+        // Uses new connections, because idle ones may have been killed.
         let fresh = postgres::open(database.config()).await.unwrap();
-        let books = Books::read(&fresh).await;
-        let book = books.of(ACCOUNT);
-        assert_eq!((book.holds.len(), book.usage.len()), (0, 8 * 15));
-        assert_eq!(book.balance(LedgerAccount::RevenueUsage), 8 * 15 * 4);
+        let ledgers = LedgerSnapshot::read(&fresh).await;
+        let ledger = ledgers.of(ACCOUNT);
+        assert_eq!((ledger.holds.len(), ledger.usage.len()), (0, 8 * 15));
+        assert_eq!(ledger.balance(LedgerAccount::RevenueUsage), 8 * 15 * 4);
     });
 }
 
@@ -161,7 +162,7 @@ async fn hold_until_taken(storage: &Storage, number: u128, failures: &AtomicUsiz
     loop {
         match storage.ledger.hold(hold(number, 10)).await {
             Ok(outcome) => return assert!(matches!(outcome, HoldOutcome::Held { .. })),
-            // The attempt that was cut off had been carried out.
+            // The interrupted attempt had succeeded.
             Err(error) if error.kind == StorageErrorKind::Conflict => return assert!(failed, "{error}"),
             Err(error) => note(&error, failures),
         }
@@ -201,7 +202,7 @@ async fn kill_connections(database: &TestDatabase, working: &AtomicUsize) {
             .await
             .unwrap();
         turn += 1;
-        // So that some calls get through: a few statements of the killer's own between two kills.
+        // Lets some calls succeed: the killer runs a few statements between two kills.
         for _ in 0..20 {
             sqlx::query("SELECT count(*) FROM usage_row")
                 .execute(&mut connection)
@@ -234,7 +235,7 @@ impl Blocker {
             .unwrap()
             < count
         {
-            // Within a transaction the view is a snapshot until it is told otherwise.
+            // Within a transaction the view is a snapshot until it is cleared.
             sqlx::query("SELECT pg_stat_clear_snapshot()")
                 .execute(&mut self.connection)
                 .await

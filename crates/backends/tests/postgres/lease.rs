@@ -1,4 +1,4 @@
-//! Nodes that serve a busy account out of leases of its balance.
+//! Nodes that serve a busy account from leases of its balance.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tollgate_backends::postgres::{self, LeaseConfig, PostgresConfig};
 use tollgate_storage::audit::{Leg, TransferSubject};
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::{
     Balance, Cadence, HoldOutcome, LedgerAccount, NewHold, NewSubscription, Payer, Payment, Product, Storage,
 };
@@ -23,7 +23,7 @@ use tollgate_types::{Clock, Credits, HoldId, SubscriptionId, Timestamp};
 use crate::database::TestDatabase;
 use crate::nodes::{ACCOUNT, NOW, hold, one_account, settlement};
 
-/// A node that leases, with its journal in this directory.
+/// A node with leases and its journal in this directory.
 pub async fn node(database: &TestDatabase, dir: &TempDir) -> Storage {
     node_with(database.config(), dir).await
 }
@@ -38,7 +38,7 @@ async fn node_with(mut config: PostgresConfig, dir: &TempDir) -> Storage {
     postgres::open(config).await.unwrap()
 }
 
-/// A hold that nobody sweeps away meanwhile.
+/// A hold that does not expire.
 pub fn lasting(number: u128, amount: i64) -> NewHold {
     NewHold {
         expires_at: Timestamp::from_micros(i64::MAX),
@@ -46,18 +46,18 @@ pub fn lasting(number: u128, amount: i64) -> NewHold {
     }
 }
 
-/// Makes cheap calls until the account has a lease here; answers the number of the next call.
-async fn heat(node: &Storage, first: u128) -> u128 {
+/// Makes cheap calls until the account has a lease here; returns the number of the next call.
+async fn make_busy(node: &Storage, first: u128) -> u128 {
     for number in first.. {
         call(node, number, 1, 1).await.unwrap();
-        if !Books::read(node).await.of(ACCOUNT).leases.is_empty() {
+        if !LedgerSnapshot::read(node).await.of(ACCOUNT).leases.is_empty() {
             return number + 1;
         }
     }
     unreachable!()
 }
 
-/// A call; what there was instead when it was refused.
+/// Makes a call; the error is the available credits of a denied hold.
 async fn call(node: &Storage, number: u128, held: i64, charge: i64) -> Result<(), Credits> {
     match node.ledger.hold(lasting(number, held)).await.unwrap() {
         HoldOutcome::Denied { available } => Err(available),
@@ -70,14 +70,15 @@ async fn call(node: &Storage, number: u128, held: i64, charge: i64) -> Result<()
     }
 }
 
-/// A directory for a node.
+/// A temporary directory for a node.
 pub fn dir() -> TempDir {
     TempDir::new().unwrap()
 }
 
-/// A busy account's calls go through its lease; the books have each of them, and after the end nothing is leased.
+/// Calls of a busy account use its lease; the ledger has each of them, and nothing is leased after
+/// the engine is closed.
 #[test]
-fn a_busy_account_is_served_out_of_a_lease() {
+fn busy_accounts_are_served_from_a_lease() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000_000).await;
@@ -94,11 +95,11 @@ fn a_busy_account_is_served_out_of_a_lease() {
         };
         assert_eq!(balance, expected);
         node.engine.close().await.unwrap();
-        let books = Books::read(&other).await;
-        let book = books.of(ACCOUNT);
-        assert_eq!(book.usage.len(), 3_000);
-        assert_eq!(book.balance(LedgerAccount::Lease), 0);
-        let leased = book
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let ledger = ledgers.of(ACCOUNT);
+        assert_eq!(ledger.usage.len(), 3_000);
+        assert_eq!(ledger.balance(LedgerAccount::Lease), 0);
+        let leased = ledger
             .transfers
             .iter()
             .filter(|transfer| transfer.leg == Leg::HoldLease)
@@ -108,7 +109,7 @@ fn a_busy_account_is_served_out_of_a_lease() {
     });
 }
 
-/// Calls until one is refused, with numbers of its own; answers what was charged.
+/// Makes calls with separate numbers until one is denied; returns the total charge.
 async fn spend(place: usize, node: &Storage) -> i64 {
     let mut charged = 0;
     for number in 1.. {
@@ -120,7 +121,8 @@ async fn spend(place: usize, node: &Storage) -> i64 {
     unreachable!()
 }
 
-/// Three nodes spend an account to its last credit: what they charge is what it had, and only then they refuse.
+/// Three nodes spend an account to its last credit: their charges add up to its balance before any
+/// call is denied.
 #[test]
 fn nodes_spend_the_last_credit_and_no_more() {
     let database = TestDatabase::create();
@@ -134,19 +136,20 @@ fn nodes_spend_the_last_credit_and_no_more() {
         for node in &nodes {
             node.engine.close().await.unwrap();
         }
-        let books = Books::read(&other).await;
-        let book = books.of(ACCOUNT);
-        assert_eq!(book.balance(LedgerAccount::Credits), 0);
-        assert_eq!(book.balance(LedgerAccount::RevenueUsage), 60_000);
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let ledger = ledgers.of(ACCOUNT);
+        assert_eq!(ledger.balance(LedgerAccount::Credits), 0);
+        assert_eq!(ledger.balance(LedgerAccount::RevenueUsage), 60_000);
         assert!(
-            book.transfers
+            ledger
+                .transfers
                 .iter()
                 .any(|transfer| transfer.leg == Leg::HoldLease)
         );
     });
 }
 
-/// The same with fifty nodes, each with connections of its own.
+/// The same with fifty nodes, each with separate connections.
 #[test]
 fn fifty_nodes_spend_the_last_credit_and_no_more() {
     let server = Runtime::new().unwrap().block_on(PostgresServer::start());
@@ -167,22 +170,23 @@ fn fifty_nodes_spend_the_last_credit_and_no_more() {
             .await
             .into_iter()
             .for_each(Result::unwrap);
-        let books = Books::read(&other).await;
-        let book = books.of(ACCOUNT);
-        assert_eq!(book.balance(LedgerAccount::Credits), 0);
-        assert_eq!(book.balance(LedgerAccount::RevenueUsage), 60_000);
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let ledger = ledgers.of(ACCOUNT);
+        assert_eq!(ledger.balance(LedgerAccount::Credits), 0);
+        assert_eq!(ledger.balance(LedgerAccount::RevenueUsage), 60_000);
     });
 }
 
-/// What one node has leased and does not use, another can spend: a hold is denied only when all together have not enough.
+/// Another node can spend the unused part of a lease: a hold is denied only if the account and all
+/// leases together do not cover it.
 #[test]
-fn what_an_idle_node_has_is_given_back_when_it_is_needed() {
+fn idle_leases_are_returned_on_demand() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000).await;
         let (home, elsewhere) = (dir(), dir());
         let (idle, asking) = (node(&database, &home).await, node(&database, &elsewhere).await);
-        let calls = heat(&idle, 1).await - 1;
+        let calls = make_busy(&idle, 1).await - 1;
         idle.engine.flush().await.unwrap();
         let left = 1_000 - i64::try_from(calls).unwrap();
         let HoldOutcome::Denied { available } = asking.ledger.hold(lasting(7_001, left + 1)).await.unwrap()
@@ -190,7 +194,7 @@ fn what_an_idle_node_has_is_given_back_when_it_is_needed() {
             panic!("more was held than there is");
         };
         assert_eq!(available.nanos(), left);
-        // Its node is told so by the database, or sees it when it renews the lease.
+        // The database notifies its node, or the node learns it at the next renewal.
         let mut refusals = 0;
         while call(&asking, 7_002, left, left).await.is_err() {
             refusals += 1;
@@ -200,7 +204,7 @@ fn what_an_idle_node_has_is_given_back_when_it_is_needed() {
             node.engine.close().await.unwrap();
         }
         assert_eq!(
-            Books::read(&other)
+            LedgerSnapshot::read(&other)
                 .await
                 .of(ACCOUNT)
                 .balance(LedgerAccount::Credits),
@@ -209,15 +213,15 @@ fn what_an_idle_node_has_is_given_back_when_it_is_needed() {
     });
 }
 
-/// A plan is paid with what an idle node had of the balance, and from then on the account is not leased.
+/// A plan is paid from credits that an idle node had leased; afterwards the account has no lease.
 #[test]
-fn a_fee_and_the_plan_that_it_pays_end_leases() {
+fn plan_fees_end_leases() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000).await;
         let home = dir();
         let idle = node(&database, &home).await;
-        let next = heat(&idle, 1).await;
+        let next = make_busy(&idle, 1).await;
         idle.engine.flush().await.unwrap();
         let left = 1_001 - i64::try_from(next).unwrap();
         let plan = NewSubscription {
@@ -238,16 +242,16 @@ fn a_fee_and_the_plan_that_it_pays_end_leases() {
             call(&idle, number, 1, 1).await.unwrap();
         }
         idle.engine.flush().await.unwrap();
-        let books = Books::read(&other).await;
-        let book = books.of(ACCOUNT);
-        assert!(book.leases.is_empty());
-        assert_eq!(book.balance(LedgerAccount::Credits), 100);
-        assert_eq!(book.balance(LedgerAccount::RevenueIncluded), 50);
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let ledger = ledgers.of(ACCOUNT);
+        assert!(ledger.leases.is_empty());
+        assert_eq!(ledger.balance(LedgerAccount::Credits), 100);
+        assert_eq!(ledger.balance(LedgerAccount::RevenueIncluded), 50);
         idle.engine.close().await.unwrap();
     });
 }
 
-/// Runs in a process of its own, which is killed.
+/// Runs in a separate process, which is killed.
 #[test]
 #[ignore = "a child process of the test below"]
 fn child_that_is_killed() {
@@ -259,22 +263,23 @@ fn child_that_is_killed() {
         let mut config = PostgresConfig::new(url);
         config.leases = Some(LeaseConfig::new(home.into(), Duration::from_secs(600), clock));
         let node = postgres::open(config).await.unwrap();
-        let mut told = std::io::stdout().lock();
-        let first = heat(&node, 1).await;
+        let mut reported = std::io::stdout().lock();
+        let first = make_busy(&node, 1).await;
         for number in first.. {
             node.ledger.hold(lasting(number, 10)).await.unwrap();
-            writeln!(told, "held {number}").unwrap();
+            writeln!(reported, "held {number}").unwrap();
             if number % 5 != 0 {
                 node.ledger.settle(settlement(number, 3)).await.unwrap();
-                writeln!(told, "settled {number}").unwrap();
+                writeln!(reported, "settled {number}").unwrap();
             }
         }
     });
 }
 
-/// What was answered out of a lease survives the death of the process: the next one that has its directory reports it.
+/// Calls answered from a lease survive the death of the process: the next process with its
+/// directory reports them.
 #[test]
-fn what_was_answered_survives_kill_9() {
+fn answered_calls_survive_kill_9() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000_000_000).await;
@@ -310,13 +315,13 @@ fn what_was_answered_survives_kill_9() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let before = Books::read(&other).await;
+        let before = LedgerSnapshot::read(&other).await;
         assert_eq!(before.of(ACCOUNT).leases.len(), 1);
         node(&database, &home).await.engine.close().await.unwrap();
-        let books = Books::read(&other).await;
-        let book = books.of(ACCOUNT);
-        assert!(book.leases.is_empty());
-        let leased: HashSet<HoldId> = book
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let ledger = ledgers.of(ACCOUNT);
+        assert!(ledger.leases.is_empty());
+        let leased: HashSet<HoldId> = ledger
             .transfers
             .iter()
             .filter_map(|transfer| match (transfer.subject, transfer.leg) {
@@ -324,7 +329,7 @@ fn what_was_answered_survives_kill_9() {
                 _ => None,
             })
             .collect();
-        let row = |number: &u128| book.usage.iter().find(|row| row.id.as_u128() == *number);
+        let row = |number: &u128| ledger.usage.iter().find(|row| row.id.as_u128() == *number);
         for number in &settled {
             let row = row(number).unwrap_or_else(|| panic!("{number} was settled and is lost"));
             assert_eq!((row.charge.nanos(), row.outcome), (3, Outcome::Ok), "{number}");
@@ -345,36 +350,37 @@ fn what_was_answered_survives_kill_9() {
     });
 }
 
-/// A node that is not heard of loses its lease when its calls must be over. What it reports later the operator bears.
+/// A silent node loses its lease after the maximum duration of a call. The operator bears later
+/// reports.
 #[test]
-fn what_is_reported_too_late_is_the_operators_loss() {
+fn late_reports_are_the_operators_loss() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000).await;
         database.execute(&round(1, 1, Some(200), "")).await;
         assert_eq!(
-            Books::read(&other)
+            LedgerSnapshot::read(&other)
                 .await
                 .of(ACCOUNT)
                 .balance(LedgerAccount::Lease),
             200
         );
         other.ledger.sweep(NOW, 100).await.unwrap();
-        let books = Books::read(&other).await;
-        assert_eq!(books.of(ACCOUNT).balance(LedgerAccount::Lease), 0);
-        assert_eq!(books.of(ACCOUNT).balance(LedgerAccount::Credits), 1_000);
+        let ledgers = LedgerSnapshot::read(&other).await;
+        assert_eq!(ledgers.of(ACCOUNT).balance(LedgerAccount::Lease), 0);
+        assert_eq!(ledgers.of(ACCOUNT).balance(LedgerAccount::Credits), 1_000);
         for number in [2, 3] {
             database
                 .execute(&round(1, number, None, "\\x00000000000000000000000000000007"))
                 .await;
         }
-        let books = Books::read(&other).await;
-        let book = books.of(ACCOUNT);
-        assert_eq!(book.balance(LedgerAccount::Credits), 1_000);
-        assert_eq!(book.balance(LedgerAccount::ExpenseCrashLoss), -30);
-        assert_eq!(book.balance(LedgerAccount::RevenueUsage), 30);
-        let [row] = book.usage.as_slice() else {
-            panic!("{:?}", book.usage);
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let ledger = ledgers.of(ACCOUNT);
+        assert_eq!(ledger.balance(LedgerAccount::Credits), 1_000);
+        assert_eq!(ledger.balance(LedgerAccount::ExpenseCrashLoss), -30);
+        assert_eq!(ledger.balance(LedgerAccount::RevenueUsage), 30);
+        let [row] = ledger.usage.as_slice() else {
+            panic!("{:?}", ledger.usage);
         };
         assert_eq!(
             (row.held.nanos(), row.charge.nanos(), row.overrun.nanos()),
@@ -383,30 +389,30 @@ fn what_is_reported_too_late_is_the_operators_loss() {
     });
 }
 
-/// A round that arrives behind a later one does nothing.
+/// A round that arrives after a later one changes nothing.
 #[test]
-fn a_round_that_comes_behind_does_nothing() {
+fn late_rounds_change_nothing() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000).await;
         database.execute(&round(1, 2, Some(200), "")).await;
-        let before = Books::read(&other).await;
+        let before = LedgerSnapshot::read(&other).await;
         for (number, target) in [(1, 100), (2, 0), (1, 250)] {
             database.execute(&round(1, number, Some(target), "")).await;
         }
-        assert_eq!(Books::read(&other).await, before);
+        assert_eq!(LedgerSnapshot::read(&other).await, before);
     });
 }
 
-/// A lease of a node that the node does not know is given back when it looks.
+/// A node closes leases in its name that it does not know.
 #[test]
-fn a_lease_that_nobody_knows_is_closed() {
+fn unknown_leases_are_closed() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000_000).await;
         let home = dir();
         let node = node(&database, &home).await;
-        let next = heat(&node, 1).await;
+        let next = make_busy(&node, 1).await;
         database
             .execute(
                 "SELECT lease_round(account_id, '\\x00000000000000000000000000000007', node, 1, TRUE, 500, 0, 0, 60000000, 60000000, '{}', '{}', '{}', '{}',
@@ -414,27 +420,27 @@ fn a_lease_that_nobody_knows_is_closed() {
                 FROM lease",
             )
             .await;
-        assert_eq!(Books::read(&other).await.of(ACCOUNT).leases.len(), 2);
+        assert_eq!(LedgerSnapshot::read(&other).await.of(ACCOUNT).leases.len(), 2);
         node.ledger.sweep(NOW, 100).await.unwrap();
-        let books = Books::read(&other).await;
-        let left: Vec<u128> = books.of(ACCOUNT).leases.iter().map(|lease| lease.id.as_u128()).collect();
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let left: Vec<u128> = ledgers.of(ACCOUNT).leases.iter().map(|lease| lease.id.as_u128()).collect();
         assert!(left.len() == 1 && left[0] != 7, "{left:?}");
         call(&node, next, 1, 1).await.unwrap();
         node.engine.close().await.unwrap();
     });
 }
 
-/// No lease is of more than a quarter of what there is.
+/// A lease takes at most a quarter of the account's remaining credits.
 #[test]
-fn a_lease_leaves_most_of_the_balance() {
+fn a_lease_takes_a_small_part_of_the_balance() {
     let database = TestDatabase::create();
     database.block_on(async {
         let other = one_account(&database, 1_000).await;
         database.execute(&round(1, 1, Some(900), "")).await;
         database.execute(&round(2, 1, Some(900), "")).await;
         database.execute(&round(1, 2, Some(900), "")).await;
-        let books = Books::read(&other).await;
-        let leases: Vec<i64> = books
+        let ledgers = LedgerSnapshot::read(&other).await;
+        let leases: Vec<i64> = ledgers
             .of(ACCOUNT)
             .leases
             .iter()
@@ -442,12 +448,12 @@ fn a_lease_leaves_most_of_the_balance() {
             .collect();
         assert_eq!(leases, [250, 187]);
         database.execute(&round(1, 3, Some(0), "")).await;
-        let books = Books::read(&other).await;
-        assert_eq!(books.of(ACCOUNT).leases.len(), 1);
+        let ledgers = LedgerSnapshot::read(&other).await;
+        assert_eq!(ledgers.of(ACCOUNT).leases.len(), 1);
     });
 }
 
-/// A round of another node that lives and keeps for no time: its lease is over at once.
+/// A round of another live node, with a lease that expires immediately.
 fn round(lease: u128, number: u64, target: Option<i64>, call: &str) -> String {
     let target = target.map_or("NULL".to_owned(), |target| target.to_string());
     let of_call = |value: &str| match call {

@@ -8,11 +8,11 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::runtime::Builder;
 use tollgate_backends::postgres;
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::refund::refund_id;
 use tollgate_storage::{
     Account, AccountState, Balance, Grant, HoldOutcome, Limits, LotTerms, NewHold, NewRefund, RefundOutcome,
-    Settlement, Storage,
+    Settlement, Storage, latest_expiry,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -23,7 +23,7 @@ use crate::database::TestDatabase;
 pub const ACCOUNT: AccountId = AccountId::from_u128(1);
 pub const NOW: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 
-/// A migrated database with one engine and one account that has this many nano-credits.
+/// Creates an engine on a migrated database, and an account with this balance in nano-credits.
 pub async fn one_account(database: &TestDatabase, balance: i64) -> Storage {
     let config = database.config();
     postgres::migrate(&config.url).await.unwrap();
@@ -73,14 +73,14 @@ pub fn settlement(number: u128, charge: i64) -> Settlement {
         usage: Usage::tokens(1, 1),
         outcome: Outcome::Ok,
         estimated: false,
-        provider: Arc::from("sim"),
+        target: Arc::from("sim"),
         first_at: None,
         ended_at: NOW,
     }
 }
 
-/// Two nodes share a balance for exactly 10 calls: together they hold exactly 10. What one has answered the other
-/// sees, and a hold that both settle is settled once.
+/// Two nodes share a balance for exactly 10 calls and hold exactly 10. Each sees the calls of the
+/// other, and a hold that both settle is settled once.
 #[test]
 fn nodes_never_overspend_together() {
     let database = TestDatabase::create();
@@ -109,11 +109,43 @@ fn nodes_never_overspend_together() {
         for node in nodes {
             assert_eq!(node.ledger.balance(ACCOUNT).await.unwrap(), expected);
         }
-        assert_eq!(Books::read(&two).await.of(ACCOUNT).usage.len(), 10);
+        assert_eq!(LedgerSnapshot::read(&two).await.of(ACCOUNT).usage.len(), 10);
     });
 }
 
-/// Two nodes that make rounds at once have a lot expire once, and what one gives back the other spends.
+/// A node takes a hold while its clock is a month ahead, and dies. The hold expires within two days
+/// of the true time; the hold of a job and one with a usual expiry are unchanged.
+#[test]
+fn holds_dated_by_a_fast_clock_expire() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        let storage = one_account(&database, 100).await;
+        let month = Duration::from_hours(30 * 24);
+        for (number, expires_at) in [
+            (1, NOW.plus(month)),
+            (2, NOW.plus(Duration::from_mins(30))),
+            (3, Timestamp::from_micros(i64::MAX)),
+        ] {
+            let hold = NewHold {
+                expires_at,
+                ..hold(number, 10)
+            };
+            storage.ledger.hold(hold).await.unwrap();
+        }
+        assert_eq!(storage.ledger.sweep(NOW, 10).await.unwrap(), 0);
+        let open = LedgerSnapshot::read(&storage).await.of(ACCOUNT).holds.clone();
+        let expiries: Vec<Timestamp> = open.iter().map(|hold| hold.expires_at).collect();
+        let expected = [
+            latest_expiry(NOW),
+            NOW.plus(Duration::from_mins(30)),
+            Timestamp::from_micros(i64::MAX),
+        ];
+        assert_eq!(expiries, expected);
+        assert_eq!(storage.ledger.sweep(latest_expiry(NOW), 10).await.unwrap(), 2);
+    });
+}
+
+/// Two nodes that sweep and refund concurrently expire a lot once and refund a call once.
 #[test]
 fn nodes_share_lots() {
     let database = TestDatabase::create();
@@ -162,11 +194,11 @@ fn nodes_share_lots() {
             let balance = node.ledger.balance(ACCOUNT).await.unwrap();
             assert_eq!(balance.credits, Credits::from_nanos(120));
         }
-        Books::read(&two).await;
+        LedgerSnapshot::read(&two).await;
     });
 }
 
-/// Two nodes that sweep, settle and hold against one another do not wait for ever.
+/// Two nodes that sweep, settle and hold concurrently do not deadlock.
 #[test]
 fn nodes_do_not_deadlock() {
     let database = TestDatabase::create();
@@ -192,12 +224,12 @@ fn nodes_do_not_deadlock() {
             }
         });
         join_all(calls).await;
-        assert_eq!(Books::read(&one).await.of(ACCOUNT).usage.len(), 64);
+        assert_eq!(LedgerSnapshot::read(&one).await.of(ACCOUNT).usage.len(), 64);
     });
 }
 
-/// The engine is opened on one runtime and used from three others at once, each on one thread. That the first ended,
-/// and that others end while calls run, harms no call.
+/// The engine is opened on one runtime and used concurrently from three others, each with one
+/// thread. No call is lost when a runtime ends.
 #[test]
 fn runtimes_share_one_engine() {
     let database = TestDatabase::create();
@@ -219,22 +251,25 @@ fn runtimes_share_one_engine() {
                             (0..4).map(|part| storage.ledger.settle(settlement(number * 10 + part, 3)));
                         assert!(join_all(settles).await.iter().all(Result::is_ok));
                     }
-                    // Begun on this runtime, which ends before the answer comes.
+                    // Started on this runtime, which ends before the reply arrives.
                     let last = hold(900_000 + worker, 10);
-                    let begun = storage.ledger.hold(last).now_or_never();
-                    sender.send(begun.is_none()).unwrap();
+                    let started = storage.ledger.hold(last).now_or_never();
+                    sender.send(started.is_none()).unwrap();
                 });
             });
         }
         drop(sender);
-        assert_eq!(abandoned.iter().filter(|begun| *begun).count(), 3);
+        assert_eq!(abandoned.iter().filter(|started| *started).count(), 3);
     });
     database.block_on(async {
-        // A call that was begun is carried to its end.
+        // A started call completes.
         while storage.ledger.balance(ACCOUNT).await.unwrap().held != Credits::from_nanos(30) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(Books::read(&storage).await.of(ACCOUNT).usage.len(), 3 * 20 * 4);
+        assert_eq!(
+            LedgerSnapshot::read(&storage).await.of(ACCOUNT).usage.len(),
+            3 * 20 * 4
+        );
         storage.engine.close().await.unwrap();
     });
 }

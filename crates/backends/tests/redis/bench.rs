@@ -1,5 +1,5 @@
-//! How long a decision takes: by what is lent, and by the server. `make measure` runs these; nothing is asserted about
-//! the figures.
+//! Duration of a decision, by a loan and by the server. Run by `make measure`; the figures are not
+//! asserted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ async fn counters() -> Arc<RedisCounters> {
     Arc::new(node)
 }
 
-/// The decisions of this many callers at once, each with an account of its own, under one limit.
+/// Decisions of this many concurrent callers, each with a separate account, under one limit.
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 async fn measure(what: &str, callers: usize, limit: u32) {
     let counters = counters().await;
@@ -63,7 +63,7 @@ fn bench_by_the_server() {
 
 #[test]
 #[ignore = "a measurement"]
-fn bench_by_what_is_lent() {
+fn bench_by_loans() {
     for callers in [1, 8] {
         block_on(measure("lent", callers, 100_000_000));
     }

@@ -1,21 +1,22 @@
-//! What becomes of limits when the server is away, slow, or has lost what it had. Each test has a server of its own.
+//! Limits while the server is unavailable, slow, or has lost its data. Each test has a separate
+//! server.
 
 use std::time::Duration;
 
-use tollgate_backends::redis::{RedisConfig, RedisCounters, check_url, look};
+use tollgate_backends::redis::{RedisConfig, RedisCounters, check_url, probe};
 use tollgate_storage::Counters;
 use tollgate_testkit::gateway::eventually;
 use tollgate_testkit::redis::{RedisServer, SlowRoad};
 
 use crate::fleet::{LONG, account, admit, admit_many, block_on, left, node};
 
-/// The limit of most tests; each of two nodes has five of it when the server is away.
+/// The limit of most tests; each of two nodes has a share of five while the server is unavailable.
 const LIMIT: u32 = 10;
 
-/// Enough patience for a machine that does much else; a server that is gone is noticed by its connection.
+/// A long decision timeout for busy machines; a stopped server is detected by its connection.
 fn config(url: String, node: u64) -> RedisConfig {
     RedisConfig {
-        patience: Duration::from_secs(2),
+        decision_timeout: Duration::from_secs(2),
         ..RedisConfig::new(url, node)
     }
 }
@@ -30,7 +31,7 @@ async fn two_with(config: impl Fn(u64) -> RedisConfig) -> [RedisCounters; 2] {
     for node in &nodes {
         assert!(node.wait_until_shared(LONG).await);
     }
-    // Each has heard of the other before anything happens.
+    // Both nodes know each other before the test starts.
     eventually("both know of both", async || {
         nodes.iter().all(|node| node.nodes() == 2)
     })
@@ -53,14 +54,14 @@ async fn until_alone(nodes: &[RedisCounters; 2]) {
 }
 
 #[test]
-fn a_server_that_dies_leaves_each_node_its_share_and_is_told_when_it_is_back() {
+fn nodes_use_their_share_while_the_server_is_down() {
     block_on(async {
         let mut server = RedisServer::start().await;
         let nodes = two_nodes(&server.url()).await;
         assert_eq!(admit_many(&nodes[0], LIMIT, 4).await, 4);
         server.kill().await;
         until_alone(&nodes).await;
-        // What it has counted before counts on.
+        // Its earlier counts still apply.
         assert_eq!(admit_many(&nodes[0], LIMIT, 9).await, 1);
         assert_eq!(admit_many(&nodes[1], LIMIT, 9).await, 5);
         let refused = admit(&nodes[1], LIMIT).await;
@@ -77,17 +78,17 @@ fn a_server_that_dies_leaves_each_node_its_share_and_is_told_when_it_is_back() {
 }
 
 #[test]
-fn a_server_that_is_frozen_is_left_and_found_again() {
+fn frozen_servers_are_dropped_and_reconnected() {
     block_on(async {
         let server = RedisServer::start().await;
         let nodes = two_with(|node| RedisConfig {
-            patience: Duration::from_millis(200),
+            decision_timeout: Duration::from_millis(200),
             ..config(server.url(), node)
         })
         .await;
         assert_eq!(admit_many(&nodes[0], LIMIT, 4).await, 4);
         server.signal("STOP").await;
-        // Decided all the same, before and after it is noticed.
+        // Requests are decided before and after the node notices the loss.
         assert_eq!(admit_many(&nodes[1], LIMIT, 9).await, 5);
         until_alone(&nodes).await;
         assert_eq!(admit_many(&nodes[0], LIMIT, 9).await, 1);
@@ -100,16 +101,17 @@ fn a_server_that_is_frozen_is_left_and_found_again() {
 }
 
 #[test]
-fn a_server_that_lost_everything_is_told_again() {
+fn counts_are_resent_after_a_flush() {
     block_on(async {
         let server = RedisServer::start().await;
         let nodes = two_nodes(&server.url()).await;
         assert_eq!(admit_many(&nodes[0], LIMIT, 6).await, 6);
         server.execute(&["FLUSHALL"]).await;
-        // The first to ask notices: it has counted nothing, and gets its share and no more.
+        // The first request notices the loss. Its node has counted nothing, so it gets only its
+        // share.
         assert_eq!(admit_many(&nodes[1], LIMIT, 5).await, 5);
         until_shared(&nodes).await;
-        // What was under way when it was noticed may be counted twice, never not at all.
+        // Requests in flight at that moment may be counted twice, but never missed.
         let left = left(&nodes[0], 20, 1).await.0;
         assert!((20 - 12..=20 - 11).contains(&left), "{left}");
         assert_eq!(admit_many(&nodes[0], LIMIT, 2).await, 0);
@@ -120,7 +122,7 @@ fn a_server_that_lost_everything_is_told_again() {
 }
 
 #[test]
-fn a_window_that_was_evicted_is_told_again() {
+fn counts_are_resent_after_an_eviction() {
     block_on(async {
         let server = RedisServer::start().await;
         let nodes = two_nodes(&server.url()).await;
@@ -137,20 +139,20 @@ fn a_window_that_was_evicted_is_told_again() {
 }
 
 #[test]
-fn a_slow_server_is_left_until_it_is_quick() {
+fn slow_servers_are_dropped_until_they_respond_in_time() {
     block_on(async {
         let server = RedisServer::start().await;
-        let road = SlowRoad::to(server.address()).await;
+        let route = SlowRoad::to(server.address()).await;
         let nodes = two_with(|node| RedisConfig {
-            patience: Duration::from_millis(200),
-            ..config(road.url(), node)
+            decision_timeout: Duration::from_millis(200),
+            ..config(route.url(), node)
         })
         .await;
-        road.set_delay(Duration::from_millis(600));
+        route.set_delay(Duration::from_millis(600));
         assert_eq!(admit_many(&nodes[0], LIMIT, 9).await, 5);
         until_alone(&nodes).await;
         assert_eq!(admit_many(&nodes[1], LIMIT, 9).await, 5);
-        road.set_delay(Duration::ZERO);
+        route.set_delay(Duration::ZERO);
         until_shared(&nodes).await;
         for node in &nodes {
             assert_eq!(admit_many(node, LIMIT, 2).await, 0);
@@ -159,13 +161,13 @@ fn a_slow_server_is_left_until_it_is_quick() {
 }
 
 #[test]
-fn corrections_wait_for_the_server() {
+fn corrections_are_sent_when_the_server_is_back() {
     block_on(async {
         let mut server = RedisServer::start().await;
         let nodes = two_nodes(&server.url()).await;
         assert!(nodes[0].reserve(account(1), 600, 1_000).await.unwrap().allowed);
         assert!(!nodes[1].reserve(account(1), 600, 1_000).await.unwrap().allowed);
-        // Told by themselves, without another request of this node.
+        // Corrections are reported without another request to this node.
         nodes[0].correct(account(1), 600, 100).await.unwrap();
         eventually("the other node knows", async || {
             left(&nodes[1], 1, 1_000).await.1 == 900
@@ -183,7 +185,7 @@ fn corrections_wait_for_the_server() {
 }
 
 #[test]
-fn what_is_lent_and_not_used_goes_back() {
+fn unused_loans_are_returned() {
     block_on(async {
         let server = RedisServer::start().await;
         let nodes = two_nodes(&server.url()).await;
@@ -205,7 +207,7 @@ fn what_is_lent_and_not_used_goes_back() {
 }
 
 #[test]
-fn a_server_that_comes_later_is_found() {
+fn servers_that_start_later_are_found() {
     block_on(async {
         let mut server = RedisServer::start().await;
         server.kill().await;
@@ -225,7 +227,7 @@ fn a_server_that_comes_later_is_found() {
 }
 
 #[test]
-fn keys_say_whose_they_are_and_expire() {
+fn keys_name_their_account_and_expire() {
     block_on(async {
         let server = RedisServer::start().await;
         let config = |prefix: &str| RedisConfig {
@@ -256,7 +258,7 @@ fn keys_say_whose_they_are_and_expire() {
 }
 
 #[test]
-fn an_address_is_checked_and_a_server_looked_at() {
+fn addresses_are_checked_and_servers_probed() {
     for url in [
         "redis://127.0.0.1:6379/0",
         "rediss://u:secret@cache.internal:6380",
@@ -275,14 +277,14 @@ fn an_address_is_checked_and_a_server_looked_at() {
     }
     block_on(async {
         let mut server = RedisServer::start().await;
-        let found = look(&server.url()).await.unwrap();
+        let found = probe(&server.url()).await.unwrap();
         assert!(found.version.is_some());
         assert_eq!(found.evicts, Some(false));
         server
             .execute(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"])
             .await;
-        assert_eq!(look(&server.url()).await.unwrap().evicts, Some(true));
+        assert_eq!(probe(&server.url()).await.unwrap().evicts, Some(true));
         server.kill().await;
-        look(&server.url()).await.unwrap_err();
+        probe(&server.url()).await.unwrap_err();
     });
 }

@@ -3,26 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_backends::redis::{self, RedisConfig, RedisCounters, Time};
+use tollgate_backends::redis::{self, RedisConfig, RedisCounters, TimeSource};
 use tollgate_storage::{Budget, Counters, Decision};
 use tollgate_testkit::redis::{prefix, shared_url};
 use tollgate_types::clock::{ManualClock, SystemClock};
 use tollgate_types::{AccountId, Timestamp};
 
-/// Nothing here takes as long; it ends what hangs.
+/// Timeout for hanging tests; nothing here takes as long.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Some moment at the beginning of a second.
+/// An arbitrary time at the start of a second.
 const START: i64 = 1_800_000_000_000_000;
 
-/// Nodes on one clock that moves only when told to.
+/// Nodes on one clock, which only the test advances.
 pub struct Fleet {
     pub clock: Arc<ManualClock>,
     pub nodes: Vec<Arc<RedisCounters>>,
 }
 
 impl Fleet {
-    /// This many nodes with a prefix of their own on the shared server.
+    /// Creates this many nodes with a separate prefix on the shared server.
     pub async fn by_hand(count: u64) -> Fleet {
         let clock = Arc::new(ManualClock::at(Timestamp::from_micros(START)));
         let prefix = prefix();
@@ -30,9 +30,9 @@ impl Fleet {
         for node in 1..=count {
             let config = RedisConfig {
                 prefix: prefix.clone(),
-                patience: LONG,
+                decision_timeout: LONG,
                 settle: Duration::ZERO,
-                time: Time::Given,
+                time: TimeSource::Local,
                 ..RedisConfig::new(shared_url(), node)
             };
             let node = redis::open(config, clock.clone()).unwrap();
@@ -56,7 +56,7 @@ pub async fn admit(node: &RedisCounters, limit: u32) -> Decision {
     node.admit(account(1), Budget::Work, limit).await.unwrap()
 }
 
-/// How many of these requests are admitted.
+/// The number of admitted requests.
 pub async fn admit_many(node: &RedisCounters, limit: u32, count: usize) -> u32 {
     let mut admitted = 0;
     for _ in 0..count {
@@ -65,7 +65,7 @@ pub async fn admit_many(node: &RedisCounters, limit: u32, count: usize) -> u32 {
     admitted
 }
 
-/// What is left: requests, tokens.
+/// The remaining requests and tokens.
 pub async fn left(node: &RedisCounters, rpm: u32, tpm: u64) -> (u64, u64) {
     let (requests, tokens) = node.peek(account(1), Budget::Work, rpm, tpm).await.unwrap();
     (requests.remaining, tokens.remaining)

@@ -1,4 +1,4 @@
-//! Three nodes against a list of everything that was admitted.
+//! Compares three nodes with a list of all admitted requests.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const NODES: usize = 3;
 
-/// What was admitted: when, how much.
+/// Admitted amounts with their times.
 #[derive(Default)]
 struct Oracle {
     events: Vec<(u64, u64)>,
 }
 
 impl Oracle {
-    /// What the last so many microseconds hold.
+    /// The amount admitted in the last `span` microseconds.
     fn within(&self, span: u64, now: u64) -> u64 {
         let recent = self.events.iter().filter(|(at, _)| at + span > now);
         recent.map(|(_, amount)| amount).sum()
     }
 
-    /// What is to be said of a request, which is counted when it fits.
+    /// The expected decision for a request, which is counted if it fits.
     fn admit(&mut self, limit: u64, now: u64) -> Decision {
         let allowed = self.within(MINUTE, now) < limit;
         let times: Vec<u64> = self
@@ -39,7 +39,7 @@ impl Oracle {
         let retry_after = match (allowed, limit) {
             (true, _) => 0,
             (false, 0) => MINUTE,
-            // The youngest but `limit` - 1 have to leave.
+            // All but the youngest `limit` - 1 requests must leave.
             (false, _) => times[times.len() - limit as usize] + MINUTE - now,
         };
         if allowed {
@@ -56,7 +56,7 @@ impl Oracle {
     }
 }
 
-/// Steps of time with the edges of seconds and of the minute among them.
+/// Time steps, including the edges of seconds and of the minute.
 fn step() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => Just(0),
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Checks a property on nodes that live through all cases; each case has an account of its own.
+/// Checks a property on nodes that are shared by all cases; each case has a separate account.
 fn check<T: std::fmt::Debug>(
     cases: u32,
     calls: impl Strategy<Value = T>,
@@ -92,7 +92,8 @@ fn check<T: std::fmt::Debug>(
     });
 }
 
-/// Below 3,000 a minute every answer of every node is that of a list of all requests, whatever the limit does.
+/// Below 3,000 a minute every decision of every node equals that of a list of all requests, even if
+/// the limit changes.
 #[test]
 fn low_limits_are_exact_over_all_nodes() {
     let calls = vec((step(), 0..NODES, 0..7_u32), 0..100);
@@ -110,8 +111,8 @@ fn low_limits_are_exact_over_all_nodes() {
     });
 }
 
-/// With loans, and with limits on both sides of the border, no minute has more than the limit; and nothing is refused
-/// but where 62 seconds and what may be lent leave no room.
+/// With loans, and with limits on both sides of the threshold, no minute exceeds the limit. A
+/// request is refused only if the last 62 seconds and the possible loans use it up.
 #[test]
 fn high_limits_are_never_exceeded() {
     let bursts = vec((step(), 0..NODES, 1..500_u32, 0..8_u8), 1..25);
@@ -138,9 +139,9 @@ fn high_limits_are_never_exceeded() {
     });
 }
 
-/// What is lent near the end of a second and used at the last moment counts for a minute from then on.
+/// A loan taken near the end of a second and used at the last moment counts for a minute from then.
 #[test]
-fn what_is_lent_counts_from_its_last_moment() {
+fn loans_count_from_their_last_moment() {
     block_on(async {
         let fleet = Fleet::by_hand(2).await;
         let [one, other] = [&fleet.nodes[0], &fleet.nodes[1]];
@@ -149,16 +150,16 @@ fn what_is_lent_counts_from_its_last_moment() {
         fleet.clock.advance(Duration::from_micros(SECOND - 1));
         assert_eq!(admit_many(one, 3_000, 5).await, 5);
         fleet.clock.advance(Duration::from_micros(MINUTE - 1));
-        let most = 3_000 - 5;
-        assert!(left(other, 3_000, 1).await.0 <= most);
-        assert!(admit_many(other, 3_000, 3_000).await <= most as u32);
+        let max = 3_000 - 5;
+        assert!(left(other, 3_000, 1).await.0 <= max);
+        assert!(admit_many(other, 3_000, 3_000).await <= max as u32);
     });
 }
 
-/// Tokens that are reserved at one node and corrected there, in any order, never let any minute have more than the limit
-/// of what was reserved or used.
+/// Tokens reserved at one node and corrected there, in any order: reserved or used tokens never
+/// exceed the limit in any minute.
 #[test]
-fn tokens_are_never_too_few() {
+fn tokens_are_never_undercounted() {
     for limit in [1_000_u64, 5_000] {
         let calls = vec(
             (
@@ -180,7 +181,8 @@ fn tokens_are_never_too_few() {
                     let (node, event, reserved) = open.swap_remove(which.index(open.len()));
                     let counters = &fleet.nodes[node];
                     counters.correct(account(number), reserved, tokens).await.unwrap();
-                    // A look takes along what is to be told: the other nodes know it from here on.
+                    // A peek also sends unreported changes, so the other nodes know them from here
+                    // on.
                     counters
                         .peek(account(number), Budget::Work, 1, limit)
                         .await

@@ -1,5 +1,5 @@
-//! What one call costs. Run it by hand:
-//! `cargo test --release -p tollgate-backends --test sqlite -- --ignored --nocapture bench`.
+//! The cost of one call. Run it by hand: `cargo test --release -p tollgate-backends --test sqlite
+//! -- --ignored --nocapture bench`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn bench_5000_accounts() {
     measure(5000, 256);
 }
 
-/// Holds and settles on one thread, each call open while others come and go. Prints the time until calls are answered
-/// and until they are in the database, and processor time of all threads, each for one call.
+/// Holds and settles on one thread, with other calls open meanwhile. Prints per call: time to the
+/// reply, time to the database, and processor time of all threads.
 fn measure(accounts: u64, open_calls: usize) {
     let directory = Directory::new();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
@@ -57,7 +57,7 @@ fn measure(accounts: u64, open_calls: usize) {
         let mut running = VecDeque::new();
         let (mut answered, started, cpu) = (0, clock.monotonic_micros(), cpu_micros());
         for round in 0..ROUNDS {
-            let begun = clock.monotonic_micros();
+            let round_started = clock.monotonic_micros();
             for pair in round * PAIRS_PER_ROUND..(round + 1) * PAIRS_PER_ROUND {
                 let mut new = plain.clone();
                 new.account = account(u128::from(pair * 7919 % accounts));
@@ -69,8 +69,8 @@ fn measure(accounts: u64, open_calls: usize) {
                     settle_oldest(&storage, &mut running, &end).await;
                 }
             }
-            answered += clock.monotonic_micros() - begun;
-            // Beyond what the database keeps up with, calls are refused.
+            answered += clock.monotonic_micros() - round_started;
+            // Above the speed of the database, calls would be refused.
             storage.engine.flush().await.unwrap();
         }
         while !running.is_empty() {
@@ -100,7 +100,7 @@ async fn settle_oldest(storage: &Storage, running: &mut VecDeque<(AccountId, Hol
     assert!(storage.ledger.settle(settlement).await.unwrap().first);
 }
 
-/// Processor time of this process so far, of all its threads.
+/// Processor time of all threads of this process so far.
 fn cpu_micros() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! The promises of the ports.
+//! Runs the conformance suite of the storage ports.
 
 use tollgate_storage::conformance::{BoxFuture, Factory};
 

@@ -1,4 +1,4 @@
-//! What is found after the process died.
+//! Recovery after the death of the process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_backends::sqlite::open;
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::refund::refund_id;
 use tollgate_storage::{
     DeliveryClaim, HoldOutcome, JobClaim, JobEnd, LedgerAccount, NewHold, NewJob, NewRefund, Storage,
@@ -20,7 +20,7 @@ use crate::samples::{
     DataDir, Directory, START, at, block_on, call, funded, grant, hold, nanos, plan, settlement, take,
 };
 
-/// Two calls that ended and two that are open. Two of them are in the database, the others in the journal alone.
+/// Two ended and two open calls. Two of them are in the database, the others only in the journal.
 async fn four_calls(storage: &Storage) -> AccountId {
     let id = funded(storage, 1, 1000).await;
     call(storage, hold(1, id, 100), 30).await;
@@ -41,21 +41,21 @@ async fn check_four_calls(directory: &DataDir, id: AccountId) {
         (3, 50, Outcome::Ok),
         (4, 0, Outcome::Crashed),
     ];
-    let books = Books::read(&storage).await;
-    let book = books.of(id);
-    let rows = book
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let ledger = ledgers.of(id);
+    let rows = ledger
         .usage
         .iter()
         .map(|row| (row.id.as_u128(), row.charge.nanos(), row.outcome));
     assert_eq!(rows.collect::<Vec<_>>(), expected);
-    assert_eq!(book.usage[3].ended_at, START);
+    assert_eq!(ledger.usage[3].ended_at, START);
     assert_eq!(
-        (book.usage[3].held, &*book.usage[3].endpoint),
+        (ledger.usage[3].held, &*ledger.usage[3].endpoint),
         (nanos(300), "/v1/chat/completions")
     );
-    assert!(book.holds.is_empty());
-    assert_eq!(book.balance(LedgerAccount::RevenueUsage), 80);
-    // A call that comes home late learns that it was voided.
+    assert!(ledger.holds.is_empty());
+    assert_eq!(ledger.balance(LedgerAccount::RevenueUsage), 80);
+    // A late settlement shows that the call was voided.
     let late = storage
         .ledger
         .settle(settlement(&hold(4, id, 300), 200))
@@ -65,7 +65,7 @@ async fn check_four_calls(directory: &DataDir, id: AccountId) {
     storage.engine.close().await.unwrap();
 }
 
-/// What was written of each segment, without the zeros behind it.
+/// The written bytes of each segment, without trailing zeros.
 fn contents(directory: &DataDir) -> Vec<(PathBuf, Vec<u8>)> {
     let written = |path: PathBuf| {
         let mut bytes = fs::read(&path).unwrap();
@@ -84,27 +84,27 @@ fn contents(directory: &DataDir) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn what_was_answered_is_there_and_open_calls_are_void() {
+fn answered_calls_survive_and_open_calls_are_void() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
         let id = four_calls(&storage).await;
         let crashed = directory.crash("crashed");
         check_four_calls(&crashed, id).await;
-        // Opening once more finds the same.
+        // A second start finds the same.
         check_four_calls(&crashed, id).await;
         storage.engine.close().await.unwrap();
     });
 }
 
 #[test]
-fn handles_that_are_dropped_are_like_a_crash() {
+fn dropped_handles_act_like_a_crash() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
         let id = four_calls(&storage).await;
         drop(storage);
-        // The engine's tasks end behind the last handle.
+        // The engine's tasks end after the last handle.
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         let storage = loop {
             match directory.path().open().await {
@@ -127,7 +127,7 @@ fn handles_that_are_dropped_are_like_a_crash() {
 }
 
 #[test]
-fn same_journal_again_is_taken_over_once() {
+fn replayed_journals_are_applied_once() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -135,7 +135,8 @@ fn same_journal_again_is_taken_over_once() {
         let crashed = directory.crash("crashed");
         let journal = contents(&crashed);
         check_four_calls(&crashed, id).await;
-        // As if the process had died within the recovery: before it removed the journal, and before it moved the mark.
+        // Simulates a death during recovery: before the journal was removed, and before the mark
+        // was moved.
         for mark in [
             "UPDATE journal_mark SET clean = 0",
             "UPDATE journal_mark SET clean = 0, committed = 0",
@@ -151,7 +152,7 @@ fn same_journal_again_is_taken_over_once() {
 }
 
 #[test]
-fn database_may_know_more_than_the_journal() {
+fn database_may_be_ahead_of_the_journal() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -173,14 +174,15 @@ fn database_may_know_more_than_the_journal() {
             fs::write(path, bytes).unwrap();
         });
         let opened = crashed.open().await.unwrap();
-        let books = Books::read(&opened).await;
-        let charges = books.of(id).usage.iter().map(|row| row.charge.nanos());
+        let ledgers = LedgerSnapshot::read(&opened).await;
+        let charges = ledgers.of(id).usage.iter().map(|row| row.charge.nanos());
         assert_eq!(charges.collect::<Vec<_>>(), [30, 20, 50, 20, 1]);
         assert_eq!(
             opened.ledger.balance(id).await.unwrap().credits,
             nanos(1000 - 121)
         );
-        // New records come behind what the database has seen, or they would not be taken over after the next crash.
+        // New records need higher numbers than those in the database, or the next recovery would
+        // skip them.
         call(&opened, hold(6, id, 10), 2).await;
         let again = crashed.crash("again");
         opened.engine.close().await.unwrap();
@@ -216,7 +218,7 @@ fn torn_tail_is_cut() {
             let crashed = directory.crash(&format!("cut-{}", bytes.len()));
             fs::write(&crashed.segments()[0], &bytes).unwrap();
             let opened = crashed.open().await.unwrap();
-            let rows = Books::read(&opened).await.of(id).usage.clone();
+            let rows = LedgerSnapshot::read(&opened).await.of(id).usage.clone();
             opened.engine.close().await.unwrap();
             let charges: Vec<i64> = rows.iter().map(|row| row.charge.nanos()).collect();
             let expected: &[i64] = match bytes.len() {
@@ -255,14 +257,14 @@ fn grants_are_durable_when_answered() {
             opened.ledger.grant(grant(7, id, 5)).await.unwrap().credits,
             nanos(15)
         );
-        Books::read(&opened).await;
+        LedgerSnapshot::read(&opened).await;
         opened.engine.close().await.unwrap();
         storage.engine.close().await.unwrap();
     });
 }
 
 #[test]
-fn crash_within_a_crash_recovers() {
+fn crashes_during_recovery_recover() {
     let directory = Directory::new();
     block_on(async {
         let mut current = directory.path();
@@ -283,16 +285,17 @@ fn crash_within_a_crash_recovers() {
             config.segment_bytes = 2048;
             storage = open(config).await.unwrap();
         }
-        let books = Books::read(&storage).await;
-        assert_eq!(books.of(id).usage.len(), 80);
-        assert_eq!(books.of(id).balance(LedgerAccount::RevenueUsage), 80);
+        let ledgers = LedgerSnapshot::read(&storage).await;
+        assert_eq!(ledgers.of(id).usage.len(), 80);
+        assert_eq!(ledgers.of(id).balance(LedgerAccount::RevenueUsage), 80);
         storage.engine.close().await.unwrap();
     });
 }
 
-/// A refund that the journal has and the database has not is taken over once; one that both have is not taken twice.
+/// A refund that is only in the journal is recovered once; one that is also in the database is not
+/// repeated.
 #[test]
-fn refunds_are_taken_over_once() {
+fn journaled_refunds_are_applied_once() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -310,16 +313,16 @@ fn refunds_are_taken_over_once() {
             at: at(9),
         };
         storage.lots.refund(refund).await.unwrap();
-        let expected = Books::read(&storage).await;
+        let expected = LedgerSnapshot::read(&storage).await;
         let (both, journal_alone) = (directory.crash("both"), directory.crash("journal-alone"));
         for file in ["tollgate.db", "tollgate.db-wal"] {
             fs::copy(before.0.join(file), journal_alone.0.join(file)).unwrap();
         }
         for crashed in [both, journal_alone] {
             let storage = crashed.open().await.unwrap();
-            let books = Books::read(&storage).await;
-            assert_eq!(books.of(id).refunds, expected.of(id).refunds);
-            assert_eq!(books.of(id).balances, expected.of(id).balances);
+            let ledgers = LedgerSnapshot::read(&storage).await;
+            assert_eq!(ledgers.of(id).refunds, expected.of(id).refunds);
+            assert_eq!(ledgers.of(id).balances, expected.of(id).balances);
             let week = storage.subscriptions.allowance(id).await.unwrap();
             assert_eq!(week, nanos(100));
             storage.engine.close().await.unwrap();
@@ -328,7 +331,7 @@ fn refunds_are_taken_over_once() {
     });
 }
 
-/// What is taken over after a crash is chained as it would have been without one.
+/// Recovered transfers are chained as they would be without a crash.
 #[test]
 fn chain_is_the_same_after_a_crash() {
     let directory = Directory::new();
@@ -351,22 +354,23 @@ fn chain_is_the_same_after_a_crash() {
         };
         call(&storage, not_covered, 100).await;
         let crashed = directory.crash("crashed");
-        let expected = Books::read(&storage).await;
+        let expected = LedgerSnapshot::read(&storage).await;
         let opened = crashed.open().await.unwrap();
-        let found = Books::read(&opened).await;
+        let found = LedgerSnapshot::read(&opened).await;
         assert_eq!(found.of(id).transfers, expected.of(id).transfers);
         assert_eq!(found.of(id).chain, expected.of(id).chain);
-        // It goes on behind what was taken over.
+        // The chain continues after the recovered transfers.
         call(&opened, hold(7, id, 100), 30).await;
-        let grown = Books::read(&opened).await;
-        let head = |books: &Books| books.of(id).chain.head.unwrap().sequence;
+        let grown = LedgerSnapshot::read(&opened).await;
+        let head = |ledgers: &LedgerSnapshot| ledgers.of(id).chain.head.unwrap().sequence;
         assert_eq!(head(&grown), head(&expected) + 3);
         opened.engine.close().await.unwrap();
         storage.engine.close().await.unwrap();
     });
 }
 
-/// A job goes on with its hold when the process dies, while calls do not; one that had ended has its settlement.
+/// A job and its hold survive the death of the process, while calls do not; an ended job has its
+/// settlement.
 #[test]
 fn jobs_keep_their_holds() {
     let directory = Directory::new();
@@ -396,12 +400,12 @@ fn jobs_keep_their_holds() {
             let opened = crashed.open().await.unwrap();
             let balance = opened.ledger.balance(id).await.unwrap();
             assert_eq!((balance.credits, balance.held), (nanos(550), nanos(400)));
-            let books = Books::read(&opened).await;
-            assert_eq!(books.of(id).usage.len(), 2);
-            assert_eq!(books.of(id).usage[0].outcome, Outcome::Crashed);
-            assert_eq!(books.of(id).usage[1].charge, nanos(50));
-            let row = books.of(id).usage[1].id;
-            assert_eq!(books.of(id).parts, [(row, part(50))]);
+            let ledgers = LedgerSnapshot::read(&opened).await;
+            assert_eq!(ledgers.of(id).usage.len(), 2);
+            assert_eq!(ledgers.of(id).usage[0].outcome, Outcome::Crashed);
+            assert_eq!(ledgers.of(id).usage[1].charge, nanos(50));
+            let row = ledgers.of(id).usage[1].id;
+            assert_eq!(ledgers.of(id).parts, [(row, part(50))]);
             crashed = crashed.crash(next);
             opened.engine.close().await.unwrap();
         }
@@ -409,13 +413,13 @@ fn jobs_keep_their_holds() {
     });
 }
 
-/// What one model did of a job, at this cost.
+/// A usage part of one model at this cost.
 fn part(cost: i64) -> UsagePart {
     UsagePart {
         number: 0,
         name: "scene 0".into(),
         model: "maker/model".into(),
-        provider: "sim".into(),
+        target: "sim".into(),
         price_version: PriceVersion::from_u64(9),
         usage: Usage::tokens(0, 7),
         cost: nanos(cost),
@@ -424,7 +428,7 @@ fn part(cost: i64) -> UsagePart {
 
 /// The process died after a job had ended and before its hold was resolved in the journal.
 #[test]
-fn the_end_of_a_job_says_how_its_hold_is_resolved() {
+fn ended_jobs_resolve_their_hold_after_a_crash() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -442,23 +446,23 @@ fn the_end_of_a_job_says_how_its_hold_is_resolved() {
         let opened = crashed.open().await.unwrap();
         let balance = opened.ledger.balance(id).await.unwrap();
         assert_eq!((balance.credits, balance.held), (nanos(950), Credits::ZERO));
-        let books = Books::read(&opened).await;
-        let row = &books.of(id).usage[0];
+        let ledgers = LedgerSnapshot::read(&opened).await;
+        let row = &ledgers.of(id).usage[0];
         assert_eq!(
             (row.charge, row.overrun, row.estimated),
             (nanos(50), nanos(3), true)
         );
         assert_eq!((row.usage, row.ended_at), (Usage::tokens(0, 7), at(2)));
-        assert_eq!(books.of(id).parts, [(row.id, part(53))]);
+        assert_eq!(ledgers.of(id).parts, [(row.id, part(53))]);
         assert_eq!(opened.usage.parts(id, row.id).await.unwrap(), [part(53)]);
         opened.engine.close().await.unwrap();
         storage.engine.close().await.unwrap();
     });
 }
 
-/// The process died after a job had ended: somebody is told of it all the same, and of what was on its way.
+/// After a crash, the webhook of an ended job and a webhook in flight are delivered.
 #[test]
-fn who_was_to_be_told_is_told_after_a_crash() {
+fn pending_webhooks_are_delivered_after_a_crash() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -486,9 +490,9 @@ fn who_was_to_be_told_is_told_after_a_crash() {
     });
 }
 
-/// What a hold has given back is given back once, whether the database or the journal alone has it.
+/// An early release is applied once, whether it is in the database or only in the journal.
 #[test]
-fn a_hold_that_has_shrunk_is_as_small_after_a_crash() {
+fn shrunk_holds_stay_shrunk_after_a_crash() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -506,8 +510,8 @@ fn a_hold_that_has_shrunk_is_as_small_after_a_crash() {
             let opened = directory.open().await.unwrap();
             let balance = opened.ledger.balance(id).await.unwrap();
             assert_eq!((balance.credits, balance.held), (nanos(920), nanos(80)));
-            let books = Books::read(&opened).await;
-            assert_eq!(books.of(id).holds[0].amount, nanos(80));
+            let ledgers = LedgerSnapshot::read(&opened).await;
+            assert_eq!(ledgers.of(id).holds[0].amount, nanos(80));
             opened.engine.close().await.unwrap();
         }
 
@@ -523,14 +527,14 @@ fn a_hold_that_has_shrunk_is_as_small_after_a_crash() {
         let opened = directory.crash("ended").open().await.unwrap();
         let balance = opened.ledger.balance(id).await.unwrap();
         assert_eq!((balance.credits, balance.held), (nanos(970), Credits::ZERO));
-        let row = Books::read(&opened).await.of(id).usage[0].clone();
+        let row = LedgerSnapshot::read(&opened).await.of(id).usage[0].clone();
         assert_eq!((row.held, row.charge), (nanos(200), nanos(30)));
         opened.engine.close().await.unwrap();
         storage.engine.close().await.unwrap();
     });
 }
 
-/// A hold that was taken for a job, and the job was not kept.
+/// A hold of a job that was not stored is void.
 #[test]
 fn a_hold_without_its_job_is_void() {
     let directory = Directory::new();

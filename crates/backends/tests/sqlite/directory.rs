@@ -1,9 +1,9 @@
-//! Who may use a data directory, and what the engine leaves in it.
+//! Access to a data directory, and the files that the engine leaves in it.
 
 use std::sync::Arc;
 
 use tollgate_backends::sqlite::open;
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::{HoldOutcome, StorageErrorKind, UsageFilter, UsagePage};
 use tollgate_types::Credits;
 use tollgate_types::clock::ManualClock;
@@ -13,7 +13,7 @@ use crate::samples::{
 };
 
 #[test]
-fn second_open_is_refused_and_says_who_has_it() {
+fn second_open_is_refused_with_the_owner() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -76,7 +76,7 @@ fn nothing_is_left_in_the_journal_after_close() {
 }
 
 #[test]
-fn segment_that_was_being_made_is_empty() {
+fn unfinished_segments_are_empty() {
     for bytes in [0, 7, 100, 4096] {
         let directory = Directory::new();
         block_on(async {
@@ -97,7 +97,7 @@ fn segment_that_was_being_made_is_empty() {
 }
 
 #[test]
-fn segments_that_are_in_the_database_are_removed() {
+fn stored_segments_are_removed() {
     let directory = Directory::new();
     let clock = Arc::new(ManualClock::at(START));
     block_on(async {
@@ -106,11 +106,11 @@ fn segments_that_are_in_the_database_are_removed() {
         let storage = open(config).await.unwrap();
         let id = funded(&storage, 1, 1_000_000).await;
         let long = take(&storage, hold(1_000_000, id, 10)).await;
-        let mut most = 0;
+        let mut max = 0;
         for number in 1..=400 {
             call(&storage, hold(number, id, 10), 3).await;
             if number % 20 == 0 {
-                // A read takes the calls over; the open hold stays in the journal.
+                // A read writes the calls to the database; the open hold stays in the journal.
                 let page = UsagePage {
                     after: None,
                     limit: 1,
@@ -120,12 +120,12 @@ fn segments_that_are_in_the_database_are_removed() {
                     .list(id, UsageFilter::default(), page)
                     .await
                     .unwrap();
-                most = most.max(directory.path().segments().len());
+                max = max.max(directory.path().segments().len());
             }
         }
         assert!(
-            most > 10,
-            "an open hold keeps its segment and those behind it: {most}"
+            max > 10,
+            "an open hold keeps its segment and those behind it: {max}"
         );
         storage.engine.flush().await.unwrap();
         assert!(
@@ -134,8 +134,8 @@ fn segments_that_are_in_the_database_are_removed() {
             directory.path().segments()
         );
         assert!(storage.ledger.settle(settlement(&long, 7)).await.unwrap().first);
-        let books = Books::read(&storage).await;
-        assert_eq!(books.of(id).usage.len(), 401);
+        let ledgers = LedgerSnapshot::read(&storage).await;
+        assert_eq!(ledgers.of(id).usage.len(), 401);
         assert_eq!(
             storage.ledger.balance(id).await.unwrap().credits,
             nanos(1_000_000 - 1207)
@@ -170,7 +170,7 @@ fn ids_are_remembered_beyond_memory() {
             .await
             .unwrap_err();
         assert_eq!(never.kind, StorageErrorKind::NotFound);
-        // The same id in another account, and an older id that was not used, are free.
+        // The same id in another account, and a smaller unused id, can be taken.
         for (number, account) in [(500, other), (499, id)] {
             let outcome = storage.ledger.hold(hold(number, account, 1)).await.unwrap();
             assert!(matches!(outcome, HoldOutcome::Held { .. }));
@@ -199,35 +199,38 @@ fn several_runtimes_share_the_engine() {
         }
     });
     block_on(async {
-        assert_eq!(Books::read(&storage).await.of(account(1)).usage.len(), 200);
+        assert_eq!(
+            LedgerSnapshot::read(&storage).await.of(account(1)).usage.len(),
+            200
+        );
         storage.engine.close().await.unwrap();
     });
 }
 
 #[test]
-fn sum_of_costs_that_does_not_fit_is_a_conflict() {
+fn overflowing_sums_of_costs_are_a_conflict() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
         let id = funded(&storage, 1, 100).await;
         for number in [1, 2] {
             let hold = take(&storage, hold(number, id, 10)).await;
-            let mut most = settlement(&hold, 10);
-            most.overrun = Credits::MAX.checked_sub(nanos(15)).unwrap();
-            let settled = storage.ledger.settle(most).await;
+            let mut max = settlement(&hold, 10);
+            max.overrun = Credits::MAX.checked_sub(nanos(15)).unwrap();
+            let settled = storage.ledger.settle(max).await;
             assert_eq!(settled.is_ok(), number == 1, "{settled:?}");
             if let Err(error) = settled {
                 assert_eq!(error.kind, StorageErrorKind::Conflict);
             }
         }
-        let books = Books::read(&storage).await;
-        assert_eq!((books.of(id).usage.len(), books.of(id).holds.len()), (1, 1));
+        let ledgers = LedgerSnapshot::read(&storage).await;
+        assert_eq!((ledgers.of(id).usage.len(), ledgers.of(id).holds.len()), (1, 1));
         storage.engine.close().await.unwrap();
     });
 }
 
 #[test]
-fn empty_account_can_be_read_without_a_book() {
+fn accounts_without_balances_can_be_read() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();

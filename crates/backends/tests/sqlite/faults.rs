@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tollgate_storage::audit::{LedgerBalance, OpenHold, OpenLease, TransferRow};
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::{AuditVisitor, HoldOutcome, Storage, StorageErrorKind, UsageRow};
 use tollgate_types::{AccountId, PriceVersion, Prices};
 
 use crate::samples::{Directory, block_on, call, funded, grant, hold, nanos, settlement, take};
 
-/// Asks again and again until the answer is right.
+/// Polls until the condition holds.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     while !is_so().await {
@@ -49,28 +49,28 @@ fn new_calls_stop_while_the_database_cannot_be_written() {
         );
         let refused = storage.ledger.grant(grant(9, id, 5)).await.unwrap_err();
         assert_eq!(refused.kind, StorageErrorKind::Unavailable);
-        // A call that runs can end: it is in the journal.
+        // A running call can end: it is in the journal.
         assert!(storage.ledger.settle(settlement(&open, 50)).await.unwrap().first);
         directory
             .path()
             .change("ALTER TABLE hidden RENAME TO usage_row")
             .await;
-        // The engine tries by itself.
+        // The engine retries by itself.
         until("holds are taken again", async || holds(&storage, 4, id).await).await;
         storage.engine.ping().await.unwrap();
         assert_eq!(
             storage.ledger.grant(grant(9, id, 5)).await.unwrap().credits,
             nanos(1000 - 80 - 1 + 5)
         );
-        let books = Books::read(&storage).await;
-        let charges = books.of(id).usage.iter().map(|row| row.charge.nanos());
+        let ledgers = LedgerSnapshot::read(&storage).await;
+        let charges = ledgers.of(id).usage.iter().map(|row| row.charge.nanos());
         assert_eq!(charges.collect::<Vec<_>>(), [50, 30]);
         storage.engine.close().await.unwrap();
     });
 }
 
 #[test]
-fn what_was_not_written_is_found_in_the_journal() {
+fn unwritten_calls_are_found_in_the_journal() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -88,12 +88,12 @@ fn what_was_not_written_is_found_in_the_journal() {
             .await;
         let storage = directory.path().open().await.unwrap();
         assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(970));
-        Books::read(&storage).await;
+        LedgerSnapshot::read(&storage).await;
         storage.engine.close().await.unwrap();
     });
 }
 
-/// Keeps what cannot be read.
+/// Collects unreadable rows.
 #[derive(Default)]
 struct Unreadable(Vec<String>);
 
@@ -117,7 +117,7 @@ impl AuditVisitor for Unreadable {
 }
 
 #[test]
-fn audit_tells_what_cannot_be_read() {
+fn audits_report_unreadable_rows() {
     let directory = Directory::new();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
@@ -141,7 +141,7 @@ fn audit_tells_what_cannot_be_read() {
         let storage = directory.path().open().await.unwrap();
         let mut unreadable = Unreadable::default();
         storage.ledger.audit(None, &mut unreadable).await.unwrap();
-        let expected = ["words", "'gold'", "an id of 2 bytes", "'gift'", "'lost'"];
+        let expected = ["words", "'gold'", "invalid id of 2 bytes", "'gift'", "'lost'"];
         assert_eq!(unreadable.0.len(), expected.len(), "{:?}", unreadable.0);
         for text in expected {
             assert!(

@@ -1,11 +1,11 @@
-//! A process that is killed while it works: what it had answered is there.
+//! All answered calls exist after the process was killed while working.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use tollgate_backends::sqlite::{SqliteConfig, open};
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_types::clock::ManualClock;
 use tollgate_types::usage::Outcome;
 
@@ -14,7 +14,8 @@ use crate::samples::{DataDir, Directory, START, account, block_on, funded, hold,
 /// Lines that the child writes before it is killed.
 const ANSWERS: usize = 3000;
 
-/// The child: holds and settles until it is killed, and says so after each answer. It is told its directory.
+/// The child process: reads its directory from stdin, then holds and settles until it is killed.
+/// Prints a line after each answered step.
 #[test]
 #[ignore = "the other test runs it"]
 fn child_that_is_killed() {
@@ -27,20 +28,20 @@ fn child_that_is_killed() {
         config.commit_records = 64;
         let storage = open(config).await.unwrap();
         let id = funded(&storage, 1, 1_000_000_000).await;
-        let mut told = std::io::stdout().lock();
+        let mut answered = std::io::stdout().lock();
         for number in 0_u128.. {
             let held = take(&storage, hold(number, id, 10)).await;
-            writeln!(told, "held {number}").unwrap();
+            writeln!(answered, "held {number}").unwrap();
             if number % 5 != 0 {
                 storage.ledger.settle(settlement(&held, 3)).await.unwrap();
-                writeln!(told, "settled {number}").unwrap();
+                writeln!(answered, "settled {number}").unwrap();
             }
         }
     });
 }
 
 #[test]
-fn what_was_answered_survives_kill_9() {
+fn answered_calls_survive_kill_9() {
     let directory = Directory::new();
     let DataDir(path) = directory.path();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -69,10 +70,10 @@ fn what_was_answered_survives_kill_9() {
     child.wait().unwrap();
     block_on(async {
         let storage = directory.path().open().await.unwrap();
-        let books = Books::read(&storage).await;
-        let book = books.of(account(1));
-        assert!(book.holds.is_empty());
-        let row = |number: &u128| book.usage.iter().find(|row| row.id.as_u128() == *number);
+        let ledgers = LedgerSnapshot::read(&storage).await;
+        let ledger = ledgers.of(account(1));
+        assert!(ledger.holds.is_empty());
+        let row = |number: &u128| ledger.usage.iter().find(|row| row.id.as_u128() == *number);
         for number in &settled {
             let row = row(number).unwrap();
             assert_eq!((row.charge.nanos(), row.outcome), (3, Outcome::Ok), "{number}");

@@ -1,10 +1,10 @@
-//! The SQLite engine, on files of its own in a temporary directory for each test.
+//! Tests of the SQLite engine, each on separate files in a temporary directory.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "whatever goes wrong in a test fails it; measurements print"
+    reason = "a test fails by panicking; measurements print"
 )]
 
 mod bench;

@@ -1,4 +1,4 @@
-//! A book kept in the plainest way, beside the engine: what it says is what the engine must say.
+//! A simple model of the ledger; the engine must give the same answers.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,14 +9,14 @@ pub enum Step {
         account: u8,
         id: u8,
         amount: i64,
-        /// In which week the call is accepted.
+        /// The week in which the call is accepted.
         week: u8,
     },
-    /// Begins a plan of [`WEEKLY`].
+    /// Starts a plan of [`WEEKLY`].
     Subscribe {
         account: u8,
     },
-    /// Makes the plan past due, has it paid, or ends it.
+    /// Makes the plan past due, pays it, or ends it.
     Change {
         account: u8,
         to: Plan,
@@ -32,7 +32,7 @@ pub enum Step {
         id: u8,
         amount: i64,
     },
-    /// Holds of ids below this one expire before those above.
+    /// Holds with smaller ids expire before the others.
     Sweep {
         before: u8,
     },
@@ -42,10 +42,10 @@ pub enum Step {
     Crash,
 }
 
-/// What a plan includes each week.
+/// Weekly allowance of a plan, in nano-credits.
 pub const WEEKLY: i64 = 40;
 
-/// What a plan is.
+/// State of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     Active,
@@ -57,13 +57,13 @@ pub enum Plan {
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
     pub amount: i64,
-    /// How much of it is of the allowance.
+    /// The part that the allowance pays.
     share: i64,
-    /// Of which plan and week; none where no plan applied.
+    /// The plan and the week of the share; `None` without a plan.
     week: Option<(u32, u8)>,
 }
 
-/// What the engine must answer.
+/// The expected answer of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Held(i64),
@@ -83,7 +83,7 @@ pub enum Answer {
     Nothing,
 }
 
-/// One tenant.
+/// The expected balances and holds of one tenant.
 #[derive(Clone, Debug, Default)]
 pub struct Tenant {
     pub credits: i64,
@@ -96,7 +96,7 @@ pub struct Tenant {
     pub breakage: i64,
     pub included: i64,
     plan: Option<Plan>,
-    /// How many plans there were, and which week of the last one is open.
+    /// Number of plans so far, and the open week of the last one.
     plans: u32,
     week: u8,
 }
@@ -106,7 +106,7 @@ impl Tenant {
         self.open.values().map(|open| open.amount).sum()
     }
 
-    /// What of the allowance a call in this week can have.
+    /// The allowance available to a call in this week.
     fn left(&self, week: u8) -> Option<i64> {
         match self.plan {
             Some(Plan::Active) if week > self.week => Some(WEEKLY),
@@ -134,7 +134,7 @@ impl Tenant {
     }
 }
 
-/// Every tenant; their numbers are their places.
+/// All tenants, by their number.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     pub tenants: Vec<Tenant>,

@@ -1,11 +1,11 @@
-//! Random histories with crashes, beside an oracle that shares no code with the engine.
+//! Compares random histories with crashes to an oracle that shares no code with the engine.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate_backends::sqlite::open;
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::subscription::WEEK;
 use tollgate_storage::{
     Change, HoldOutcome, LedgerAccount, Storage, StorageError, StorageErrorKind, SubscriptionState,
@@ -22,17 +22,17 @@ use crate::samples::{
 const ACCOUNTS: u8 = 2;
 
 fn step() -> impl Strategy<Value = Step> {
-    let who = || 0..ACCOUNTS;
+    let any_account = || 0..ACCOUNTS;
     let id = || 0..24_u8;
     prop_oneof![
-        8 => (who(), id(), -1..60_i64, prop_oneof![3 => Just(0), 2 => 0..4_u8])
+        8 => (any_account(), id(), -1..60_i64, prop_oneof![3 => Just(0), 2 => 0..4_u8])
             .prop_map(|(account, id, amount, week)| Step::Hold { account, id, amount, week }),
-        2 => who().prop_map(|account| Step::Subscribe { account }),
-        2 => (who(), prop_oneof![2 => Just(Plan::PastDue), 2 => Just(Plan::Active), 1 => Just(Plan::Expired)])
+        2 => any_account().prop_map(|account| Step::Subscribe { account }),
+        2 => (any_account(), prop_oneof![2 => Just(Plan::PastDue), 2 => Just(Plan::Active), 1 => Just(Plan::Expired)])
             .prop_map(|(account, to)| Step::Change { account, to }),
-        8 => (who(), id(), -1..60_i64, prop_oneof![9 => Just(0), 1 => -1..40_i64])
+        8 => (any_account(), id(), -1..60_i64, prop_oneof![9 => Just(0), 1 => -1..40_i64])
             .prop_map(|(account, id, charge, overrun)| Step::Settle { account, id, charge, overrun }),
-        2 => (who(), 0..6_u8, -1..200_i64).prop_map(|(account, id, amount)| Step::Grant { account, id, amount }),
+        2 => (any_account(), 0..6_u8, -1..200_i64).prop_map(|(account, id, amount)| Step::Grant { account, id, amount }),
         1 => id().prop_map(|before| Step::Sweep { before }),
         1 => Just(Step::Flush),
         1 => Just(Step::Forget),
@@ -48,12 +48,12 @@ proptest! {
     })]
 
     #[test]
-    fn engine_does_what_the_oracle_says(steps in prop::collection::vec(step(), 1..80)) {
+    fn engine_matches_the_oracle(steps in prop::collection::vec(step(), 1..80)) {
         block_on(run(&steps));
     }
 }
 
-/// The engine and where it lives at the moment.
+/// The engine and its current directory.
 struct Engine {
     directory: DataDir,
     clock: Arc<ManualClock>,
@@ -98,12 +98,12 @@ impl Engine {
                 let account = self::account(account.into());
                 let before = self.storage.subscriptions.list(account).await.unwrap();
                 let id = account.as_u128() * 1000 + before.len() as u128;
-                let made = self
+                let created = self
                     .storage
                     .subscriptions
                     .subscribe(plan(id, account, WEEKLY))
                     .await;
-                made.map_or_else(refusal, |_| Answer::Nothing)
+                created.map_or_else(refusal, |_| Answer::Nothing)
             }
             Step::Change { account, to } => self.change(self::account(account.into()), to).await,
             Step::Hold {
@@ -156,7 +156,7 @@ impl Engine {
                 self.storage.engine.flush().await.unwrap();
                 Answer::Nothing
             }
-            // What is in the database leaves memory.
+            // Calls in the database are removed from memory.
             Step::Forget => {
                 self.clock.advance(Duration::from_secs(3600));
                 ledger.sweep(START.plus(Duration::ZERO), 0).await.unwrap();
@@ -186,7 +186,7 @@ impl Engine {
         };
         let change = match to {
             Plan::PastDue => Change::PastDue,
-            // An active plan could be paid ahead; here only what is owed is.
+            // An active plan could be paid ahead; this step pays only a plan that is past due.
             Plan::Active if plan.state == SubscriptionState::Active => return Answer::Conflict,
             Plan::Active => Change::Renew {
                 period: plan.period + 1,
@@ -208,21 +208,21 @@ fn refusal(error: StorageError) -> Answer {
 }
 
 async fn check(storage: &Storage, oracle: &Oracle) {
-    let books = Books::read(storage).await;
+    let ledgers = LedgerSnapshot::read(storage).await;
     for (number, tenant) in oracle.tenants.iter().enumerate() {
-        let book = books.of(account(number as u128));
-        assert_eq!(book.balance(LedgerAccount::Credits), tenant.credits);
-        assert_eq!(book.balance(LedgerAccount::Hold), tenant.held());
-        assert_eq!(book.balance(LedgerAccount::Cash), -tenant.granted);
+        let ledger = ledgers.of(account(number as u128));
+        assert_eq!(ledger.balance(LedgerAccount::Credits), tenant.credits);
+        assert_eq!(ledger.balance(LedgerAccount::Hold), tenant.held());
+        assert_eq!(ledger.balance(LedgerAccount::Cash), -tenant.granted);
         assert_eq!(
-            book.balance(LedgerAccount::RevenueUsage),
+            ledger.balance(LedgerAccount::RevenueUsage),
             tenant.charged() - tenant.included + tenant.overrun
         );
-        assert_eq!(book.balance(LedgerAccount::RevenueIncluded), tenant.included);
-        assert_eq!(book.balance(LedgerAccount::Allowance), tenant.allowance);
-        assert_eq!(book.balance(LedgerAccount::Breakage), tenant.breakage);
-        assert_eq!(book.balance(LedgerAccount::ExpenseOverrun), -tenant.overrun);
-        let open = book
+        assert_eq!(ledger.balance(LedgerAccount::RevenueIncluded), tenant.included);
+        assert_eq!(ledger.balance(LedgerAccount::Allowance), tenant.allowance);
+        assert_eq!(ledger.balance(LedgerAccount::Breakage), tenant.breakage);
+        assert_eq!(ledger.balance(LedgerAccount::ExpenseOverrun), -tenant.overrun);
+        let open = ledger
             .holds
             .iter()
             .map(|hold| (hold.id.as_u128(), hold.amount.nanos()));
@@ -230,8 +230,8 @@ async fn check(storage: &Storage, oracle: &Oracle) {
             .open
             .iter()
             .map(|(id, open)| (u128::from(*id), open.amount));
-        assert!(open.eq(expected), "{book:?}");
-        let rows = book.usage.iter().map(|row| {
+        assert!(open.eq(expected), "{ledger:?}");
+        let rows = ledger.usage.iter().map(|row| {
             (
                 row.id.as_u128(),
                 (row.charge.nanos(), row.outcome == Outcome::Crashed),
@@ -241,6 +241,6 @@ async fn check(storage: &Storage, oracle: &Oracle) {
             .resolved
             .iter()
             .map(|(id, resolved)| (u128::from(*id), *resolved));
-        assert!(rows.eq(expected), "{book:?}");
+        assert!(rows.eq(expected), "{ledger:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Directories, calls and accounts to test with.
+//! Directories, calls and accounts for tests.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,7 +23,7 @@ use tollgate_types::{
 /// 2026-11-20, 13:30:00 UTC.
 pub const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 
-/// A temporary directory that goes when it is dropped.
+/// A temporary directory, removed when it is dropped.
 pub struct Directory(TempDir);
 
 /// A directory of the engine.
@@ -39,14 +39,14 @@ impl Directory {
         DataDir(self.0.path().join("data"))
     }
 
-    /// The directory as a crash at this moment would leave it, under another name.
+    /// A copy of the directory as a crash at this moment would leave it.
     pub fn crash(&self, name: &str) -> DataDir {
         self.path().crash(name)
     }
 }
 
 impl DataDir {
-    /// The journal is taken over when something asks for it, and not by itself.
+    /// The journal is written to the database only when a read needs it.
     pub fn config(&self, clock: Arc<dyn Clock>) -> SqliteConfig {
         SqliteConfig {
             commit_after: Duration::from_secs(3600),
@@ -59,7 +59,7 @@ impl DataDir {
         open(self.config(Arc::new(ManualClock::at(START)))).await
     }
 
-    /// Changes the database behind the engine's back, while it is closed.
+    /// Changes the database directly, while the engine is closed.
     pub async fn change(&self, statement: &'static str) {
         let options = SqliteConnectOptions::new().filename(self.0.join("tollgate.db"));
         let mut connection = options.connect().await.unwrap();
@@ -67,8 +67,8 @@ impl DataDir {
         connection.close().await.unwrap();
     }
 
-    /// The directory as a crash at this moment would leave it, under another name beside it. Another process copies
-    /// it, because a file that this one closes loses the locks that the engine has on it.
+    /// A copy of the directory as a crash at this moment would leave it, next to it. Another
+    /// process copies it, because closing a file here would release the engine's locks on it.
     pub fn crash(&self, name: &str) -> DataDir {
         let to = self.0.with_file_name(name);
         std::fs::create_dir_all(&to).unwrap();
@@ -86,7 +86,7 @@ impl DataDir {
         DataDir(to)
     }
 
-    /// Files of the journal.
+    /// Paths of the journal's files.
     pub fn segments(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.0.join("journal")).unwrap();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -95,7 +95,7 @@ impl DataDir {
     }
 }
 
-/// Runs on several threads, as servers do.
+/// Runs a test on several threads, as servers do.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -113,7 +113,8 @@ pub fn at(seconds: u64) -> Timestamp {
     START.plus(Duration::from_secs(seconds))
 }
 
-/// A plan of so much a week that a payment provider pays for, through a time that no test reaches.
+/// A plan with a weekly allowance that a payment provider pays for, through a time that no test
+/// reaches.
 pub fn plan(number: u128, account: AccountId, weekly: i64) -> NewSubscription {
     NewSubscription {
         id: SubscriptionId::from_u128(number),
@@ -193,7 +194,7 @@ pub fn settlement(hold: &NewHold, charge: i64) -> Settlement {
         usage: Usage::tokens(12, 34),
         outcome: Outcome::Ok,
         estimated: false,
-        provider: Arc::from("sim"),
+        target: Arc::from("sim"),
         first_at: Some(at(1)),
         ended_at: at(2),
     }

@@ -1,5 +1,6 @@
-//! The arithmetic of plans beside an oracle that shares no code with the engine: what an allowance pays, when its week begins and
-//! ends, and where everything goes that is left. The clock goes to the microsecond around the edges of weeks, and back.
+//! Compares the arithmetic of plans with an oracle that shares no code with the engine: the charges
+//! that an allowance pays, the edges of its weeks, and the parts that are returned or lost. The
+//! clock moves around the edges of weeks, to the microsecond, and back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
-use tollgate_storage::conformance::Books;
+use tollgate_storage::conformance::LedgerSnapshot;
 use tollgate_storage::{
     Change, HoldOutcome, LedgerAccount, NewHold, NewRefund, NewSubscription, Payer, Payment, RefundOutcome,
     Storage, StorageErrorKind,
@@ -18,7 +19,7 @@ use tollgate_types::{AccountId, HoldId, SubscriptionId, Timestamp};
 
 use crate::samples::{Directory, START, block_on, create, grant, hold, nanos, plan, settlement};
 
-/// Microseconds of a week: seven days of 24 hours, whatever the calendar does.
+/// Length of a week in microseconds: always seven days of 24 hours.
 const WEEK: i64 = 604_800_000_000;
 /// Steps of one account.
 const STEPS: usize = 125;
@@ -49,8 +50,8 @@ enum Step {
         fee: i64,
         weeks: i64,
     },
-    Change(Wish),
-    /// To this many microseconds from the edge of a week so many weeks away.
+    Change(PlanChange),
+    /// Moves the clock to `micros` from the edge of the week that is `weeks` away.
     Go {
         weeks: i64,
         micros: i64,
@@ -58,7 +59,7 @@ enum Step {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Wish {
+enum PlanChange {
     Renew { weeks: i64 },
     PastDue,
     CancelAtPeriodEnd,
@@ -70,13 +71,13 @@ enum Wish {
 fn step() -> impl Strategy<Value = Step> {
     let weekly = || prop_oneof![1 => Just(0), 4 => 1..100_i64, 1 => 1..1_000_000_000_000_i64];
     let amount = || prop_oneof![1 => Just(0), 8 => 1..80_i64, 1 => 1..2_000_000_000_000_i64];
-    let wish = prop_oneof![
-        3 => (1..4_i64).prop_map(|weeks| Wish::Renew { weeks }),
-        2 => Just(Wish::PastDue),
-        2 => Just(Wish::CancelAtPeriodEnd),
-        2 => Just(Wish::Resume),
-        1 => Just(Wish::Cancel),
-        1 => Just(Wish::Expire),
+    let plan_change = prop_oneof![
+        3 => (1..4_i64).prop_map(|weeks| PlanChange::Renew { weeks }),
+        2 => Just(PlanChange::PastDue),
+        2 => Just(PlanChange::CancelAtPeriodEnd),
+        2 => Just(PlanChange::Resume),
+        1 => Just(PlanChange::Cancel),
+        1 => Just(PlanChange::Expire),
     ];
     prop_oneof![
         40 => amount().prop_map(|amount| Step::Hold { amount }),
@@ -85,33 +86,33 @@ fn step() -> impl Strategy<Value = Step> {
         2 => amount().prop_map(|amount| Step::Grant { amount }),
         3 => (weekly(), 0..20_i64, 1..5_i64).prop_map(|(weekly, price, weeks)| Step::Subscribe { weekly, price, weeks }),
         1 => (weekly(), 0..20_i64, 1..5_i64).prop_map(|(weekly, fee, weeks)| Step::Replace { weekly, fee, weeks }),
-        3 => wish.prop_map(Step::Change),
+        3 => plan_change.prop_map(Step::Change),
         10 => (prop_oneof![3 => Just(0), 3 => Just(1), 1 => -2..6_i64], prop_oneof![3 => -1..2_i64, 1 => 0..WEEK])
             .prop_map(|(weeks, micros)| Step::Go { weeks, micros }),
     ]
 }
 
-/// What a step came to.
+/// The answer to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Done,
     Held(i64),
     Denied(i64),
-    /// The charge, and what of it the allowance paid.
+    /// The charge, and the part that the allowance paid.
     Settled(i64, i64),
-    /// To credits, and to the week.
+    /// Refund to credits, and to the allowance.
     Refunded(i64, i64),
     Conflict,
     Nothing,
 }
 
-/// A call. `week` names the plan and the week that it drew on.
+/// A call. `week` is the plan and the week that paid its share.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     held: i64,
     share: i64,
     week: Option<(u128, i64)>,
-    /// What was charged, what of it was included, and what was given back of either.
+    /// Charge, included part of it, and refunds to credits and to the allowance.
     settled: Option<[i64; 4]>,
 }
 
@@ -127,7 +128,7 @@ struct Plan {
     is_canceling: bool,
 }
 
-/// One account, kept in the plainest way, from docs/plans.md.
+/// A simple model of one account, from docs/plans.md.
 #[derive(Debug, Default)]
 struct Oracle {
     now: i64,
@@ -146,7 +147,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// The week that a call draws on, and what is left of it.
+    /// The week that a call uses, and its rest.
     fn draw(&self) -> Option<(i64, i64)> {
         let plan = self.plan.filter(|plan| !plan.is_past_due)?;
         let is_paid = self.now < plan.paid_through;
@@ -240,7 +241,7 @@ impl Oracle {
         Answer::Refunded(credits, week)
     }
 
-    /// Begins a plan; the week of the one before is over.
+    /// Starts a plan, which ends the week of the previous one.
     fn begin(&mut self, weekly: i64, price: i64, fee: i64, weeks: i64) -> Answer {
         if fee > self.credits {
             return Answer::Denied(self.credits);
@@ -262,24 +263,24 @@ impl Oracle {
         Answer::Done
     }
 
-    fn change(&mut self, wish: Wish) -> Answer {
+    fn change(&mut self, plan_change: PlanChange) -> Answer {
         let credits = self.credits;
         let Some(plan) = &mut self.plan else {
             return Answer::Conflict;
         };
-        match wish {
-            Wish::Renew { .. } if plan.price > credits => return Answer::Denied(credits),
-            Wish::Renew { weeks } => {
+        match plan_change {
+            PlanChange::Renew { .. } if plan.price > credits => return Answer::Denied(credits),
+            PlanChange::Renew { weeks } => {
                 self.credits -= plan.price;
                 self.fees += plan.price;
                 plan.paid_through += weeks * WEEK;
                 plan.is_past_due = false;
             }
-            Wish::PastDue if !plan.is_past_due => plan.is_past_due = true,
-            Wish::CancelAtPeriodEnd if !plan.is_canceling => plan.is_canceling = true,
-            Wish::Resume if plan.is_canceling => plan.is_canceling = false,
-            Wish::Cancel if plan.is_canceling => self.end(),
-            Wish::Expire if plan.is_past_due => self.end(),
+            PlanChange::PastDue if !plan.is_past_due => plan.is_past_due = true,
+            PlanChange::CancelAtPeriodEnd if !plan.is_canceling => plan.is_canceling = true,
+            PlanChange::Resume if plan.is_canceling => plan.is_canceling = false,
+            PlanChange::Cancel if plan.is_canceling => self.end(),
+            PlanChange::Expire if plan.is_past_due => self.end(),
             _ => return Answer::Conflict,
         }
         Answer::Done
@@ -304,7 +305,7 @@ impl Oracle {
             Step::Subscribe { weekly, price, weeks } => self.begin(weekly, price, price, weeks),
             Step::Replace { .. } if self.plan.is_none() => Answer::Conflict,
             Step::Replace { weekly, fee, weeks } => self.begin(weekly, 7, fee, weeks),
-            Step::Change(wish) => self.change(wish),
+            Step::Change(plan_change) => self.change(plan_change),
             Step::Go { weeks, micros } => {
                 let anchor = self.plan.map_or(0, |plan| plan.anchor);
                 let edge = anchor + ((self.now - anchor).div_euclid(WEEK) + weeks) * WEEK;
@@ -319,7 +320,7 @@ impl Oracle {
         open.map(|call| call.held).sum()
     }
 
-    /// The promises, by the oracle's own figures.
+    /// Checks the invariants on the oracle's own figures.
     fn check(&self) {
         assert!(self.credits >= 0 && self.allowance >= 0, "{self:?}");
         let shares = self
@@ -345,7 +346,7 @@ impl Oracle {
 struct Subject<'a> {
     storage: &'a Storage,
     account: AccountId,
-    /// Ids of the account begin here.
+    /// First id of the account.
     base: u128,
     next: u128,
     period: i64,
@@ -368,7 +369,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Carries a step out; `before` is the oracle as it was before it, whose figures say when and which.
+    /// Executes a step; `before` is the oracle before it, whose figures select time and target.
     async fn step(&mut self, step: Step, before: &Oracle) -> Answer {
         let subscriptions = &self.storage.subscriptions;
         match step {
@@ -386,7 +387,7 @@ impl Subject<'_> {
             Step::Settle { which, charge } => {
                 let of = hold(self.call(which), self.account, 0);
                 let resolution = self.storage.ledger.settle(settlement(&of, charge)).await.unwrap();
-                // What of it was included is in the row, which is looked at in the end.
+                // The included part is in the row, which is compared at the end.
                 Answer::Settled(resolution.charge.nanos(), 0)
             }
             Step::Refund { which, amount } => {
@@ -421,22 +422,23 @@ impl Subject<'_> {
                 let terms = self.terms(before, weekly, 7, weeks);
                 self.paid(subscriptions.replace(old, terms, nanos(fee)).await, true)
             }
-            Step::Change(wish) => {
+            Step::Change(plan_change) => {
                 let id = SubscriptionId::from_u128(self.base + before.plans);
-                let change = match wish {
-                    Wish::Renew { weeks } => Change::Renew {
+                let change = match plan_change {
+                    PlanChange::Renew { weeks } => Change::Renew {
                         period: self.period + 1,
                         paid_through: moment(before.plan.map_or(0, |plan| plan.paid_through) + weeks * WEEK),
                     },
-                    Wish::PastDue => Change::PastDue,
-                    Wish::CancelAtPeriodEnd => Change::CancelAtPeriodEnd,
-                    Wish::Resume => Change::Resume,
-                    Wish::Cancel => Change::Cancel,
-                    Wish::Expire => Change::Expire,
+                    PlanChange::PastDue => Change::PastDue,
+                    PlanChange::CancelAtPeriodEnd => Change::CancelAtPeriodEnd,
+                    PlanChange::Resume => Change::Resume,
+                    PlanChange::Cancel => Change::Cancel,
+                    PlanChange::Expire => Change::Expire,
                 };
                 let changed = subscriptions.change(id, change, moment(before.now)).await;
                 let answer = self.paid(changed, false);
-                self.period += i64::from(matches!(wish, Wish::Renew { .. }) && answer == Answer::Done);
+                self.period +=
+                    i64::from(matches!(plan_change, PlanChange::Renew { .. }) && answer == Answer::Done);
                 answer
             }
             Step::Go { .. } => Answer::Done,
@@ -471,12 +473,12 @@ fn moment(micros: i64) -> Timestamp {
     Timestamp::from_micros(START.as_micros() + micros)
 }
 
-/// The step as it can be taken now; nothing when there is no such call, or when it would change nothing.
+/// The step as it can be taken now; `None` without a suitable call, or if it would change nothing.
 fn fitted(step: Step, oracle: &Oracle) -> Option<Step> {
     let calls = oracle.calls.len();
     match step {
         Step::Settle { which, charge } => {
-            // Mostly one that is open.
+            // Mostly selects an open call.
             let open: Vec<usize> = (0..calls)
                 .filter(|call| oracle.calls[*call].settled.is_none())
                 .collect();
@@ -526,11 +528,11 @@ async fn live(storage: &Storage, number: u128, steps: &[Step]) -> usize {
     taken
 }
 
-/// Every ledger account and every usage row.
+/// Compares all ledger accounts and usage rows.
 async fn compare(storage: &Storage, account: AccountId, oracle: &Oracle, base: u128) {
-    let mut books = Books::default();
-    storage.ledger.audit(Some(account), &mut books).await.unwrap();
-    let book = books.of(account);
+    let mut ledgers = LedgerSnapshot::default();
+    storage.ledger.audit(Some(account), &mut ledgers).await.unwrap();
+    let account_ledger = ledgers.of(account);
     for (ledger, expected) in [
         (LedgerAccount::Cash, -oracle.granted),
         (LedgerAccount::Credits, oracle.credits),
@@ -543,14 +545,14 @@ async fn compare(storage: &Storage, account: AccountId, oracle: &Oracle, base: u
         (LedgerAccount::RevenueIncluded, oracle.included),
         (LedgerAccount::RevenueRefunds, -oracle.refunded),
     ] {
-        assert_eq!(book.balance(ledger), expected, "{ledger:?}: {oracle:?}");
+        assert_eq!(account_ledger.balance(ledger), expected, "{ledger:?}: {oracle:?}");
     }
     for (place, call) in oracle.calls.iter().enumerate() {
         let id = HoldId::from_u128(base + 1_000_000 + place as u128);
-        let row = book.usage.iter().find(|row| row.id == id);
-        let told = row.map(|row| [row.charge.nanos(), row.included.nanos()]);
+        let row = account_ledger.usage.iter().find(|row| row.id == id);
+        let recorded = row.map(|row| [row.charge.nanos(), row.included.nanos()]);
         assert_eq!(
-            told,
+            recorded,
             call.settled.map(|[charge, included, ..]| [charge, included]),
             "{call:?}"
         );
@@ -563,19 +565,19 @@ async fn compare(storage: &Storage, account: AccountId, oracle: &Oracle, base: u
     }
 }
 
-/// Takes at least so many steps, one account after the other; answers how many.
-fn run(at_least: usize) -> usize {
+/// Takes at least `min_steps` steps, one account after the other; returns their number.
+fn run(min_steps: usize) -> usize {
     let home = Directory::new();
     let mut config = home.path().config(Arc::new(ManualClock::at(START)));
     config.commit_records = 20_000;
     config.commit_after = Duration::from_secs(1);
     block_on(async {
         let storage = tollgate_backends::sqlite::open(config).await.unwrap();
-        // Different steps each time; the steps of an account that goes wrong are in the message.
+        // Steps are random in each run; a failure prints the steps of its account.
         let mut runner = TestRunner::new(Config::default());
         let strategy = prop::collection::vec(step(), STEPS);
         let (mut taken, mut accounts) = (0, 0);
-        while taken < at_least {
+        while taken < min_steps {
             let steps = strategy.new_tree(&mut runner).unwrap().current();
             accounts += 1;
             taken += live(&storage, accounts, &steps).await;
@@ -587,14 +589,14 @@ fn run(at_least: usize) -> usize {
 }
 
 #[test]
-fn plans_pay_what_the_oracle_says() {
+fn plans_match_the_oracle() {
     assert!(run(10_000) >= 10_000);
 }
 
 #[test]
 #[ignore = "takes minutes"]
-fn prove_that_plans_pay_what_the_oracle_says() {
-    // Engines wait for the disk most of the time, so some run beside each other.
+fn prove_that_plans_match_the_oracle() {
+    // Engines mostly wait for the disk, so several run concurrently.
     let engines: Vec<_> = (0..8).map(|_| std::thread::spawn(|| run(125_000))).collect();
     let taken: usize = engines.into_iter().map(|engine| engine.join().unwrap()).sum();
     assert!(taken >= 1_000_000);

@@ -1,39 +1,40 @@
-//! The arithmetic of a charge, written down once more from docs/money.md: whole numbers of nano-credits in `i128`. It
-//! shares nothing with the code that quotes, holds and settles, so that an error there is not repeated here.
+//! Second implementation of the charge arithmetic in docs/money.md: whole numbers of nano-credits
+//! in `i128`. It shares no code with quote, hold and settle, so that an error there is not repeated
+//! here.
 
 use tollgate_types::{Prices, Unit, Usage};
 
-/// Tokens that a price is for.
+/// Number of tokens that a price applies to.
 const PER: i128 = 1_000_000;
 
-/// The prices of a model as they were written down, in nano-credits for a million tokens.
+/// The prices of a model as written, in nano-credits for a million tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PriceList {
     plain: Vec<(Unit, i128)>,
     long: Vec<(Unit, i128)>,
-    /// A prompt of more tokens than this is long.
+    /// Prompts with more tokens than this use the `long` prices.
     above: Option<u64>,
 }
 
-/// A class of tokens in a charge.
+/// One unit of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Which.
+    /// Unit of the quantity.
     pub class: Unit,
-    /// How many tokens.
+    /// Consumed quantity of the unit.
     pub quantity: u64,
-    /// Nano-credits for a million of them.
+    /// Nano-credits for a million units.
     pub price: i128,
-    /// Quantity × price.
+    /// `quantity` × `price`.
     pub product: i128,
 }
 
-/// What a call costs, step by step.
+/// Cost of a call, step by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// One line for each class that was consumed.
+    /// One line for each consumed unit.
     pub lines: Vec<Line>,
-    /// Tokens that a prompt must exceed to be long, when this one did.
+    /// Threshold of a long prompt, in tokens; `None` if the prompt is not longer.
     pub long_above: Option<u64>,
     /// Σ of the products.
     pub sum: i128,
@@ -65,7 +66,7 @@ impl PriceList {
         list
     }
 
-    /// What this usage costs.
+    /// Returns the cost of this usage at list price.
     pub fn cost(&self, usage: &Usage) -> Cost {
         let prompt: u128 = Unit::ALL
             .into_iter()
@@ -94,12 +95,13 @@ impl PriceList {
             lines,
             long_above,
             sum,
-            // The most that an amount can be.
+            // Maximum of a stored amount.
             cost: cost.clamp(0, i128::from(i64::MAX)),
         }
     }
 
-    /// What this usage costs as a line of a batch, which is 65 % of what it costs otherwise: ⌈sum × 65 ÷ 100,000,000⌉.
+    /// Returns the cost of this usage as a batch line, 65 % of the list price: ⌈sum × 65 ÷
+    /// 100,000,000⌉.
     pub fn batch_cost(&self, usage: &Usage) -> i128 {
         let sum = self.cost(usage).sum.saturating_mul(65);
         let per = PER * 100;
@@ -108,7 +110,7 @@ impl PriceList {
         cost.clamp(0, i128::from(i64::MAX))
     }
 
-    /// The price of a class: its own, else what follows from that of the class it belongs to.
+    /// Returns the listed price of a unit, or the price derived from its base unit.
     fn price(&self, class: Unit, is_long: bool) -> i128 {
         let Some(base) = base_of(class) else {
             return listed(&self.plain, class).unwrap_or(0);
@@ -123,7 +125,7 @@ impl PriceList {
             (None, None) => plain,
             (None, Some(long_base)) if plain_base == 0 => follows(class, long_base),
             (None, Some(long_base)) => {
-                // It rises as its base does, rounded up.
+                // The long price rises as that of its base, rounded up.
                 let product = plain.saturating_mul(long_base);
                 let whole = product.div_euclid(plain_base);
                 let rest = product.rem_euclid(plain_base);
@@ -140,7 +142,7 @@ fn listed(prices: &[(Unit, i128)], class: Unit) -> Option<i128> {
         .map(|(_, price)| *price)
 }
 
-/// The class whose price stands in for that of another; none for what is no token.
+/// The unit whose price replaces a missing one; `None` for units that are not tokens.
 fn base_of(class: Unit) -> Option<Unit> {
     match class {
         Unit::Input | Unit::CacheRead | Unit::CacheWrite | Unit::InputAudio | Unit::CacheWriteHour => {
@@ -151,7 +153,7 @@ fn base_of(class: Unit) -> Option<Unit> {
     }
 }
 
-/// The price of a class that has none of its own.
+/// Derives a missing price from the price of the base unit.
 fn follows(class: Unit, base: i128) -> i128 {
     match class {
         Unit::CacheWriteHour => (base * 2).min(i128::from(i64::MAX)),
@@ -159,30 +161,30 @@ fn follows(class: Unit, base: i128) -> i128 {
     }
 }
 
-/// How a charge is split, in nano-credits.
+/// Split of a charge between credits and allowance, in nano-credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// What the caller is charged: the cost, at most what was held.
+    /// Charge to the caller: the cost, at most the hold.
     pub charge: i128,
-    /// What is beyond the hold.
+    /// Cost above the hold.
     pub overrun: i128,
-    /// What the allowance pays of the charge: it pays first.
+    /// Part of the charge that the allowance pays; it pays first.
     pub included: i128,
-    /// What credits pay.
+    /// Part of the charge that credits pay.
     pub paid: i128,
-    /// What goes back to credits.
+    /// Part of the hold released to credits.
     pub released: i128,
-    /// What is left of the part that was held of the allowance.
+    /// Unused part of the held allowance.
     pub unused: i128,
 }
 
 impl Split {
-    /// The split of a cost over a hold of so much credits and so much allowance.
+    /// Splits a cost over a hold of `credits` and `allowance`.
     pub fn of(cost: i128, credits: i128, allowance: i128) -> Split {
         Self::charging(cost.min(credits + allowance), cost, credits, allowance)
     }
 
-    /// The same, where it is known how much of the cost is charged.
+    /// Splits a cost whose charge is known.
     pub fn charging(charge: i128, cost: i128, credits: i128, allowance: i128) -> Split {
         let included = charge.min(allowance);
         let paid = charge - included;

@@ -1,4 +1,4 @@
-//! Chains that come in any order, and what breaks them.
+//! Chains of transfers in any order, and each way to break them.
 
 use tollgate_storage::audit::Leg;
 use tollgate_types::{Credits, HoldId, PriceVersion, Timestamp};
@@ -7,7 +7,7 @@ use super::*;
 
 const ACCOUNT: AccountId = AccountId::from_u128(1);
 
-/// So many transfers in a chain.
+/// Returns a chain of `length` transfers.
 fn chain(length: u128) -> Vec<TransferRow> {
     let mut head = None;
     let row = |number: u128| {
@@ -57,7 +57,7 @@ fn every_order_is_the_same_chain() {
 }
 
 #[test]
-fn in_its_order_nothing_waits() {
+fn ordered_transfers_need_no_buffer() {
     let mut follower = ChainFollower::new(ACCOUNT);
     for row in chain(1000) {
         follower.see(&row, |fault| unreachable!("{fault}"));
@@ -67,15 +67,15 @@ fn in_its_order_nothing_waits() {
 
 #[track_caller]
 fn breaks(falsify: impl Fn(&mut Vec<TransferRow>), expected: &[&str]) {
-    let sound = chain(5);
-    let mut rows = sound.clone();
+    let valid = chain(5);
+    let mut rows = valid.clone();
     falsify(&mut rows);
     for order in [false, true] {
         let mut shown = rows.clone();
         if order {
             shown.reverse();
         }
-        let found = faults(&shown, &end(&sound));
+        let found = faults(&shown, &end(&valid));
         assert_eq!(found.len(), expected.len(), "{found:#?}");
         for part in expected {
             assert!(
@@ -87,61 +87,61 @@ fn breaks(falsify: impl Fn(&mut Vec<TransferRow>), expected: &[&str]) {
 }
 
 #[test]
-fn what_is_changed_is_named() {
+fn changed_transfers_are_named() {
     breaks(
         |rows| rows[2].amount = Credits::from_nanos(11),
         &["hold_00000000000000000000000000000003 hold at place 3 was changed"],
     );
     breaks(|rows| rows[2].price_version = None, &["place 3 was changed"]);
-    // With a hash that fits, the next one does not follow.
+    // With a recomputed hash, the next transfer does not link to it.
     breaks(
         |rows| {
             rows[2].amount = Credits::from_nanos(11);
             rows[2].link = Some(rows[2].link_after(ACCOUNT, rows[1].link));
         },
-        &["at place 4 says that the hash before it is"],
+        &["at place 4 records"],
     );
     breaks(
         |rows| rows[2].link.as_mut().unwrap().hash.0[0] ^= 1,
-        &["at place 3 was changed", "at place 4 says"],
+        &["at place 3 was changed", "at place 4 records"],
     );
     breaks(
         |rows| rows[2].link.as_mut().unwrap().previous.0[0] ^= 1,
-        &["at place 3 was changed", "at place 3 says"],
+        &["at place 3 was changed", "at place 3 records"],
     );
     breaks(
         |rows| rows[0].link.as_mut().unwrap().previous.0[0] ^= 1,
-        &["at place 1 was changed", "at place 1 says"],
+        &["at place 1 was changed", "at place 1 records"],
     );
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_transfers_are_named() {
     breaks(
         |rows| {
             rows.remove(2);
         },
-        &["at place 4 comes after place 3"],
+        &["at place 4 has no predecessor: no transfer has place 3"],
     );
     breaks(
         |rows| {
             rows.remove(0);
         },
-        &["at place 2 comes after place 1"],
+        &["at place 2 has no predecessor: no transfer has place 1"],
     );
     breaks(|rows| rows.truncate(4), &["the newest transfer is at place 4"]);
     breaks(Vec::clear, &["the newest transfer is at no place"]);
     breaks(
         |rows| rows[2].link = None,
         &[
-            "at place 4 comes after place 3",
-            "1 transfers are in no chain, 0 were",
+            "at place 4 has no predecessor: no transfer has place 3",
+            "1 transfers are in no chain; 0 are older",
         ],
     );
 }
 
 #[test]
-fn what_is_moved_or_added_is_named() {
+fn moved_or_added_transfers_are_named() {
     breaks(
         |rows| {
             let (two, three) = (rows[1].link, rows[2].link);
@@ -149,7 +149,7 @@ fn what_is_moved_or_added_is_named() {
         },
         &["at place 3 was changed", "at place 2 was changed"],
     );
-    let sound = chain(5);
+    let valid = chain(5);
     let mut rows = chain(5);
     let more = TransferRow {
         amount: Credits::from_nanos(1),
@@ -159,7 +159,7 @@ fn what_is_moved_or_added_is_named() {
         link: Some(more.link_after(ACCOUNT, rows[4].link)),
         ..more
     });
-    let found = faults(&rows, &end(&sound));
+    let found = faults(&rows, &end(&valid));
     assert!(
         found[0].contains("the newest transfer is at place 6"),
         "{found:?}"
@@ -167,20 +167,17 @@ fn what_is_moved_or_added_is_named() {
 }
 
 #[test]
-fn pieces_are_told() {
+fn gaps_are_reported() {
     let rows = chain(9);
     let mut follower = ChainFollower::new(ACCOUNT);
     for row in rows[1..3].iter().chain(&rows[5..8]) {
         follower.see(row, |fault| unreachable!("{fault}"));
     }
-    let followed = follower.followed();
-    assert_eq!(
-        (followed.first, followed.linked, followed.unlinked),
-        (Some(2), 5, 0)
-    );
-    assert_eq!(followed.head.map(|(place, _)| place), Some(8));
-    assert_eq!(followed.gaps, [(4, 5)]);
+    let summary = follower.summary();
+    assert_eq!((summary.first, summary.linked, summary.unlinked), (Some(2), 5, 0));
+    assert_eq!(summary.head.map(|(place, _)| place), Some(8));
+    assert_eq!(summary.gaps, [(4, 5)]);
     follower.see(&rows[0], |fault| unreachable!("{fault}"));
-    let followed = follower.followed();
-    assert_eq!((followed.first, followed.gaps), (Some(1), vec![(4, 5)]));
+    let summary = follower.summary();
+    assert_eq!((summary.first, summary.gaps), (Some(1), vec![(4, 5)]));
 }

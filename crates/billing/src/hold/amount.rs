@@ -1,4 +1,5 @@
-//! Holds of an amount that is known: of a call on which several models work, whose estimates somebody else has added up.
+//! Holds of a known amount: for calls of several models whose estimates the caller of this module
+//! has summed.
 
 use std::sync::Arc;
 
@@ -7,21 +8,21 @@ use tollgate_types::{Credits, Error, ErrorCode, PriceVersion};
 
 use super::{Hold, HoldRequest, MAX_COST, insufficient, spendable, try_hold};
 
-/// What is agreed on when a hold of a known amount is taken.
+/// Terms of a hold of a known amount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedTerms {
-    /// The prices that its usage row names.
+    /// Price version of its usage row.
     pub price_version: PriceVersion,
-    /// Plans whose allowance does not pay for it.
+    /// Plans whose allowance does not cover it.
     pub not_covered_by: Arc<[Arc<str>]>,
 }
 
-/// What can be done about an amount that is too high.
-const ADVICE: &str = "ask for less";
+/// Advice of the error messages for an amount that is too high.
+const ADVICE: &str = "reduce the request";
 
 impl Hold {
-    /// Takes a hold of this amount, for a ledger that keeps it with what it pays for. 422 when that is more than the caller
-    /// allows, 402 when it is more than the account has; nothing is written then.
+    /// Takes a hold of this amount; the caller stores its terms. 422 if it is more than the caller
+    /// allows, 402 if it is more than the account has. An error writes nothing.
     pub async fn take_amount(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
@@ -35,7 +36,8 @@ impl Hold {
         }
     }
 
-    /// Refuses what [`Hold::take_amount`] would refuse now, and takes nothing: before work that is for nothing then.
+    /// Refuses an amount that [`Hold::take_amount`] would refuse now, without a hold. Use it before
+    /// expensive work.
     pub async fn check_amount(
         ledger: &dyn LedgerStore,
         request: &HoldRequest,
@@ -54,9 +56,9 @@ impl Hold {
 
 fn check_allowed(request: &HoldRequest, amount: Credits) -> Result<(), Error> {
     match request.max_cost {
-        Some(most) if amount > most => {
+        Some(maximum) if amount > maximum => {
             let message = format!(
-                "'{MAX_COST}' is {most} and this request can cost {amount} credits. Allow at least {amount}, or {ADVICE}."
+                "'{MAX_COST}' is {maximum}, but this request can cost {amount} credits. Raise it to at least {amount}, or {ADVICE}."
             );
             Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(MAX_COST))
         }

@@ -1,10 +1,10 @@
-//! Plans that a payment provider renews: the page on which one is begun, what the provider says of its invoices, and what it
-//! has to hear when one ends here.
+//! Plans that a payment provider renews: their checkout pages, the provider's invoice events, and
+//! the updates sent to the provider.
 //!
-//! The provider's word is what counts, and it may come twice, late, in any order, or on two ways at once. So a period is
-//! known by its end: an invoice whose period is not over later than what is paid already changes nothing. In the other
-//! direction nothing is remembered to be said: what the provider is known to do is compared with what became of the
-//! subscription here, and it is told of the difference until it has heard.
+//! The provider's events count, and they may come twice, late, in any order, or concurrently over
+//! two paths. So a period is identified by its end: an invoice that does not extend the paid time
+//! changes nothing. Updates to the provider are not queued: its known renewal state is compared
+//! with the subscription here, and the difference is sent until the provider confirms it.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use tollgate_storage::{
     Cadence, Change, NewSubscription, Payer, Payment, Product, ProviderSubscription,
     ProviderSubscriptionChange, ProviderSubscriptionState, StorageErrorKind, Subscription, SubscriptionState,
 };
-use tollgate_types::{AccountId, Course, Credits, Error, ErrorCode, SubscriptionId, Timestamp};
+use tollgate_types::{AccountId, Credits, Error, ErrorCode, RenewalState, SubscriptionId, Timestamp};
 use tollgate_upstream::{BillingInterval, NewPlanCheckout, PlanInvoice, PlanReference};
 
-use super::{PAGE, Received, TopUps, unavailable};
+use super::{EventOutcome, PAGE, TopUps, unavailable};
 use crate::plans::{self, Plan};
 use crate::refusal::{invalid, no_such_account};
 
-/// How long after the end of a period it counts as paid: a provider asks for the next one only when the last is over, and
-/// may be an hour about it; what it then says may come late.
+/// Extra time after a paid period: a provider charges the next period when the last one has ended,
+/// takes up to an hour, and its event may be late.
 pub const MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How often a period is tried to be renewed while others renew the same subscription.
-const TRIES: usize = 8;
+/// Maximum number of attempts to renew a subscription under concurrent changes.
+const MAX_ATTEMPTS: usize = 8;
 
-/// A page on which a plan is begun.
+/// A checkout page of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedPlan {
-    /// The subscription that begins when it is paid.
+    /// Id of the subscription that the payment starts.
     pub subscription: SubscriptionId,
-    /// The address of the page.
+    /// URL of the checkout page.
     pub url: String,
 }
 
 impl TopUps {
-    /// Opens a page on which somebody begins a plan that the provider then renews. A page that was opened before for the account
-    /// cannot be paid any more.
+    /// Creates a provider-renewed plan and returns its checkout page. Earlier unpaid pages of the
+    /// account are closed.
     pub async fn open_plan(&self, account: AccountId, plan: Plan) -> Result<OpenedPlan, Error> {
         let new = self.new_plan(account, plan).await?;
         self.close_pages(account).await?;
@@ -67,20 +67,21 @@ impl TopUps {
                 })
             }
             Err(error) => {
-                self.plan_not_begun(new.id, "not_opened").await?;
+                self.plan_not_started(new.id, "not_opened").await?;
                 Err(unavailable(&error))
             }
         }
     }
 
-    /// What is to be begun, unless the account or the plan forbid it.
+    /// Returns the new provider subscription, or an error if the account or the plan does not
+    /// permit one.
     async fn new_plan(&self, account: AccountId, plan: Plan) -> Result<ProviderSubscription, Error> {
         if plan.payer != Payer::Provider {
-            let message = "Credits pay this plan: `tollgate subscriptions create` subscribes to it.";
+            let message = "This plan is paid with credits. Use `tollgate subscriptions create`.";
             return Err(invalid("plan", message));
         }
         if plan.price <= Credits::ZERO {
-            let message = "The plan costs nothing: `tollgate subscriptions create` subscribes to it.";
+            let message = "This plan is free. Use `tollgate subscriptions create`.";
             return Err(invalid("plan", message));
         }
         let found = self.storage.subscriptions.list(account).await;
@@ -100,7 +101,7 @@ impl TopUps {
             price: plan.price,
             cadence: plan.cadence,
             allowance: plan.allowance,
-            money: money.ok_or_else(|| invalid("plan", "Its price is too large."))?,
+            money: money.ok_or_else(|| invalid("plan", "The price of the plan is too large."))?,
             state: ProviderSubscriptionState::Pending,
             checkout: None,
             reference: None,
@@ -112,7 +113,7 @@ impl TopUps {
         })
     }
 
-    /// Closes the pages of an account that are still open, so that nobody pays for two plans.
+    /// Closes the open checkout pages of an account, so that it cannot pay for two plans.
     async fn close_pages(&self, account: AccountId) -> Result<(), Error> {
         let pending = self.storage.provider_subscriptions.pending(account).await;
         for page in pending.map_err(Error::internal)? {
@@ -120,23 +121,23 @@ impl TopUps {
             let closed = self.provider.close_checkout(checkout).await;
             if !closed.map_err(|error| unavailable(&error))? {
                 let message =
-                    "The account has just paid for a plan; it begins when the payment provider says so.";
+                    "The account has just paid for a plan. The plan starts when the payment is confirmed.";
                 return Err(invalid("account", message));
             }
-            self.plan_not_begun(page.id, "replaced").await?;
+            self.plan_not_started(page.id, "replaced").await?;
         }
         Ok(())
     }
 
-    /// A period was paid: the subscription begins, or goes on.
-    pub(super) async fn plan_paid(&self, paid: &PlanInvoice) -> Result<Received, Error> {
+    /// Handles a paid period: starts or renews the subscription.
+    pub(super) async fn plan_paid(&self, paid: &PlanInvoice) -> Result<EventOutcome, Error> {
         let Some(sold) = self.find_plan(&paid.of).await? else {
-            return Ok(Received::Ignored);
+            return Ok(EventOutcome::Ignored);
         };
         let (id, invoice) = (sold.id, &paid.invoice);
         if sold.state == ProviderSubscriptionState::Failed && sold.reference.is_some() {
-            tracing::error!(subscription.id = %id, invoice, "{invoice} was paid for a plan that did not begin; give it back");
-            return Ok(Received::Plan);
+            tracing::error!(subscription.id = %id, invoice, "{invoice} was paid for a plan that did not start; refund it");
+            return Ok(EventOutcome::Plan);
         }
         if !self.begin(&sold, paid).await? {
             let refused = ProviderSubscriptionChange::Refused {
@@ -146,13 +147,13 @@ impl TopUps {
             let sold = self.note_plan(id, refused).await?;
             tracing::error!(
                 account.id = %sold.account, subscription.id = %id, invoice,
-                "{invoice} was paid for a second plan of {}, which is ended; give it back", sold.account
+                "{invoice} was paid for a second plan of {}, which is ended; refund it", sold.account
             );
-            self.try_to_tell(&sold).await;
-            return Ok(Received::Plan);
+            self.try_sync(&sold).await;
+            return Ok(EventOutcome::Plan);
         }
         let is_new = self.renew(id, paid).await?;
-        if is_new || sold.state != ProviderSubscriptionState::Begun {
+        if is_new || sold.state != ProviderSubscriptionState::Started {
             let paid = ProviderSubscriptionChange::Paid {
                 reference: paid.of.reference.clone(),
                 invoice: invoice.clone(),
@@ -160,16 +161,16 @@ impl TopUps {
             self.note_plan(id, paid).await?;
             tracing::info!(account.id = %sold.account, subscription.id = %id, invoice, "a period of {id} was paid");
         }
-        Ok(Received::Plan)
+        Ok(EventOutcome::Plan)
     }
 
-    /// Begins the subscription with the period that was paid; what was begun before stays. Whether there is one: false when the
+    /// Starts the subscription with the paid period, if it is not started. Returns false if the
     /// account has another plan.
     async fn begin(&self, sold: &ProviderSubscription, paid: &PlanInvoice) -> Result<bool, Error> {
-        if sold.state == ProviderSubscriptionState::Begun {
+        if sold.state == ProviderSubscriptionState::Started {
             return Ok(true);
         }
-        let begun = self.storage.subscriptions.subscribe(NewSubscription {
+        let started = self.storage.subscriptions.subscribe(NewSubscription {
             id: sold.id,
             account: sold.account,
             product: Product::Plan,
@@ -181,9 +182,9 @@ impl TopUps {
             anchor: paid.start,
             paid_through: paid.end.plus(MARGIN),
         });
-        match begun.await {
+        match started.await {
             Ok(_) => Ok(true),
-            // It was begun before, or there is another one.
+            // It was started before, or the account has another plan.
             Err(error) if error.kind == StorageErrorKind::Conflict => {
                 Ok(self.subscription(sold.id).await?.is_some())
             }
@@ -191,10 +192,11 @@ impl TopUps {
         }
     }
 
-    /// Renews the subscription with the period that was paid, unless so much is paid already; whether it did.
+    /// Renews the subscription with the paid period, unless that time is paid already. Returns
+    /// whether it did.
     async fn renew(&self, id: SubscriptionId, paid: &PlanInvoice) -> Result<bool, Error> {
         let invoice = &paid.invoice;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let Some(found) = self.subscription(id).await? else {
                 break;
             };
@@ -204,7 +206,7 @@ impl TopUps {
             }
             if found.state.is_terminal() {
                 let state = found.state.as_str();
-                tracing::error!(subscription.id = %id, invoice, state, "{invoice} was paid after {id} had ended; give it back");
+                tracing::error!(subscription.id = %id, invoice, state, "{invoice} was paid after {id} had ended; refund it");
                 return Ok(false);
             }
             let period = found.period.saturating_add(1);
@@ -214,16 +216,16 @@ impl TopUps {
         }
         Err(Error::new(
             ErrorCode::Overloaded,
-            "The subscription is being changed by others.",
+            "The subscription is being changed concurrently. Retry.",
         ))
     }
 
-    /// A period could not be paid: it is owed, unless it was paid after all.
-    pub(super) async fn plan_not_paid(&self, asked: &PlanInvoice) -> Result<Received, Error> {
+    /// Handles a failed payment: marks the subscription past due, unless the period is paid.
+    pub(super) async fn plan_not_paid(&self, asked: &PlanInvoice) -> Result<EventOutcome, Error> {
         let Some(sold) = self.find_plan(&asked.of).await? else {
-            return Ok(Received::Ignored);
+            return Ok(EventOutcome::Ignored);
         };
-        // Before the first payment nothing is owed.
+        // A subscription without a first payment cannot be past due.
         if let Some(found) = self.subscription(sold.id).await?
             && found.state == SubscriptionState::Active
             && asked.end.plus(MARGIN) > found.terms.paid_through
@@ -231,35 +233,35 @@ impl TopUps {
             self.change(sold.id, Change::PastDue).await?;
             tracing::info!(account.id = %sold.account, subscription.id = %sold.id, "a period of {} was not paid", sold.id);
         }
-        Ok(Received::Plan)
+        Ok(EventOutcome::Plan)
     }
 
-    /// Something about a subscription is another way at the provider.
-    pub(super) async fn plan_changed(&self, of: &PlanReference) -> Result<Received, Error> {
+    /// Handles a change of a subscription at the provider.
+    pub(super) async fn plan_changed(&self, of: &PlanReference) -> Result<EventOutcome, Error> {
         let Some(sold) = self.find_plan(of).await? else {
-            return Ok(Received::Ignored);
+            return Ok(EventOutcome::Ignored);
         };
         self.catch_up(&sold, &of.reference).await?;
-        Ok(Received::Plan)
+        Ok(EventOutcome::Plan)
     }
 
-    /// Asks the provider how a subscription stands now, which is what counts, and has the one here follow.
+    /// Reads the subscription's current status from the provider and applies it here.
     async fn catch_up(&self, sold: &ProviderSubscription, reference: &str) -> Result<(), Error> {
-        let standing = self.provider.plan_standing(reference).await;
+        let standing = self.provider.plan_status(reference).await;
         let standing = standing.map_err(|error| unavailable(&error))?;
         if let Some(paid) = &standing.paid {
             self.plan_paid(paid).await?;
         }
         match sold.state {
-            ProviderSubscriptionState::Begun => self.follow(sold, standing.course).await,
+            ProviderSubscriptionState::Started => self.follow(sold, standing.course).await,
             ProviderSubscriptionState::Pending | ProviderSubscriptionState::Failed => Ok(()),
         }
     }
 
-    /// A subscription has ended at the provider.
-    pub(super) async fn plan_ended(&self, of: &PlanReference) -> Result<Received, Error> {
+    /// Handles the end of a subscription at the provider.
+    pub(super) async fn plan_ended(&self, of: &PlanReference) -> Result<EventOutcome, Error> {
         let Some(mut sold) = self.find_plan(of).await? else {
-            return Ok(Received::Ignored);
+            return Ok(EventOutcome::Ignored);
         };
         if sold.course.is_none() {
             let refused = ProviderSubscriptionChange::Refused {
@@ -268,12 +270,12 @@ impl TopUps {
             };
             sold = self.note_plan(sold.id, refused).await?;
         }
-        self.follow(&sold, Course::Ended).await?;
-        Ok(Received::Plan)
+        self.follow(&sold, RenewalState::Ended).await?;
+        Ok(EventOutcome::Plan)
     }
 
-    /// A page will not be paid.
-    pub(super) async fn plan_not_begun(&self, id: SubscriptionId, why: &str) -> Result<(), Error> {
+    /// Marks a checkout page that was not paid as failed.
+    pub(super) async fn plan_not_started(&self, id: SubscriptionId, why: &str) -> Result<(), Error> {
         let found = self.storage.provider_subscriptions.get(id).await;
         found.map_err(Error::internal)?.ok_or_else(|| unknown(id))?;
         let why = why.to_owned();
@@ -282,60 +284,61 @@ impl TopUps {
         Ok(())
     }
 
-    /// Has the subscription here do what the provider's does, where somebody has changed that there.
-    async fn follow(&self, sold: &ProviderSubscription, course: Course) -> Result<(), Error> {
+    /// Applies the provider's renewal state to the subscription here, if it has changed.
+    async fn follow(&self, sold: &ProviderSubscription, course: RenewalState) -> Result<(), Error> {
         if sold.course == Some(course) {
             return Ok(());
         }
         let id = sold.id;
         match (course, self.subscription(id).await?) {
-            (Course::Renews, Some(_)) => {
+            (RenewalState::Renews, Some(_)) => {
                 self.change(id, Change::Resume).await?;
             }
-            (Course::Ends, Some(_)) => {
+            (RenewalState::Ends, Some(_)) => {
                 self.change(id, Change::CancelAtPeriodEnd).await?;
             }
-            (Course::Ended, Some(found)) if found.state == SubscriptionState::PastDue => {
+            (RenewalState::Ended, Some(found)) if found.state == SubscriptionState::PastDue => {
                 self.change(id, Change::Expire).await?;
             }
-            (Course::Ended, Some(_)) => {
+            (RenewalState::Ended, Some(_)) => {
                 self.change(id, Change::CancelAtPeriodEnd).await?;
                 self.change(id, Change::Cancel).await?;
             }
             (_, None) => {}
         }
-        self.note_plan(id, ProviderSubscriptionChange::Course(course))
+        self.note_plan(id, ProviderSubscriptionChange::RenewalState(course))
             .await?;
         Ok(())
     }
 
-    /// Renews, or ends, the subscriptions of this provider whose paid time is over, and tells it what it does not know. Several
-    /// nodes may do so at once. A failure is logged and the next pass tries again.
-    pub async fn look_after_plans(&self) {
+    /// Renews or ends the provider's due subscriptions, and sends the provider the outstanding
+    /// updates. Several nodes may run it concurrently. A failure is logged and the next pass tries
+    /// again.
+    pub async fn renew_plans(&self) {
         let (store, now) = (&self.storage.provider_subscriptions, self.clock.now());
         match store.due(now, PAGE).await {
             Ok(due) => {
                 for sold in due {
-                    if let Err(error) = self.look_after(&sold, now).await {
-                        tracing::warn!(%error, subscription.id = %sold.id, "cannot see whether {} was paid", sold.id);
+                    if let Err(error) = self.renew_or_expire(&sold, now).await {
+                        tracing::warn!(%error, subscription.id = %sold.id, "cannot check whether {} was paid", sold.id);
                     }
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot look for plans that the payment provider renews"),
+            Err(error) => tracing::warn!(%error, "cannot read the plans that the payment provider renews"),
         }
-        match store.differing(PAGE).await {
-            Ok(differing) => {
-                for sold in differing {
-                    self.try_to_tell(&sold).await;
+        match store.out_of_sync(PAGE).await {
+            Ok(out_of_sync) => {
+                for sold in out_of_sync {
+                    self.try_sync(&sold).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot look for what the payment provider has to hear"),
+            Err(error) => tracing::warn!(%error, "cannot read the plans that are out of sync"),
         }
     }
 
-    /// What becomes of a subscription whose paid time is over. Before it is owed or ends the provider is asked: what it says by
-    /// itself may have been lost.
-    async fn look_after(&self, sold: &ProviderSubscription, now: Timestamp) -> Result<(), Error> {
+    /// Renews or expires a subscription whose paid time has ended. Reads its status from the
+    /// provider first: an event may be lost.
+    async fn renew_or_expire(&self, sold: &ProviderSubscription, now: Timestamp) -> Result<(), Error> {
         let Some(found) = self.subscription(sold.id).await? else {
             return Ok(());
         };
@@ -361,46 +364,48 @@ impl TopUps {
         }
     }
 
-    /// Tells the provider what becomes of a subscription, when a provider renews it. What it does not hear now it is told later.
-    pub async fn tell_of_plan(&self, id: SubscriptionId) {
+    /// Sends the renewal state of a subscription to its provider. A failed update is retried by the
+    /// next pass.
+    pub async fn sync_plan(&self, id: SubscriptionId) {
         match self.storage.provider_subscriptions.get(id).await {
-            Ok(Some(sold)) => self.try_to_tell(&sold).await,
+            Ok(Some(sold)) => self.try_sync(&sold).await,
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(%error, subscription.id = %id, "cannot look for what pays {id}");
+                tracing::warn!(%error, subscription.id = %id, "cannot read the provider plan of {id}");
             }
         }
     }
 
-    async fn try_to_tell(&self, sold: &ProviderSubscription) {
-        if let Err(error) = self.tell(sold).await {
+    async fn try_sync(&self, sold: &ProviderSubscription) {
+        if let Err(error) = self.sync_renewal_state(sold).await {
             let id = sold.id;
-            tracing::warn!(%error, subscription.id = %id, "the payment provider was not told what becomes of {id}");
+            tracing::warn!(%error, subscription.id = %id, "cannot synchronize {id} with the payment provider");
         }
     }
 
-    async fn tell(&self, sold: &ProviderSubscription) -> Result<(), Error> {
+    async fn sync_renewal_state(&self, sold: &ProviderSubscription) -> Result<(), Error> {
         let found = self.subscription(sold.id).await?;
-        let wanted = sold.wanted(found.as_ref());
+        let desired_renewal = sold.desired_renewal(found.as_ref());
         let (Some(reference), Some(known)) = (&sold.reference, sold.course) else {
             return Ok(());
         };
-        if known == wanted || known == Course::Ended {
+        if known == desired_renewal || known == RenewalState::Ended {
             return Ok(());
         }
-        let does = self.provider.set_course(reference, wanted).await;
+        let does = self.provider.set_renewal_state(reference, desired_renewal).await;
         match does.map_err(|error| unavailable(&error))? {
-            does if does == wanted => {
-                self.note_plan(sold.id, ProviderSubscriptionChange::Course(does))
+            does if does == desired_renewal => {
+                self.note_plan(sold.id, ProviderSubscriptionChange::RenewalState(does))
                     .await?;
             }
-            // It has ended there meanwhile.
+            // It has ended at the provider in the meantime.
             does => self.follow(sold, does).await?,
         }
         Ok(())
     }
 
-    /// What was sold, by the provider's name of it; nothing for what somebody else sells at the same provider.
+    /// Returns the provider subscription of a reference; `None` for one that another seller made at
+    /// the same provider.
     async fn find_plan(&self, of: &PlanReference) -> Result<Option<ProviderSubscription>, Error> {
         let store = &self.storage.provider_subscriptions;
         let found = store.by_reference(&of.reference).await.map_err(Error::internal)?;
@@ -414,7 +419,7 @@ impl TopUps {
         let found = found.ok_or_else(|| unknown(id))?;
         let reference = &of.reference;
         if found.reference.as_ref().is_some_and(|own| own != reference) {
-            tracing::error!(subscription.id = %id, reference, "{reference} is said to pay {id}, which another one pays");
+            tracing::error!(subscription.id = %id, reference, "an event says that {reference} pays {id}, which another reference pays");
             let message = "Another subscription of the payment provider pays this one.";
             return Err(Error::new(ErrorCode::Conflict, message));
         }
@@ -426,7 +431,7 @@ impl TopUps {
         found.map_err(Error::internal)
     }
 
-    /// Changes a subscription; false when it is not such that it can be changed so.
+    /// Changes a subscription; false if its state or its balance does not permit the change.
     async fn change(&self, id: SubscriptionId, change: Change) -> Result<bool, Error> {
         let changed = self
             .storage
@@ -450,7 +455,7 @@ impl TopUps {
         let changed = store.change(id, change, self.clock.now()).await;
         changed.map_err(|error| match error.kind {
             StorageErrorKind::Conflict => {
-                let message = "What was told of the subscription does not agree with what is known of it.";
+                let message = "The event contradicts the stored state of the subscription.";
                 Error::new(ErrorCode::Conflict, message).with_source(error)
             }
             _ => Error::internal(error),
@@ -458,8 +463,8 @@ impl TopUps {
     }
 }
 
-/// The provider tells it again: what it speaks of may come to be known.
+/// Returns 404, so that the provider sends the event again: the subscription may be stored by then.
 fn unknown(id: SubscriptionId) -> Error {
-    tracing::error!(subscription.id = %id, "the payment provider speaks of {id}, which nobody asked for here");
+    tracing::error!(subscription.id = %id, "the payment provider sent an event for {id}, which does not exist");
     Error::new(ErrorCode::NotFound, "There is no such subscription.")
 }

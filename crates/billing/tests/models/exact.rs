@@ -1,37 +1,39 @@
-//! The exact path: one conditional statement for each hold and one for each settlement, on one database behind two nodes.
+//! The exact path: one conditional statement for each hold and one for each settlement, on one
+//! database behind two nodes.
 //!
-//! A node that gives up waiting does not know whether its statement was carried out, and the statement may still arrive.
-//! A settlement is sent again then, a hold is not. The sweep voids any open hold at any step, also one whose call runs.
+//! A node whose statement times out does not know its outcome, and the statement may still arrive.
+//! A settlement is then sent again, a hold is not. The sweep voids any open hold at any step, even
+//! during its call.
 
 use stateright::{Model, Property};
 
 use crate::explore;
 
-/// What a call holds.
+/// Amount of a hold.
 const HOLD: i8 = 2;
-/// What a call may cost; the largest is more than its hold.
+/// Possible costs of a call; the larger one exceeds the hold.
 const COSTS: [i8; 2] = [1, 3];
 
-/// How much is explored.
+/// Size of the model.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact {
     calls: usize,
     balance: i8,
-    /// How many nodes die, and how many answers are waited for in vain.
+    /// Number of crashes, and number of lost responses (`losses`).
     crashes: u8,
     losses: u8,
 }
 
-/// Where a call is, as its node sees it.
+/// State of a call at its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     New,
     Holding,
     Held,
-    /// The upstream has answered.
+    /// The upstream has responded.
     Worked,
     Settling,
-    /// Over: answered, refused by 402, or failed by 503.
+    /// Terminal: answered, refused by 402, or failed by 503.
     Answered,
     Refused,
     Failed,
@@ -39,7 +41,7 @@ enum Phase {
     Dead,
 }
 
-/// What the database has of a call.
+/// State of a call's hold in the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Row {
     None,
@@ -53,20 +55,20 @@ struct Call {
     node: bool,
     phase: Phase,
     row: Row,
-    /// What the upstream did for it, and how often it was called.
+    /// Cost of the upstream's work, and number of upstream requests.
     work: i8,
     dispatches: u8,
-    /// Statements under way: the one that is waited for, and one that nobody waits for any more.
+    /// Statements under way: `sent` has a waiting node, the late ones have timed out.
     sent: bool,
     late_hold: bool,
     late_settle: bool,
-    /// Resolutions that the database carried out.
+    /// Number of resolutions that the database executed.
     resolutions: u8,
 }
 
-/// The books: a transfer takes from one and gives to another.
+/// Ledger balances: a transfer moves an amount from one to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Books {
+struct Balances {
     cash: i8,
     credits: i8,
     hold: i8,
@@ -76,23 +78,23 @@ struct Books {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    books: Books,
+    balances: Balances,
     calls: Vec<Call>,
     crashes: u8,
     losses: u8,
-    /// A call was refused although what had been granted would have covered it.
+    /// A call was refused although the remaining balance covered it.
     wrongly_refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A call arrives at a node, which asks for a hold.
+    /// A call arrives at a node, which requests a hold.
     Arrive(usize, bool),
-    /// The database carries out the statement that is waited for, and the answer arrives or is lost.
+    /// The database executes the current statement, and the response arrives or is lost.
     Execute(usize, bool),
-    /// The node gives up waiting; the statement is lost, or arrives later.
+    /// The statement times out; it is lost, or arrives later.
     GiveUp(usize, bool),
-    /// The database carries out a statement that nobody waits for.
+    /// The database executes a statement that has timed out.
     ExecuteLate(usize),
     Work(usize, i8),
     Settle(usize),
@@ -103,10 +105,10 @@ pub enum Action {
 impl Exact {
     fn take(&self, state: &mut State, call: usize) -> bool {
         if state.calls[call].row != Row::None {
-            // The id was used.
+            // The id is used already.
             return false;
         }
-        if state.books.credits < HOLD {
+        if state.balances.credits < HOLD {
             let spent = state.calls.iter().map(|call| match call.row {
                 Row::None | Row::Voided => 0,
                 Row::Open => HOLD,
@@ -115,8 +117,8 @@ impl Exact {
             state.wrongly_refused |= self.balance - spent.sum::<i8>() >= HOLD;
             return false;
         }
-        state.books.credits -= HOLD;
-        state.books.hold += HOLD;
+        state.balances.credits -= HOLD;
+        state.balances.hold += HOLD;
         state.calls[call].row = Row::Open;
         true
     }
@@ -132,10 +134,10 @@ impl Exact {
             Row::Settled { charge, overrun } => (charge, overrun),
             _ => (0, 0),
         };
-        state.books.hold -= HOLD;
-        state.books.revenue += charge + overrun;
-        state.books.credits += HOLD - charge;
-        state.books.overrun -= overrun;
+        state.balances.hold -= HOLD;
+        state.balances.revenue += charge + overrun;
+        state.balances.credits += HOLD - charge;
+        state.balances.overrun -= overrun;
     }
 
     fn settle(&self, state: &mut State, call: usize) {
@@ -162,13 +164,13 @@ impl Model for Exact {
             late_settle: false,
             resolutions: 0,
         };
-        let books = Books {
+        let balances = Balances {
             cash: -self.balance,
             credits: self.balance,
-            ..Books::default()
+            ..Balances::default()
         };
         vec![State {
-            books,
+            balances,
             calls: vec![call; self.calls],
             crashes: self.crashes,
             losses: self.losses,
@@ -180,7 +182,7 @@ impl Model for Exact {
         let may_lose = state.losses > 0;
         for (place, call) in state.calls.iter().enumerate() {
             match call.phase {
-                // Calls are alike, so they arrive in order; only where matters.
+                // Calls are alike, so they arrive in order; only their nodes differ.
                 Phase::New if place == 0 || state.calls[place - 1].phase != Phase::New => {
                     actions.extend([false, true].map(|node| Action::Arrive(place, node)));
                 }
@@ -263,7 +265,7 @@ impl Model for Exact {
             Action::Crash(node) => {
                 state.crashes -= 1;
                 for call in state.calls.iter_mut().filter(|call| call.node == node) {
-                    // What it had sent may still arrive.
+                    // Statements that it had sent may still arrive.
                     let sent = std::mem::take(&mut call.sent);
                     call.late_hold |= sent && call.phase == Phase::Holding;
                     call.late_settle |= sent && call.phase == Phase::Settling;
@@ -282,22 +284,22 @@ impl Model for Exact {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("the books sum to zero", |_, state: &State| {
-                let books = &state.books;
-                books.cash + books.credits + books.hold + books.revenue + books.overrun == 0
+                let balances = &state.balances;
+                balances.cash + balances.credits + balances.hold + balances.revenue + balances.overrun == 0
             }),
             Property::always("nothing is below zero", |_, state: &State| {
-                state.books.credits >= 0 && state.books.hold >= 0
+                state.balances.credits >= 0 && state.balances.hold >= 0
             }),
             Property::always("what is held is the sum of open holds", |_, state: &State| {
                 let open = state.calls.iter().filter(|call| call.row == Row::Open);
-                open.count() as i8 * HOLD == state.books.hold
+                open.count() as i8 * HOLD == state.balances.hold
             }),
             Property::always(
                 "a call is sent upstream once, and only with a hold",
                 |_, state: &State| {
-                    let sound =
+                    let valid =
                         |call: &Call| call.dispatches <= 1 && (call.dispatches == 0 || call.row != Row::None);
-                    state.calls.iter().all(sound)
+                    state.calls.iter().all(valid)
                 },
             ),
             Property::always("a hold is resolved once", |_, state: &State| {
@@ -316,7 +318,7 @@ impl Model for Exact {
                 };
                 let lost = of(|row| *row == Row::Voided);
                 let in_flight = of(|row| *row == Row::Open);
-                of(|_| true) == state.books.revenue + lost + in_flight
+                of(|_| true) == state.balances.revenue + lost + in_flight
             }),
             Property::always(
                 "what is answered is paid, unless its hold was swept",
@@ -344,7 +346,7 @@ impl Model for Exact {
                         .calls
                         .iter()
                         .all(|call| over.contains(&call.phase) && call.row != Row::Open);
-                    !actions.is_empty() || all_over && state.books.hold == 0
+                    !actions.is_empty() || all_over && state.balances.hold == 0
                 },
             ),
             Property::sometimes("everything is paid", |_, state: &State| {
@@ -367,7 +369,7 @@ impl Model for Exact {
     }
 }
 
-const HAPPENS: [&str; 4] = [
+const REACHABLE: [&str; 4] = [
     "everything is paid",
     "a late hold is swept",
     "a dead node's settlement arrives",
@@ -375,14 +377,14 @@ const HAPPENS: [&str; 4] = [
 ];
 
 #[test]
-fn the_exact_path_keeps_its_promises() {
+fn exact_path_invariants_hold() {
     let model = Exact {
         calls: 3,
         balance: 5,
         crashes: 1,
         losses: 1,
     };
-    assert!(explore("exact path", model, &HAPPENS) >= 100_000);
+    assert!(explore("exact path", model, &REACHABLE) >= 100_000);
 }
 
 #[test]
@@ -394,5 +396,5 @@ fn prove_the_exact_path() {
         crashes: 1,
         losses: 2,
     };
-    assert!(explore("exact path", model, &HAPPENS) >= 1_000_000);
+    assert!(explore("exact path", model, &REACHABLE) >= 1_000_000);
 }

@@ -1,44 +1,44 @@
-//! The lease of balance: two nodes take holds in memory against a part of the balance that the database has set aside
-//! for them, and settle in rounds. Where no lease covers a call, it takes the exact path, which is one step here
-//! ([`crate::exact`] has it in its parts).
+//! Balance leases: two nodes take holds in memory against a part of the balance that the database
+//! has leased to them, and settle in rounds. A call without a covering lease takes the exact path,
+//! which is one step here ([`crate::exact`] models its parts).
 //!
-//! There is no clock: a node never stops because its lease is over, and any lease is reclaimed at any step. What the
-//! clocks are for is then only that a loss is rare; that nobody is charged for it must hold without them.
+//! There is no clock: a node never stops at the end of its lease, and any lease may be reclaimed at
+//! any step. Clocks only make losses rare; that a loss is never charged must hold without them.
 
 use stateright::{Model, Property};
 
 use crate::{broken, explore};
 
-/// What a call holds.
+/// Amount of a hold.
 const HOLD: i8 = 2;
-/// What a call may cost.
+/// Possible costs of a call.
 const COSTS: [i8; 2] = [1, 2];
 const NODES: usize = 2;
-/// Leases that a node has one after the other.
+/// Number of successive leases of a node.
 const LEASES: usize = 2;
 
-/// How much is explored, by which rules.
+/// Size and rules of the model.
 #[derive(Clone, Copy, Debug)]
 struct Lease {
     calls: usize,
     balance: i8,
-    /// What a node wants for its lease.
+    /// Amount that a node requests for its lease.
     lease: i8,
-    /// How many nodes die, how many answers are waited for in vain, and how often each node lets its lease grow.
+    /// Number of crashes, of lost responses, and of extensions of each node's lease.
     crashes: u8,
     losses: u8,
     growths: u8,
     rules: Rules,
 }
 
-/// What keeps the promises. Without any of them one is broken.
+/// Rules that ensure the properties: without any one of them a property fails.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
-    /// Holds and settlements are in a file before they count.
+    /// Holds and settlements are journaled before they take effect.
     journal: bool,
-    /// Rounds have numbers, and the database carries none out after a later one.
+    /// Rounds are numbered, and the database executes none after a later one.
     numbers: bool,
-    /// While a round has no answer, a node reckons with the worse of its two ends.
+    /// While a round has no response, a node assumes the lower of the two possible balances.
     lower_bound: bool,
     /// A settlement is written once, by the id of its usage row.
     once: bool,
@@ -53,23 +53,23 @@ impl Rules {
     };
 }
 
-/// Where a call is, as its node sees it.
+/// State of a call at its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     New,
-    /// Held in memory, and not yet in the journal.
+    /// Held in memory, not yet in the journal.
     Deciding,
     Held,
-    /// The upstream has answered; not yet in the journal.
+    /// The upstream has responded; the settlement is not yet in the journal.
     Worked,
-    /// In the journal, and to be flushed.
+    /// In the journal, not yet flushed.
     Settled,
     /// Held by the exact path; then answered by the upstream.
     ExactHeld,
     ExactWorked,
     Done,
     Refused,
-    /// Its node died, and nothing of it is known.
+    /// Its node died and lost the call.
     Forgotten,
 }
 
@@ -77,7 +77,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Row {
     charge: i8,
-    /// What the operator bears.
+    /// Part of the cost that the operator bears.
     loss: i8,
 }
 
@@ -85,13 +85,13 @@ struct Row {
 struct Call {
     phase: Phase,
     node: u8,
-    /// On which lease it was held.
+    /// Lease of its hold.
     lease: u8,
-    /// What the upstream did, and what its node says that it costs: nothing where a crash cut it off.
+    /// Cost of the upstream's work, and the cost that its node settles: zero after a crash.
     work: i8,
     cost: i8,
     row: Option<Row>,
-    /// Times that its row was written.
+    /// Number of times that its row was written.
     rows: u8,
 }
 
@@ -99,40 +99,40 @@ struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Leased {
     balance: i8,
-    /// The round that was carried out last.
+    /// The last executed round.
     round: u8,
 }
 
-/// A round on its way.
+/// A round under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Round {
     lease: u8,
     number: u8,
-    /// What the lease is to have when the settlements are paid; zero closes it.
+    /// Lease balance after the settlements; zero closes the lease.
     target: i8,
     opens: bool,
-    /// Which calls it settles.
+    /// Bit set of the calls that the round settles.
     batch: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Node {
-    /// Which lease it has or asks for.
+    /// The current or requested lease.
     lease: Option<u8>,
     leases: u8,
     number: u8,
     growths: u8,
-    /// What its lease is known to have.
+    /// Balance of its lease, as the node knows it.
     known: i8,
-    /// The round that it waits for, and whether it is to be sent again.
+    /// The round without a response, and whether the node must send it again.
     waits: Option<Round>,
     unsent: bool,
-    /// A round that nobody waits for any more, and that may still arrive.
+    /// A round that has timed out and may still arrive.
     late: Option<Round>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Books {
+struct Balances {
     cash: i8,
     credits: i8,
     lease: i8,
@@ -143,16 +143,16 @@ struct Books {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
-    books: Books,
+    balances: Balances,
     leases: [Option<Leased>; NODES * LEASES],
     nodes: [Node; NODES],
     calls: Vec<Call>,
     crashes: u8,
     losses: u8,
-    /// Holds in flight in nodes that died, and balances of leases that were reclaimed.
+    /// Holds in flight at nodes that died, and balances of reclaimed leases.
     exposed: i8,
     wrongly_refused: bool,
-    /// Something happened that is worth a look: see the properties.
+    /// Set when these events occur, for the `sometimes` properties.
     repeated: bool,
     outdated: bool,
 }
@@ -161,38 +161,38 @@ struct State {
 enum Action {
     /// A call is held on its node's lease, in memory.
     Hold(usize, usize),
-    /// It takes the exact path.
+    /// A call takes the exact path.
     HoldExactly(usize, usize),
     Refuse(usize),
-    /// Hold or settlement are in the journal.
+    /// A hold or a settlement is journaled.
     Journal(usize),
     Work(usize, i8),
     SettleExactly(usize),
     /// A node sends a round with this target.
     Begin(usize, i8),
-    /// The database carries out a round, and the answer arrives or is lost.
+    /// The database executes a round, and the response arrives or is lost.
     Execute(usize, bool),
-    /// The node gives up waiting; the round is lost, or arrives later.
+    /// The round times out; it is lost, or arrives later.
     GiveUp(usize, bool),
     Repeat(usize),
     ExecuteLate(usize),
     Reclaim(usize),
     /// A node dies, and the next process reads its journal.
     Crash(usize),
-    /// The exact path's hold of a node that died.
+    /// Voids the exact path's hold of a node that died.
     Sweep(usize),
 }
 
 impl State {
-    /// Calls on a lease whose settlement is not known to be written.
+    /// Returns the calls held on a node's leases whose settlement is not confirmed.
     fn on(&self, node: usize) -> impl Iterator<Item = (usize, &Call)> {
         let unsettled = [Phase::Deciding, Phase::Held, Phase::Worked, Phase::Settled];
         let calls = self.calls.iter().enumerate();
         calls.filter(move |(_, call)| usize::from(call.node) == node && unsettled.contains(&call.phase))
     }
 
-    /// What a node's present lease must still pay.
-    fn spoken_for(&self, node: usize) -> i8 {
+    /// Returns the amount that a node's current lease must still pay.
+    fn reserved(&self, node: usize) -> i8 {
         let lease = self.nodes[node].lease;
         let calls = self.on(node).filter(|(_, call)| Some(call.lease) == lease);
         calls
@@ -206,7 +206,7 @@ impl State {
             .sum()
     }
 
-    /// What of that is paid by these settlements.
+    /// Returns the part of that amount that these settlements pay.
     fn paid_by(&self, node: usize, batch: u8) -> i8 {
         let lease = self.nodes[node].lease;
         let calls = self.calls.iter().enumerate();
@@ -214,7 +214,7 @@ impl State {
         calls.map(|(_, call)| call.cost).sum()
     }
 
-    /// What a node has settled and not flushed, on whichever lease.
+    /// Returns the settled, unflushed calls of a node on any lease, as a bit set.
     fn unflushed(&self, node: usize) -> u8 {
         let settled = self.on(node).filter(|(_, call)| call.phase == Phase::Settled);
         settled.map(|(place, _)| 1 << place).sum()
@@ -222,7 +222,7 @@ impl State {
 }
 
 impl Lease {
-    /// Up to here a node may speak for its lease.
+    /// Returns the maximum amount that a node may reserve on its lease.
     fn ceiling(&self, state: &State, node: usize) -> i8 {
         let known = &state.nodes[node];
         match known.waits {
@@ -240,14 +240,15 @@ impl Lease {
             return;
         }
         let batch = state.unflushed(node);
-        let rest = state.spoken_for(node) - state.paid_by(node, batch);
+        let rest = state.reserved(node) - state.paid_by(node, batch);
         let after = known.known - state.paid_by(node, batch);
         let has_left = known.lease.is_some() || usize::from(known.leases) < LEASES;
         let may_grow = known.growths < self.growths && has_left && after < self.lease;
         if may_grow {
             actions.push(Action::Begin(node, self.lease));
         }
-        // It gives back what nothing speaks for, whether it is asked to or not. Closing is giving everything back.
+        // It returns the unreserved part whenever it can, and closes the lease by returning all of
+        // it.
         if batch != 0 || known.lease.is_some() && (rest < after || rest == 0) {
             actions.push(Action::Begin(node, rest));
         }
@@ -266,7 +267,7 @@ impl Lease {
         known.growths += u8::from(target == self.lease && after < self.lease);
         known.number += 1;
         known.waits = Some(Round {
-            // A node without a lease settles what was held on those that it had.
+            // A node without a lease settles calls of its earlier leases.
             lease: known.lease.unwrap_or(u8::MAX),
             number: known.number,
             target,
@@ -276,7 +277,8 @@ impl Lease {
         known.unsent = false;
     }
 
-    /// One transaction. The answer is what the lease has then, or nothing when there is none.
+    /// Executes a round in one transaction. Returns the new balance of the lease, or `None` if
+    /// there is no lease.
     fn execute(&self, state: &mut State, round: Round) -> Option<i8> {
         let place = usize::from(round.lease);
         let row = state.leases.get(place).copied().flatten();
@@ -296,11 +298,11 @@ impl Lease {
                 self.settle(state, call);
             }
         }
-        let credits = state.books.credits;
+        let credits = state.balances.credits;
         let row = state.leases.get_mut(place)?.as_mut()?;
         let moved = (round.target - row.balance).min(credits);
-        state.books.credits -= moved;
-        state.books.lease += moved;
+        state.balances.credits -= moved;
+        state.balances.lease += moved;
         row.balance += moved;
         row.round = round.number;
         let balance = row.balance;
@@ -311,7 +313,8 @@ impl Lease {
         Some(balance)
     }
 
-    /// The customer pays what the lease has; the rest, and everything where it is gone, is the operator's.
+    /// The customer pays up to the balance of the lease; the operator bears the rest, or everything
+    /// if the lease is gone.
     fn settle(&self, state: &mut State, call: usize) {
         let known = &mut state.calls[call];
         if self.rules.once && known.row.is_some() {
@@ -325,9 +328,9 @@ impl Lease {
         }
         known.row = Some(Row { charge, loss });
         known.rows += 1;
-        state.books.lease -= charge;
-        state.books.crash_loss -= loss;
-        state.books.revenue += charge + loss;
+        state.balances.lease -= charge;
+        state.balances.crash_loss -= loss;
+        state.balances.revenue += charge + loss;
     }
 
     fn answered(&self, state: &mut State, node: usize, balance: Option<i8>) {
@@ -367,7 +370,7 @@ impl Lease {
             .filter(|call| usize::from(call.node) == node)
         {
             match call.phase {
-                // Nothing was sent upstream.
+                // No request was sent upstream.
                 Phase::Deciding => call.phase = Phase::Forgotten,
                 Phase::Held | Phase::Worked if self.rules.journal => {
                     state.exposed += HOLD;
@@ -386,7 +389,7 @@ impl Lease {
         }
     }
 
-    /// What the customer has, by the calls alone.
+    /// Returns the customer's unspent balance, derived from the calls alone.
     fn unspent(&self, state: &State) -> i8 {
         let spent = state.calls.iter().map(|call| match (call.row, call.phase) {
             (Some(row), _) => row.charge,
@@ -422,13 +425,13 @@ impl Model for Lease {
             row: None,
             rows: 0,
         };
-        let books = Books {
+        let balances = Balances {
             cash: -self.balance,
             credits: self.balance,
-            ..Books::default()
+            ..Balances::default()
         };
         vec![State {
-            books,
+            balances,
             leases: [None; NODES * LEASES],
             nodes: [Node::default(); NODES],
             calls: vec![call; self.calls],
@@ -445,17 +448,17 @@ impl Model for Lease {
         // Calls are alike, so they arrive in order.
         let next = state.calls.iter().position(|call| call.phase == Phase::New);
         let may_lose = state.losses > 0;
-        // The nodes are alike, so the first is the one that does something first.
-        let is_begun = state.nodes[0].leases > 0 || state.calls.iter().any(|call| call.phase != Phase::New);
-        for node in 0..if is_begun { NODES } else { 1 } {
+        // The nodes are alike, so the first one acts first.
+        let is_started = state.nodes[0].leases > 0 || state.calls.iter().any(|call| call.phase != Phase::New);
+        for node in 0..if is_started { NODES } else { 1 } {
             let known = &state.nodes[node];
             if let Some(call) = next {
-                if known.lease.is_some() && state.spoken_for(node) + HOLD <= self.ceiling(state, node) {
+                if known.lease.is_some() && state.reserved(node) + HOLD <= self.ceiling(state, node) {
                     actions.push(Action::Hold(call, node));
                 }
-                if state.books.credits >= HOLD {
+                if state.balances.credits >= HOLD {
                     actions.push(Action::HoldExactly(call, node));
-                } else if state.books.credits + state.books.lease < HOLD {
+                } else if state.balances.credits + state.balances.lease < HOLD {
                     actions.push(Action::Refuse(call));
                 }
             }
@@ -506,8 +509,8 @@ impl Model for Lease {
             Action::HoldExactly(call, node) => {
                 let call = &mut state.calls[call];
                 (call.phase, call.node) = (Phase::ExactHeld, node as u8);
-                state.books.credits -= HOLD;
-                state.books.hold += HOLD;
+                state.balances.credits -= HOLD;
+                state.balances.hold += HOLD;
             }
             Action::Refuse(call) => {
                 state.wrongly_refused |= self.unspent(&state) >= HOLD && state.exposed == 0;
@@ -540,9 +543,9 @@ impl Model for Lease {
                 call.row = Some(Row { charge, loss: 0 });
                 call.rows += 1;
                 call.phase = Phase::Done;
-                state.books.hold -= HOLD;
-                state.books.credits += HOLD - charge;
-                state.books.revenue += charge;
+                state.balances.hold -= HOLD;
+                state.balances.credits += HOLD - charge;
+                state.balances.revenue += charge;
             }
             Action::Begin(node, target) => self.begin(&mut state, node, target),
             Action::Execute(node, answered) => {
@@ -567,8 +570,8 @@ impl Model for Lease {
             Action::Reclaim(lease) => {
                 let balance = state.leases[lease].take()?.balance;
                 state.exposed += balance;
-                state.books.lease -= balance;
-                state.books.credits += balance;
+                state.balances.lease -= balance;
+                state.balances.credits += balance;
             }
             Action::Crash(node) => self.crash(&mut state, node),
         }
@@ -578,20 +581,26 @@ impl Model for Lease {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("the books sum to zero", |_, state: &State| {
-                let books = &state.books;
-                books.cash + books.credits + books.lease + books.hold + books.revenue + books.crash_loss == 0
+                let balances = &state.balances;
+                balances.cash
+                    + balances.credits
+                    + balances.lease
+                    + balances.hold
+                    + balances.revenue
+                    + balances.crash_loss
+                    == 0
             }),
             Property::always("nothing is below zero", |_, state: &State| {
-                let books = &state.books;
+                let balances = &state.balances;
                 let leases = state.leases.iter().flatten();
-                books.credits >= 0
-                    && books.lease >= 0
-                    && books.hold >= 0
+                balances.credits >= 0
+                    && balances.lease >= 0
+                    && balances.hold >= 0
                     && leases.into_iter().all(|lease| lease.balance >= 0)
             }),
             Property::always("what is leased is the sum of leases", |_, state: &State| {
                 let leases = state.leases.iter().flatten().map(|lease| lease.balance);
-                leases.sum::<i8>() == state.books.lease
+                leases.sum::<i8>() == state.balances.lease
             }),
             Property::always(
                 "a call is charged once, and no more than was done",
@@ -606,10 +615,10 @@ impl Model for Lease {
             Property::always("work is revenue, loss, or in flight", |_, state: &State| {
                 let work = |calls: &mut dyn Iterator<Item = &Call>| calls.map(|call| call.work).sum::<i8>();
                 let in_flight = work(&mut state.calls.iter().filter(|call| call.row.is_none()));
-                // What a crash cut off; its cost is not known to anybody but the upstream.
+                // Work cut off by a crash; only the upstream knows its cost.
                 let void = |call: &&Call| call.row == Some(Row { charge: 0, loss: 0 });
                 let void = work(&mut state.calls.iter().filter(void));
-                work(&mut state.calls.iter()) == state.books.revenue + void + in_flight
+                work(&mut state.calls.iter()) == state.balances.revenue + void + in_flight
             }),
             Property::always(
                 "no more is done than was granted, crashes and reclaimed leases apart",
@@ -633,11 +642,11 @@ impl Model for Lease {
                     model.actions(state, &mut actions);
                     actions.retain(|action| !matches!(action, Action::Crash(_)));
                     let all_over = state.calls.iter().all(Lease::is_over);
-                    !actions.is_empty() || all_over && state.books.hold == 0 && state.books.lease == 0
+                    !actions.is_empty() || all_over && state.balances.hold == 0 && state.balances.lease == 0
                 },
             ),
             Property::sometimes("a settlement comes too late for its lease", |_, state: &State| {
-                state.books.crash_loss < 0
+                state.balances.crash_loss < 0
             }),
             Property::sometimes("a call is refused", |_, state: &State| {
                 state.calls.iter().any(|call| call.phase == Phase::Refused)
@@ -652,13 +661,13 @@ impl Model for Lease {
                 by(0) && by(1)
             }),
             Property::sometimes("everything is spent to the last unit", |_, state: &State| {
-                state.books.credits + state.books.lease + state.books.hold == 0
+                state.balances.credits + state.balances.lease + state.balances.hold == 0
             }),
         ]
     }
 }
 
-/// So little that nodes take it from each other, and one of them dies.
+/// So small a balance that nodes compete for it, and one of them dies.
 const NEAR_ZERO: Lease = Lease {
     calls: 2,
     balance: 3,
@@ -669,7 +678,7 @@ const NEAR_ZERO: Lease = Lease {
     rules: Rules::ALL,
 };
 
-/// Enough for two leases, and an answer is lost.
+/// Enough for two leases; one response is lost.
 const LOSSY: Lease = Lease {
     balance: 4,
     crashes: 0,
@@ -677,7 +686,7 @@ const LOSSY: Lease = Lease {
     ..NEAR_ZERO
 };
 
-/// One call, and leases that come and go around it.
+/// One call, and leases that open and close around it.
 const GROWING: Lease = Lease {
     calls: 1,
     growths: 2,
@@ -699,13 +708,13 @@ const BOTH: &str = "two nodes pay calls out of leases";
 const SPENT: &str = "everything is spent to the last unit";
 
 #[test]
-fn leases_keep_their_promises_near_zero() {
+fn lease_invariants_hold_near_zero() {
     let states = explore("lease near zero", NEAR_ZERO, &[LATE, REFUSED, SPENT]);
     assert!(states >= 100_000);
 }
 
 #[test]
-fn leases_keep_their_promises_when_answers_are_lost() {
+fn lease_invariants_hold_when_answers_are_lost() {
     let states = explore("lease, lost answers", LOSSY, &[LATE, REPEATED, BOTH, SPENT]);
     assert!(states >= 100_000);
 }
@@ -747,9 +756,9 @@ fn without(change: fn(&mut Rules)) -> Rules {
     rules
 }
 
-/// Without any of the rules a promise is broken.
+/// Without any one of the rules, a property fails.
 #[test]
-fn every_rule_is_needed() {
+fn every_rule_is_necessary() {
     let no_journal = Lease {
         rules: without(|rules| rules.journal = false),
         ..NEAR_ZERO

@@ -1,8 +1,8 @@
-//! The protocols of the money, explored exhaustively: every order of every step, with crashes, lost answers and
-//! statements that arrive late. A model has no clock; whatever a time-out would end may end at any step.
+//! Exhaustive models of the billing protocols: every order of every step, with crashes, lost
+//! responses and late statements. A model has no clock; a timeout may end anything at any step.
 //!
-//! Each file has one protocol. [`naive`] is the one that other meters have, to show that the properties can fail; so do
-//! the rules of [`lease`] that can be switched off.
+//! Each file has one protocol. [`naive`] is the common read-and-deduct protocol, to show that the
+//! properties can fail; the rules of [`lease`] can be switched off for the same purpose.
 
 #![expect(clippy::print_stdout, reason = "tests tell how much they explored")]
 
@@ -15,15 +15,15 @@ use std::hash::Hash;
 
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
-/// Explores a model to its end and answers how many states it has. What must always be is in every one of them, and
-/// what is named here happens in some.
+/// Explores a model completely and returns its number of states. Every state must meet the `always`
+/// properties; some state must meet each of `happens`.
 fn explore<M>(name: &str, model: M, happens: &[&str]) -> usize
 where
     M: Model + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq,
 {
-    // Depth first: what waits to be looked at stays small.
+    // Depth first keeps the queue of pending states small.
     let checker = model.checker().spawn_dfs().join();
     assert!(checker.is_done(), "{name} was not explored to its end");
     let states = checker.unique_state_count();
@@ -46,7 +46,8 @@ where
     states
 }
 
-/// The properties that do not hold, each with the way to where it does not. The search ends at the first.
+/// Returns the properties that do not hold, and prints the path to each violation. The search ends
+/// at the first.
 fn broken<M>(model: M) -> Vec<&'static str>
 where
     M: Model + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What other meters do: read the balance, call if it is enough, deduct afterwards.
+//! The common protocol: read the balance, call if it is enough, deduct afterwards.
 
 use stateright::{Model, Property};
 
@@ -23,7 +23,7 @@ struct State {
     calls: [Phase; CALLS],
 }
 
-/// A call takes its next step.
+/// Index of the call that takes its next step.
 type Step = usize;
 
 struct Naive;

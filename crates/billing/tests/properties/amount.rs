@@ -1,4 +1,4 @@
-//! A hold of a known amount is that or nothing.
+//! A hold of a known amount reserves exactly that amount, or nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tollgate_types::{
     AccountId, Credits, ErrorCode, HoldId, KeyId, PriceVersion, Prices, RequestId, Timestamp,
 };
 
-use crate::books::Books;
+use crate::ledger::TestLedger;
 use crate::ready;
 
 const ACCOUNT: AccountId = AccountId::from_u128(1);
@@ -36,10 +36,10 @@ proptest! {
     fn an_amount_is_held_whole_or_refused(
         balance in 1..1_000_i64,
         amount in 0..1_200_i64,
-        most in prop::option::of(0..1_200_i64),
+        maximum in prop::option::of(0..1_200_i64),
         weekly in prop_oneof![Just(0), 1..500_i64],
     ) {
-        let books = Books::of(&[ACCOUNT], &[(VERSION, Prices::free())]);
+        let ledger = TestLedger::of(&[ACCOUNT], &[(VERSION, Prices::free())]);
         let grant = Grant {
             id: TransferId::from_u128(1),
             account: ACCOUNT,
@@ -47,23 +47,23 @@ proptest! {
             at: Timestamp::from_micros(0),
             terms: LotTerms::default(),
         };
-        ready(books.grant(grant)).unwrap();
+        ready(ledger.grant(grant)).unwrap();
         if weekly > 0 {
-            books.subscribe(ACCOUNT, weekly);
+            ledger.subscribe(ACCOUNT, weekly);
         }
         let terms = FixedTerms { price_version: VERSION, not_covered_by: Arc::default() };
         let at = Timestamp::from_micros(0);
-        let available = ready(books.spendable(ACCOUNT, Arc::default(), at)).unwrap().total();
-        let (before, wanted) = (books.pages(), Credits::from_nanos(amount));
-        let request = request(most.map(Credits::from_nanos));
-        let checked = ready(Hold::check_amount(&books, &request, &terms, wanted)).map_err(|error| error.code);
-        prop_assert_eq!(&books.pages(), &before, "a look takes nothing");
-        let taken = ready(Hold::take_amount(&books, &request, terms, wanted));
+        let available = ready(ledger.spendable(ACCOUNT, Arc::default(), at)).unwrap().total();
+        let (before, wanted) = (ledger.pages(), Credits::from_nanos(amount));
+        let request = request(maximum.map(Credits::from_nanos));
+        let checked = ready(Hold::check_amount(&ledger, &request, &terms, wanted)).map_err(|error| error.code);
+        prop_assert_eq!(&ledger.pages(), &before, "a look takes nothing");
+        let taken = ready(Hold::take_amount(&ledger, &request, terms, wanted));
         prop_assert_eq!(checked, taken.as_ref().copied().map_err(|error| error.code));
-        let pages = books.pages();
+        let pages = ledger.pages();
         match taken {
             Ok(()) => {
-                prop_assert!(most.is_none_or(|most| amount <= most) && wanted <= available);
+                prop_assert!(maximum.is_none_or(|maximum| amount <= maximum) && wanted <= available);
                 let hold = &pages.open[&HoldId::from_u128(2)];
                 prop_assert_eq!((hold.amount, hold.price_version), (wanted, VERSION));
             }
@@ -71,7 +71,7 @@ proptest! {
                 prop_assert_eq!(&pages, &before, "refused and something was written");
                 let needed = error.message.contains(&wanted.to_string());
                 prop_assert!(needed, "{}", error.message);
-                match most.filter(|most| amount > *most) {
+                match maximum.filter(|maximum| amount > *maximum) {
                     Some(_) => {
                         prop_assert_eq!(error.code, ErrorCode::ParameterOutOfRange);
                         prop_assert_eq!(error.param.as_deref(), Some("x-max-cost"));

@@ -1,4 +1,4 @@
-//! The check of the books finds what it is for: each of these falsifies sound books in one way.
+//! The ledger check finds each kind of falsification.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, Prices, RequestId, Timestamp, Unit, Usage};
 
-use crate::books::{Books, Pages, WEEK_MICROS, week};
+use crate::ledger::{Pages, TestLedger, WEEK_MICROS, week};
 use crate::ready;
 
 const ACCOUNT: AccountId = AccountId::from_u128(1);
@@ -51,16 +51,16 @@ fn settlement(hold: HoldId, charge: i64, overrun: i64) -> Settlement {
         usage: Usage::tokens(u64::try_from(charge + overrun).unwrap(), 0),
         outcome: Outcome::Ok,
         estimated: false,
-        provider: Arc::from("upstream"),
+        target: Arc::from("upstream"),
         first_at: None,
         ended_at: Timestamp::from_micros(1),
     }
 }
 
-/// Sound books with one call of each kind; a token costs one nano-credit.
-fn sound() -> Pages {
+/// A valid ledger with one call of each kind; a token costs one nano-credit.
+fn valid() -> Pages {
     let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
-    let books = Books::of(&[ACCOUNT], &[(VERSION, prices)]);
+    let ledger = TestLedger::of(&[ACCOUNT], &[(VERSION, prices)]);
     let grant = Grant {
         id: TransferId::from_u128(1),
         account: ACCOUNT,
@@ -68,23 +68,23 @@ fn sound() -> Pages {
         at: Timestamp::from_micros(0),
         terms: LotTerms::default(),
     };
-    ready(books.grant(grant)).unwrap();
+    ready(ledger.grant(grant)).unwrap();
     for (id, amount, expires_at) in [
         (SETTLED, 100, 99),
         (OVERRUN, 50, 99),
         (CRASHED, 40, 10),
         (OPEN, 60, 99),
     ] {
-        ready(books.hold(hold(id, amount, expires_at))).unwrap();
+        ready(ledger.hold(hold(id, amount, expires_at))).unwrap();
     }
-    ready(books.settle(settlement(SETTLED, 30, 0))).unwrap();
-    ready(books.settle(settlement(OVERRUN, 50, 20))).unwrap();
-    assert_eq!(ready(books.sweep(Timestamp::from_micros(20), 10)).unwrap(), 1);
-    books.pages()
+    ready(ledger.settle(settlement(SETTLED, 30, 0))).unwrap();
+    ready(ledger.settle(settlement(OVERRUN, 50, 20))).unwrap();
+    assert_eq!(ready(ledger.sweep(Timestamp::from_micros(20), 10)).unwrap(), 1);
+    ledger.pages()
 }
 
 fn check(pages: &Pages, reprice: bool) -> CheckReport {
-    ready(check_ledger(&Books::from(pages.clone()), reprice)).unwrap()
+    ready(check_ledger(&TestLedger::from(pages.clone()), reprice)).unwrap()
 }
 
 fn row(pages: &mut Pages, id: HoldId) -> &mut UsageRow {
@@ -104,12 +104,12 @@ fn drop_leg(pages: &mut Pages, id: HoldId, leg: Leg) {
     assert_eq!(pages.transfers.len() + 1, before);
 }
 
-/// The falsified books break these invariants and no other.
+/// The falsified ledger breaks these invariants and no other.
 #[track_caller]
 fn breaks(invariants: &[&str], falsify: impl FnOnce(&mut Pages)) {
-    let mut pages = sound();
+    let mut pages = valid();
     falsify(&mut pages);
-    assert_ne!(pages, sound());
+    assert_ne!(pages, valid());
     let report = check(&pages, true);
     let named: BTreeSet<&str> = report.faults.iter().map(|fault| fault.invariant).collect();
     assert_eq!(named, invariants.iter().copied().collect(), "{:?}", report.faults);
@@ -123,8 +123,8 @@ fn breaks(invariants: &[&str], falsify: impl FnOnce(&mut Pages)) {
 }
 
 #[test]
-fn sound_books_have_no_fault_and_are_counted() {
-    let report = check(&sound(), true);
+fn valid_ledger_has_no_fault() {
+    let report = check(&valid(), true);
     let expected = CheckReport {
         accounts: 1,
         transfers: 10,
@@ -141,23 +141,23 @@ fn sound_books_have_no_fault_and_are_counted() {
 }
 
 #[test]
-fn what_a_call_cost_beyond_a_hold_of_zero_is_the_operators() {
+fn cost_beyond_a_zero_hold_is_an_operator_loss() {
     let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
-    let books = Books::of(&[ACCOUNT], &[(VERSION, prices)]);
-    ready(books.hold(hold(OPEN, 0, 100))).unwrap();
-    ready(books.settle(settlement(OPEN, 0, 20))).unwrap();
-    let report = ready(check_ledger(&books, true)).unwrap();
+    let ledger = TestLedger::of(&[ACCOUNT], &[(VERSION, prices)]);
+    ready(ledger.hold(hold(OPEN, 0, 100))).unwrap();
+    ready(ledger.settle(settlement(OPEN, 0, 20))).unwrap();
+    let report = ready(check_ledger(&ledger, true)).unwrap();
     assert!(report.is_clean(), "{:?}", report.faults);
     assert_eq!((report.usage_rows, report.revenue, report.overrun), (1, 0, 20));
-    // Without its row nobody could say what it was for.
-    let mut pages = books.pages();
+    // Without its usage row the charge has no explanation.
+    let mut pages = ledger.pages();
     pages.rows.clear();
     let faults = check(&pages, true).faults;
     assert!(faults.iter().any(|fault| fault.invariant == "I11"), "{faults:?}");
 }
 
 #[test]
-fn i1_books_sum_to_zero_and_balances_are_their_transfers() {
+fn i1_ledger_sums_to_zero_and_balances_match_transfers() {
     breaks(&["I1"], |pages| *balance(pages, LedgerAccount::Cash) += 1);
     breaks(&["I1"], |pages| *balance(pages, LedgerAccount::Credits) -= 1);
     breaks(&["I1"], |pages| {
@@ -202,7 +202,7 @@ fn i3_a_hold_is_resolved_exactly_once() {
     breaks(&["I3", "I8", "I4"], |pages| {
         pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Settle, 30);
     });
-    // Resolved, and open as if it were not.
+    // Resolved, and still open.
     breaks(&["I3", "I4", "I15"], |pages| {
         pages.open.insert(SETTLED, hold(SETTLED, 100, 99));
     });
@@ -210,7 +210,7 @@ fn i3_a_hold_is_resolved_exactly_once() {
     breaks(&["I3", "I4"], |pages| {
         pages.open.remove(&OPEN);
     });
-    // Open, and in the list of what was used.
+    // Open, and with a usage row.
     breaks(&["I3", "I11"], |pages| {
         let row = UsageRow {
             id: OPEN,
@@ -228,7 +228,7 @@ fn i3_a_hold_is_resolved_exactly_once() {
 }
 
 #[test]
-fn i4_what_is_held_is_charged_or_returned() {
+fn i4_held_credits_are_charged_or_released() {
     breaks(&["I4"], |pages| {
         // The rest of a resolved hold is not returned.
         pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Release, -70);
@@ -244,7 +244,7 @@ fn i4_what_is_held_is_charged_or_returned() {
 }
 
 #[test]
-fn i4_what_was_given_back_early_is_not_held_and_not_returned_again() {
+fn i4_early_releases_are_not_released_again() {
     let early = |pages: &mut Pages, id, number| {
         pages.transfer(ACCOUNT, TransferSubject::Hold(id), Leg::ReleaseEarly(number), 10);
     };
@@ -253,16 +253,16 @@ fn i4_what_was_given_back_early_is_not_held_and_not_returned_again() {
         early(pages, OPEN, 1);
         pages.open.get_mut(&OPEN).unwrap().amount = Credits::from_nanos(40);
     };
-    let mut pages = sound();
+    let mut pages = valid();
     shrunk(&mut pages);
     let report = check(&pages, true);
     assert!(report.is_clean(), "{:?}", report.faults);
-    // It still says that it holds all of it.
+    // The hold row still has the full amount.
     breaks(&["I4"], |pages| {
         shrunk(pages);
         pages.open.get_mut(&OPEN).unwrap().amount = Credits::from_nanos(50);
     });
-    // It was returned at the end as well.
+    // The early release is also released at the end.
     breaks(&["I4"], |pages| early(pages, SETTLED, 0));
 }
 
@@ -278,12 +278,12 @@ fn i7_nothing_is_used_without_a_hold() {
 }
 
 #[test]
-fn i8_revenue_is_what_the_rows_say() {
+fn i8_revenue_matches_the_usage_rows() {
     breaks(&["I8", "I11"], |pages| pages.rows.retain(|row| row.id != SETTLED));
     breaks(&["I8", "I11", "I13"], |pages| {
         row(pages, SETTLED).charge = Credits::from_nanos(29)
     });
-    // The row is there and its resolution is not.
+    // The usage row exists without its resolution.
     breaks(&["I8", "I11", "I3", "I4"], |pages| {
         pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Settle, -30);
         pages.transfer(ACCOUNT, TransferSubject::Hold(SETTLED), Leg::Release, -70);
@@ -317,21 +317,21 @@ fn i11_every_resolved_hold_has_its_row() {
 #[test]
 fn i13_prices_never_change() {
     let change_price = |pages: &mut Pages| {
-        let dearer = Prices::default().with(Unit::Input, Credits::from_nanos(2_000_000));
-        pages.prices = vec![(VERSION, dearer)];
+        let raised = Prices::default().with(Unit::Input, Credits::from_nanos(2_000_000));
+        pages.prices = vec![(VERSION, raised)];
     };
     breaks(&["I13"], change_price);
     breaks(&["I13"], |pages| pages.prices.clear());
     breaks(&["I13"], |pages| row(pages, OVERRUN).usage = Usage::tokens(71, 0));
-    // Only on demand: it prices every row again.
-    let mut pages = sound();
+    // Only with `reprice`: it prices every row again.
+    let mut pages = valid();
     change_price(&mut pages);
     assert!(check(&pages, false).is_clean());
 }
 
-/// The prices of the parts: a token of input costs half a nano-credit.
+/// Prices of the parts: a token of input costs half a nano-credit.
 const OTHERS: PriceVersion = PriceVersion::from_u64(8);
-/// The prices of a row that has parts.
+/// Prices of a usage row with parts.
 const FREE: PriceVersion = PriceVersion::from_u64(9);
 
 fn part(number: u32, price_version: PriceVersion, tokens: u64, cost: i64) -> UsagePart {
@@ -339,16 +339,17 @@ fn part(number: u32, price_version: PriceVersion, tokens: u64, cost: i64) -> Usa
         number,
         name: format!("scene {number}").into(),
         model: "maker/other".into(),
-        provider: "upstream".into(),
+        target: "upstream".into(),
         price_version,
         usage: Usage::tokens(tokens, 0),
         cost: Credits::from_nanos(cost),
     }
 }
 
-/// Sound books whose calls that were charged are the sum of two parts each: 10 + 20 of 100 held, 40 + 30 of 50.
+/// A valid ledger whose charged calls consist of two parts each: 10 + 20 of 100 held, 40 + 30 of
+/// 50.
 fn with_parts() -> Pages {
-    let mut pages = sound();
+    let mut pages = valid();
     let half = Prices::default().with(Unit::Input, Credits::from_nanos(500_000));
     pages.prices.extend([(OTHERS, half), (FREE, Prices::free())]);
     for (id, first, second) in [(SETTLED, 10, 20), (OVERRUN, 40, 30)] {
@@ -369,7 +370,7 @@ fn with_parts() -> Pages {
     pages
 }
 
-/// Has the transfers of a call name these prices.
+/// Sets the price version of a call's transfers.
 fn name_prices(pages: &mut Pages, id: HoldId, version: PriceVersion) {
     let subject = TransferSubject::Hold(id);
     for (_, transfer) in pages
@@ -381,7 +382,7 @@ fn name_prices(pages: &mut Pages, id: HoldId, version: PriceVersion) {
     }
 }
 
-/// The falsified parts are found by the check and by the audit.
+/// The check and the audit both find the falsified parts.
 #[track_caller]
 fn breaks_parts(falsify: impl FnOnce(&mut Pages)) {
     let mut pages = with_parts();
@@ -395,22 +396,23 @@ fn breaks_parts(falsify: impl FnOnce(&mut Pages)) {
 }
 
 fn audit(pages: &Pages) -> AuditReport {
-    ready(audit_ledger(&Books::from(pages.clone()), Scope::default())).unwrap()
+    ready(audit_ledger(&TestLedger::from(pages.clone()), Scope::default())).unwrap()
 }
 
 #[test]
-fn sound_books_with_parts_have_no_fault() {
+fn valid_ledger_with_parts_has_no_fault() {
     let report = check(&with_parts(), true);
     assert!(report.is_clean(), "{:?}", report.faults);
     assert_eq!((report.usage_rows, report.revenue, report.overrun), (3, 80, 20));
     let audited = audit(&with_parts());
     assert!(audited.is_clean(), "{:?}", audited.differences);
     assert_eq!((audited.calls, audited.charged), (3, 80));
-    // Of a job that has ended and whose hold is not resolved yet, the parts are there and the row is not.
+    // Between the end of a job and the resolution of its hold, the parts exist without the usage
+    // row.
     let mut pages = with_parts();
     pages.parts.push((ACCOUNT, OPEN, part(0, VERSION, 5, 5)));
     assert!(check(&pages, true).is_clean() && audit(&pages).is_clean());
-    // The same of a hold of nothing.
+    // The same with a hold of zero.
     let free = HoldId::from_u128(5);
     pages.open.insert(free, hold(free, 0, 99));
     pages.parts.push((ACCOUNT, free, part(0, FREE, 5, 0)));
@@ -419,21 +421,21 @@ fn sound_books_with_parts_have_no_fault() {
 
 #[test]
 fn i13_parts_are_priced_by_their_own_models_and_make_their_row() {
-    // One says another cost, or another consumption.
+    // A part has another cost, or another consumption.
     breaks_parts(|pages| pages.parts[1].2.cost = Credits::from_nanos(21));
     breaks_parts(|pages| pages.parts[1].2.usage = Usage::tokens(43, 0));
-    // Two make up for each other.
+    // Two wrong costs with the right sum.
     breaks_parts(|pages| {
         pages.parts[0].2.cost = Credits::from_nanos(11);
         pages.parts[1].2.cost = Credits::from_nanos(19);
     });
-    // It is of another class than its row has, for the same price.
+    // A part has another unit than its row, at the same price.
     breaks_parts(|pages| pages.parts[0].2.usage = Usage::ZERO.with(Unit::CacheRead, 10));
-    // Another model's prices, or prices that nobody knows.
+    // A part has another model's prices, or an unknown price version.
     breaks_parts(|pages| pages.parts[0].2.price_version = OTHERS);
     breaks_parts(|pages| pages.parts[0].2.price_version = PriceVersion::from_u64(77));
     breaks_parts(|pages| pages.prices.retain(|(version, _)| *version != OTHERS));
-    // One is gone, or all are; one is of another row, of no row, or there twice.
+    // A part is missing, or all are; a part belongs to another row, to no row, or exists twice.
     breaks_parts(|pages| drop(pages.parts.remove(0)));
     breaks_parts(|pages| pages.parts.clear());
     breaks_parts(|pages| pages.parts[0].1 = OVERRUN);
@@ -449,7 +451,7 @@ fn i13_parts_are_priced_by_their_own_models_and_make_their_row() {
         let more = part(2, VERSION, 1, 1);
         pages.parts.push((ACCOUNT, OVERRUN, more));
     });
-    // The row says something else than they do, or has prices of its own.
+    // The usage row differs from its parts, or has its own prices.
     breaks_parts(|pages| row(pages, SETTLED).usage = Usage::tokens(48, 0));
     breaks_parts(|pages| {
         row(pages, SETTLED).price_version = VERSION;
@@ -473,11 +475,11 @@ fn i14_transfers_are_chained() {
     });
 }
 
-/// Books with a plan of 100 a week: a call that it covered, one that it covered partly, whose week is closed, and one
-/// that runs.
+/// A ledger with a plan of 100 a week: a call that it covered, one that it covered partly (its week
+/// is closed), and an open one.
 fn with_plan() -> Pages {
     let prices = Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000));
-    let books = Books::of(&[ACCOUNT], &[(VERSION, prices)]);
+    let ledger = TestLedger::of(&[ACCOUNT], &[(VERSION, prices)]);
     let grant = Grant {
         id: TransferId::from_u128(1),
         account: ACCOUNT,
@@ -485,18 +487,18 @@ fn with_plan() -> Pages {
         at: Timestamp::from_micros(0),
         terms: LotTerms::default(),
     };
-    ready(books.grant(grant)).unwrap();
-    books.subscribe(ACCOUNT, 100);
-    ready(books.hold(hold(SETTLED, 40, 99))).unwrap();
-    ready(books.settle(settlement(SETTLED, 30, 0))).unwrap();
-    ready(books.hold(hold(OVERRUN, 90, 99))).unwrap();
+    ready(ledger.grant(grant)).unwrap();
+    ledger.subscribe(ACCOUNT, 100);
+    ready(ledger.hold(hold(SETTLED, 40, 99))).unwrap();
+    ready(ledger.settle(settlement(SETTLED, 30, 0))).unwrap();
+    ready(ledger.hold(hold(OVERRUN, 90, 99))).unwrap();
     let later = NewHold {
         created_at: Timestamp::from_micros(WEEK_MICROS),
         ..hold(OPEN, 60, 99)
     };
-    ready(books.hold(later)).unwrap();
-    ready(books.settle(settlement(OVERRUN, 80, 0))).unwrap();
-    books.pages()
+    ready(ledger.hold(later)).unwrap();
+    ready(ledger.settle(settlement(OVERRUN, 80, 0))).unwrap();
+    ledger.pages()
 }
 
 #[track_caller]
@@ -514,21 +516,21 @@ fn week_leg(number: i64, leg: Leg) -> impl Fn(&(AccountId, TransferRow)) -> bool
 }
 
 #[test]
-fn sound_books_with_a_plan_have_no_fault() {
+fn valid_ledger_with_a_plan_has_no_fault() {
     breaks_with_plan(&[], |_| {});
     let pages = with_plan();
-    let told: Vec<_> = pages
+    let recorded: Vec<_> = pages
         .rows
         .iter()
         .map(|row| (row.charge.nanos(), row.included.nanos()))
         .collect();
-    assert_eq!(told, [(30, 30), (80, 70)]);
+    assert_eq!(recorded, [(30, 30), (80, 70)]);
     assert_eq!(check(&pages, true).revenue, 110);
 }
 
 #[test]
 fn i6_the_allowance_pays_first() {
-    // The row says more, or less, than the allowance paid.
+    // The usage row has more, or less, than the allowance paid.
     for included in [29, 31] {
         breaks_with_plan(&["I6"], |pages| {
             row(pages, SETTLED).included = Credits::from_nanos(included)
@@ -554,18 +556,18 @@ fn i6_the_allowance_pays_first() {
 }
 
 #[test]
-fn i12_no_week_gives_more_than_it_had_and_nothing_is_carried_over() {
-    // A call is said to be of another week.
+fn i12_week_allowance_is_capped_and_not_carried_over() {
+    // A call names another week.
     breaks_with_plan(&["I12"], |pages| {
         let other = week(ACCOUNT, 1);
         row(pages, SETTLED).plan.as_mut().unwrap().window = other;
     });
-    // It is of no week.
+    // A call names no week.
     breaks_with_plan(&["I12"], |pages| row(pages, SETTLED).plan = None);
     breaks_with_plan(&["I12"], |pages| {
         pages.shares.get_mut(&OPEN).unwrap().0.window = week(ACCOUNT, 7);
     });
-    // What is left is carried over.
+    // A rest is carried over to the next week.
     breaks_with_plan(&["I12"], |pages| {
         let third = TransferSubject::Window(week(ACCOUNT, 2));
         pages.transfer(ACCOUNT, third, Leg::OpenWindow, 100);
@@ -579,7 +581,7 @@ fn i12_no_week_gives_more_than_it_had_and_nothing_is_carried_over() {
             .copied();
         pages.transfers.extend(twice);
     });
-    // It was never opened.
+    // A week was never opened.
     breaks_with_plan(&["I12", "I1"], |pages| {
         pages.transfers.retain(|row| !week_leg(1, Leg::OpenWindow)(row));
     });
@@ -597,7 +599,7 @@ fn i12_no_week_gives_more_than_it_had_and_nothing_is_carried_over() {
 /// A fault is counted even when it is not listed.
 #[test]
 fn faults_beyond_the_list_are_counted() {
-    let mut pages = sound();
+    let mut pages = valid();
     let crashed = row(&mut pages, CRASHED).clone();
     pages.rows.extend((100..300).map(|id| UsageRow {
         id: HoldId::from_u128(id),
@@ -607,10 +609,10 @@ fn faults_beyond_the_list_are_counted() {
     assert_eq!((report.fault_count, report.faults.len()), (200, 100));
 }
 
-/// The books of one account do not hide in those of another.
+/// A fault of one account is not compensated by another account.
 #[test]
 fn every_account_is_checked_by_itself() {
-    let mut pages = sound();
+    let mut pages = valid();
     let other = AccountId::from_u128(2);
     pages
         .balances
@@ -634,7 +636,7 @@ fn every_account_is_checked_by_itself() {
 }
 
 #[test]
-fn i15_lots_and_what_the_account_has_belong_together() {
+fn i15_lots_match_the_balance() {
     breaks(&["I15"], |pages| pages.lots.clear());
     breaks(&["I15"], |pages| {
         pages.lots[0].amount = Credits::from_nanos(1_001);
@@ -642,7 +644,7 @@ fn i15_lots_and_what_the_account_has_belong_together() {
     breaks(&["I15"], |pages| {
         pages.lots[0].id = TransferId::from_u128(2);
     });
-    // 920 are left of the thousand: 80 were charged.
+    // 920 of the 1,000 remain: 80 were charged.
     for (remaining, broken) in [
         (1_000, false),
         (920, false),
@@ -650,7 +652,7 @@ fn i15_lots_and_what_the_account_has_belong_together() {
         (1_001, true),
         (-1, true),
     ] {
-        let mut pages = sound();
+        let mut pages = valid();
         pages.lots[0].remaining = Credits::from_nanos(remaining);
         let report = check(&pages, true);
         assert_eq!(report.is_clean(), !broken, "{remaining}: {:?}", report.faults);
@@ -666,15 +668,15 @@ fn i15_lots_and_what_the_account_has_belong_together() {
     });
 }
 
-/// Books with a plan where 4 of the 10 that credits paid for a call were given back.
+/// A ledger with a plan and a refund: 4 of the 10 that credits paid for a call.
 fn with_refund() -> Pages {
     let mut pages = with_plan();
-    give_back(&mut pages, 5, 4);
+    add_refund(&mut pages, 5, 4);
     assert!(check(&pages, true).is_clean());
     pages
 }
 
-fn give_back(pages: &mut Pages, id: u128, amount: i64) {
+fn add_refund(pages: &mut Pages, id: u128, amount: i64) {
     let refund = Refund {
         id: TransferId::from_u128(id),
         account: ACCOUNT,
@@ -692,10 +694,10 @@ fn give_back(pages: &mut Pages, id: u128, amount: i64) {
 }
 
 #[test]
-fn i16_no_more_is_given_back_than_was_charged() {
+fn i16_refunds_do_not_exceed_charges() {
     for (what, falsify) in [
-        ("all of it", (|pages| give_back(pages, 6, 6)) as fn(&mut Pages)),
-        ("more", |pages| give_back(pages, 6, 7)),
+        ("all of it", (|pages| add_refund(pages, 6, 6)) as fn(&mut Pages)),
+        ("more", |pages| add_refund(pages, 6, 7)),
         ("the row", |pages| row(pages, OVERRUN).refunded = Credits::ZERO),
         ("the refund", |pages| {
             pages.refunds[0].credits = Credits::from_nanos(3)

@@ -1,41 +1,41 @@
-//! A hold by counted text is taken where one by bytes is not covered, and only there.
+//! A counted hold is taken only where a hold by bytes is not covered.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_billing::quote::{Room, is_worth_counting, quote_covered};
+use tollgate_billing::quote::{SpendLimit, is_worth_counting, quote_covered};
 use tollgate_billing::{CountedText, Demand, Hold, HoldRequest, quote};
 use tollgate_catalog::Model;
 use tollgate_storage::{Grant, LedgerAccount, LedgerStore, LotTerms};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, ErrorCode, KeyId, Prices, RequestId, Timestamp, Tokenizer, Unit};
 
-use crate::books::Books;
+use crate::ledger::TestLedger;
 use crate::model::{demand, model};
 use crate::ready;
 
 const ACCOUNT: AccountId = AccountId::from_u128(1);
 
-/// A model whose tokens can be counted.
+/// A model with a tokenizer.
 fn countable() -> impl Strategy<Value = Model> {
     let price = || (1..20_000_000_000_i64).prop_map(Credits::from_nanos);
-    (price(), price(), 1..200_000_u64).prop_map(|(input, output, most)| {
+    (price(), price(), 1..200_000_u64).prop_map(|(input, output, maximum)| {
         let prices = Prices::default()
             .with(Unit::Input, input)
             .with(Unit::Output, output);
         Model {
             tokenizer: Some(Tokenizer::O200kBase),
-            ..model(prices, Some(most), None)
+            ..model(prices, Some(maximum), None)
         }
     })
 }
 
-/// A demand, and what a tokenizer may find in its text.
+/// A demand, and a possible token count of its text.
 fn counted() -> impl Strategy<Value = (Demand, CountedText)> {
     (demand(), 0..=1_000_u64, 0..=1_000_u64, 1..=50_u64).prop_map(|(demand, share, density, texts)| {
         let bytes = demand.text_bytes * share / 1_000;
-        let fewest = bytes.div_ceil(Tokenizer::LONGEST_TOKEN);
+        let fewest = bytes.div_ceil(Tokenizer::MAX_TOKEN_BYTES);
         let tokens = fewest + (bytes - fewest) * density / 1_000;
         (demand, CountedText { texts, bytes, tokens })
     })
@@ -58,19 +58,20 @@ fn request(number: u128, model: &Model) -> HoldRequest {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Never more than by bytes, never less than the tokens, and something above them where there is room.
+    /// Counted text is at most its bytes and at least its tokens, with a margin above them where
+    /// the bytes allow it.
     #[test]
-    fn what_is_counted_is_bounded_by_its_tokens((demand, text) in counted()) {
+    fn counted_text_is_bounded_by_its_tokens((demand, text) in counted()) {
         let (by_bytes, by_tokens) = (demand.input_bound(), demand.counted(text).input_bound());
         prop_assert!(by_tokens <= by_bytes);
         prop_assert!(by_tokens >= by_bytes - text.bytes + text.tokens);
         let above = by_tokens - (by_bytes - text.bytes + text.tokens);
-        let room = text.bytes - text.tokens;
-        prop_assert_eq!(above, room.min(text.tokens / 16 + 8 * text.texts));
+        let limit = text.bytes - text.tokens;
+        prop_assert_eq!(above, limit.min(text.tokens / 16 + 8 * text.texts));
     }
 
     #[test]
-    fn counting_is_asked_for_where_it_may_help(
+    fn counting_runs_only_where_it_may_help(
         model in countable(),
         (demand, text) in counted(),
         share in prop_oneof![0..1_000_i64, 990..1_010_i64, 1_000..2_000_i64],
@@ -79,8 +80,8 @@ proptest! {
         let balance = i64::try_from(i128::from(full.amount.nanos()) * i128::from(share) / 1_000).unwrap();
         prop_assume!(balance > 0);
         let available = Credits::from_nanos(balance);
-        let room = Room { max_cost: None, available };
-        let books = Books::of(&[ACCOUNT], &[(model.price_version, model.prices)]);
+        let limit = SpendLimit { max_cost: None, available };
+        let ledger = TestLedger::of(&[ACCOUNT], &[(model.price_version, model.prices)]);
         let grant = Grant {
             id: TransferId::from_u128(1),
             account: ACCOUNT,
@@ -88,21 +89,22 @@ proptest! {
             at: Timestamp::from_micros(0),
             terms: LotTerms::default(),
         };
-        ready(books.grant(grant)).unwrap();
-        let before = books.pages();
-        // Before media are fetched, nobody is refused who is served in the end.
-        let checked = ready(Hold::check(&books, ACCOUNT, &model, &demand, None, Timestamp::from_micros(0)));
+        ready(ledger.grant(grant)).unwrap();
+        let before = ledger.pages();
+        // The check before media are fetched refuses no request that the hold accepts.
+        let checked = ready(Hold::check(&ledger, ACCOUNT, &model, &demand, None, Timestamp::from_micros(0)));
         let asked = Cell::new(false);
         let count = || {
             asked.set(true);
             std::future::ready(Some(by_tokens))
         };
-        let taken = ready(Hold::take(&books, &request(2, &model), &model, demand, count));
+        let taken = ready(Hold::take(&ledger, &request(2, &model), &model, demand, count));
         prop_assert!(!(asked.get() && full.amount <= available), "the hot path counts nothing");
-        prop_assert_eq!(asked.get(), full.amount > available && is_worth_counting(&model, &demand, room));
-        // Who is not asked for a count would not have got more by it, but for a cap that is hardly larger.
-        let by_bytes = quote_covered(&model, &demand, room).ok();
-        let by_count = quote_covered(&model, &by_tokens, room).ok();
+        prop_assert_eq!(asked.get(), full.amount > available && is_worth_counting(&model, &demand, limit));
+        // A caller whose text is not counted would have gained nothing, except for a slightly
+        // larger cap.
+        let by_bytes = quote_covered(&model, &demand, limit).ok();
+        let by_count = quote_covered(&model, &by_tokens, limit).ok();
         let expected = if asked.get() { by_count } else { by_bytes };
         prop_assert_eq!(expected.is_some(), by_count.is_some());
         match taken {
@@ -110,12 +112,12 @@ proptest! {
                 prop_assert!(checked.is_ok());
                 prop_assert_eq!(Some(hold.terms().quote), expected);
                 let held = hold.terms().quote.amount.nanos();
-                prop_assert_eq!(books.pages().balance(ACCOUNT, LedgerAccount::Credits), balance - held);
+                prop_assert_eq!(ledger.pages().balance(ACCOUNT, LedgerAccount::Credits), balance - held);
             }
             Err(error) => {
                 prop_assert_eq!(error.code, ErrorCode::InsufficientCredits);
                 prop_assert_eq!(expected, None);
-                prop_assert_eq!(books.pages(), before, "402 and something was written");
+                prop_assert_eq!(ledger.pages(), before, "402 and something was written");
             }
         }
     }

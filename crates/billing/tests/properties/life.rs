@@ -1,4 +1,4 @@
-//! Whole lives of calls beside plain books: whatever happens in whatever order, the books keep their promises.
+//! Random sequences of calls on a reference ledger: the invariants hold in any order of steps.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,20 +15,20 @@ use tollgate_types::id::TransferId;
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{AccountId, Credits, ErrorCode, KeyId, Prices, RequestId, Timestamp, Unit, Usage};
 
-use crate::books::{Books, Pages, WEEK_MICROS};
+use crate::ledger::{Pages, TestLedger, WEEK_MICROS};
 use crate::model::{demand, model, shares, usage_within};
 use crate::ready;
 use crate::verdict::ending;
 
 const ACCOUNTS: [AccountId; 2] = [AccountId::from_u128(1), AccountId::from_u128(2)];
 
-/// What the upstream says of a call.
+/// Usage report of the upstream.
 #[derive(Clone, Debug)]
 enum Report {
     Nothing,
-    /// Within the bounds of the hold, by these shares of each class.
+    /// Usage within the bounds of the hold, as shares of each unit's bound.
     Within(Vec<u64>),
-    /// Anything.
+    /// Arbitrary usage, by unit.
     Wild(Vec<u64>),
 }
 
@@ -52,9 +52,9 @@ enum Step {
     Abandon {
         which: Index,
     },
-    /// Long after: every hold is over.
+    /// Voids every hold, long after its expiry.
     Sweep,
-    /// An account begins a plan, or its plan becomes another.
+    /// An account starts or changes a plan.
     Subscribe {
         account: Index,
         weekly: i64,
@@ -64,7 +64,7 @@ enum Step {
         account: Index,
         is_active: bool,
     },
-    /// The clock goes forward, or back.
+    /// The clock moves forward or back.
     Turn {
         weeks: i64,
     },
@@ -97,7 +97,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Prices that models have, so that sums of many calls fit.
+/// Realistic prices, so that sums of many calls fit.
 fn some_model() -> impl Strategy<Value = Model> {
     let price = || prop_oneof![1 => Just(0), 8 => 1..20_000_000_000_i64].prop_map(Credits::from_nanos);
     let prices = (price(), option::of(price()), price(), option::of(price()));
@@ -108,17 +108,17 @@ fn some_model() -> impl Strategy<Value = Model> {
         let prices = cached.map_or(prices, |price| prices.with(Unit::CacheRead, price));
         reasoning.map_or(prices, |price| prices.with(Unit::Reasoning, price))
     });
-    (prices, option::of(1..200_000_u64)).prop_map(|(prices, most)| model(prices, most, None))
+    (prices, option::of(1..200_000_u64)).prop_map(|(prices, maximum)| model(prices, maximum, None))
 }
 
-/// Nobody counts for models without a tokenizer.
+/// Models without a tokenizer are never counted.
 async fn uncounted() -> Option<Demand> {
     unreachable!("the model has no tokenizer")
 }
 
-/// Everything that a sequence of steps needs.
+/// State of a run of steps.
 struct Run {
-    books: Books,
+    ledger: TestLedger,
     model: Model,
     live: Vec<Hold>,
     next_id: AtomicU64,
@@ -130,7 +130,7 @@ type Checked = Result<(), TestCaseError>;
 impl Run {
     fn new(model: Model) -> Run {
         Run {
-            books: Books::of(&ACCOUNTS, &[(model.price_version, model.prices)]),
+            ledger: TestLedger::of(&ACCOUNTS, &[(model.price_version, model.prices)]),
             model,
             live: Vec::new(),
             next_id: AtomicU64::new(1),
@@ -152,13 +152,13 @@ impl Run {
                     at: Timestamp::from_micros(0),
                     terms: LotTerms::default(),
                 };
-                ready(self.books.grant(grant)).unwrap();
+                ready(self.ledger.grant(grant)).unwrap();
             }
             Step::Subscribe { account, weekly } => {
-                self.books.subscribe(*account.get(&ACCOUNTS), *weekly);
+                self.ledger.subscribe(*account.get(&ACCOUNTS), *weekly);
             }
             Step::SetActive { account, is_active } => {
-                self.books.set_active(*account.get(&ACCOUNTS), *is_active);
+                self.ledger.set_active(*account.get(&ACCOUNTS), *is_active);
             }
             Step::Turn { weeks } => self.week = (self.week + weeks).max(0),
             Step::Take { account, demand } => self.take(*account.get(&ACCOUNTS), *demand)?,
@@ -176,9 +176,9 @@ impl Run {
             }
             Step::Settle { .. } | Step::Abandon { .. } => {}
             Step::Sweep => {
-                let open = self.books.pages().open.len() as u64;
+                let open = self.ledger.pages().open.len() as u64;
                 prop_assert_eq!(
-                    ready(self.books.sweep(Timestamp::from_micros(i64::MAX), 500)).unwrap(),
+                    ready(self.ledger.sweep(Timestamp::from_micros(i64::MAX), 500)).unwrap(),
                     open
                 );
             }
@@ -187,7 +187,7 @@ impl Run {
     }
 
     fn take(&mut self, account: AccountId, demand: Demand) -> Checked {
-        let before = self.books.pages();
+        let before = self.ledger.pages();
         let accepted_at = Timestamp::from_micros(self.week * WEEK_MICROS);
         let credits = before.balance(account, LedgerAccount::Credits);
         let left = before.week_for(account, accepted_at).map_or(0, |(_, left)| left);
@@ -204,12 +204,12 @@ impl Run {
             lifetime: Duration::from_secs(60),
         };
         let full = quote(&self.model, &demand);
-        match ready(Hold::take(&self.books, &request, &self.model, demand, uncounted)) {
+        match ready(Hold::take(&self.ledger, &request, &self.model, demand, uncounted)) {
             Ok(hold) => {
                 let held = hold.terms().quote;
                 prop_assert!(held.amount.nanos() <= balance);
                 prop_assert!(held == full || (demand.max_tokens.is_none() && full.amount.nanos() > balance));
-                let after = self.books.pages();
+                let after = self.ledger.pages();
                 prop_assert_eq!(
                     after.open.get(&hold.id()).map(|open| open.amount),
                     Some(held.amount)
@@ -229,17 +229,17 @@ impl Run {
             Err(error) => {
                 prop_assert_eq!(error.code, ErrorCode::InsufficientCredits);
                 prop_assert!(full.amount.nanos() > balance);
-                prop_assert_eq!(self.books.pages(), before, "402 and something was written");
+                prop_assert_eq!(self.ledger.pages(), before, "402 and something was written");
             }
         }
         Ok(())
     }
 
     fn settle(&mut self, hold: Hold, ending: Ending, report: &Report, output_bytes: u64) -> Checked {
-        let before = self.books.pages();
+        let before = self.ledger.pages();
         let (id, terms) = (hold.id(), hold.terms().clone());
         let output_bound = terms.quote.output_cap * terms.demand.n;
-        let keeps_bounds = !matches!(report, Report::Wild(_)) && output_bytes.div_ceil(4) <= output_bound;
+        let is_bounded = !matches!(report, Report::Wild(_)) && output_bytes.div_ceil(4) <= output_bound;
         let reported = match report {
             Report::Nothing => None,
             Report::Within(shares) => Some(usage_within(&terms.demand, &terms.quote, shares)),
@@ -253,6 +253,7 @@ impl Run {
             &Evidence {
                 reported,
                 output_bytes,
+                ..Evidence::default()
             },
             &terms.demand,
         );
@@ -260,14 +261,11 @@ impl Run {
         let cost = terms.prices.cost(&charge.usage);
         prop_assert!(charge.amount <= terms.quote.amount);
         prop_assert_eq!(charge.amount.checked_add(charge.overrun), Some(cost));
-        prop_assert!(
-            charge.overrun.is_zero() || !keeps_bounds,
-            "{charge:?} of {terms:?}"
-        );
+        prop_assert!(charge.overrun.is_zero() || !is_bounded, "{charge:?} of {terms:?}");
         let now = Timestamp::from_micros(1);
-        ready(hold.settle(&self.books, &charge, "upstream".into(), None, now)).unwrap();
+        ready(hold.settle(&self.ledger, &charge, "upstream".into(), None, now)).unwrap();
 
-        let after = self.books.pages();
+        let after = self.ledger.pages();
         if !before.open.contains_key(&id) {
             prop_assert_eq!(after, before, "resolved twice");
             return Ok(());
@@ -293,11 +291,11 @@ impl Run {
     }
 
     fn check(&self) -> Checked {
-        let pages = self.books.pages();
+        let pages = self.ledger.pages();
         for account in ACCOUNTS {
-            check_book(&pages, account)?;
+            check_account(&pages, account)?;
         }
-        let report = ready(check_ledger(&self.books, true)).unwrap();
+        let report = ready(check_ledger(&self.ledger, true)).unwrap();
         prop_assert!(report.is_clean(), "{:?}", report.faults);
         prop_assert_eq!(report.open_holds, pages.open.len() as u64);
         prop_assert_eq!(report.usage_rows, pages.rows.len() as u64);
@@ -305,7 +303,7 @@ impl Run {
     }
 }
 
-fn check_book(pages: &Pages, account: AccountId) -> Checked {
+fn check_account(pages: &Pages, account: AccountId) -> Checked {
     let of = |ledger| i128::from(pages.balance(account, ledger));
     prop_assert_eq!(LedgerAccount::ALL.into_iter().map(of).sum::<i128>(), 0);
     for ledger in LedgerAccount::ALL
@@ -319,11 +317,11 @@ fn check_book(pages: &Pages, account: AccountId) -> Checked {
     prop_assert_eq!(of(LedgerAccount::Hold), open);
     let rows: Vec<_> = pages.rows.iter().filter(|row| row.account == account).collect();
     prop_assert!(rows.iter().all(|row| row.charge <= row.held));
-    let told = rows
+    let recorded = rows
         .iter()
         .map(|row| i128::from(row.charge.nanos()) + i128::from(row.overrun.nanos()));
     let revenue = of(LedgerAccount::RevenueUsage) + of(LedgerAccount::RevenueIncluded);
-    prop_assert_eq!(revenue, told.sum::<i128>());
+    prop_assert_eq!(revenue, recorded.sum::<i128>());
     let included = rows.iter().map(|row| i128::from(row.included.nanos()));
     prop_assert_eq!(of(LedgerAccount::RevenueIncluded), included.sum::<i128>());
     Ok(())
@@ -333,7 +331,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn whatever_happens_the_books_hold(model in some_model(), steps in vec(step(), 1..40)) {
+    fn ledger_invariants_hold_for_any_sequence(model in some_model(), steps in vec(step(), 1..40)) {
         let mut run = Run::new(model);
         for step in &steps {
             run.step(step)?;

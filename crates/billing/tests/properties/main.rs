@@ -1,11 +1,11 @@
-//! What holds for every call, whatever it asks for and however it ends.
+//! Properties of every call, for all requests and outcomes.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod amount;
-mod books;
 mod check;
 mod counted;
+mod ledger;
 mod life;
 mod model;
 mod quote;
@@ -14,7 +14,7 @@ mod verdict;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// The result of a future that never waits.
+/// Returns the result of a future that never waits.
 fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,

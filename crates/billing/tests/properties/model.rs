@@ -1,4 +1,4 @@
-//! Models, requests and consumption to make properties of.
+//! Generators of models, requests and usage.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -7,7 +7,7 @@ use tollgate_billing::{Demand, Quote};
 use tollgate_catalog::{Model, ModelKind, StructuredOutput};
 use tollgate_types::{Credits, PriceVersion, Prices, Unit, Usage};
 
-/// A model of which nothing matters but its prices and its bounds.
+/// A model with these prices and bounds.
 pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Option<u64>) -> Model {
     Model {
         id: "maker/model".into(),
@@ -21,6 +21,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
         input: Vec::new(),
         output: Vec::new(),
         structured_output: StructuredOutput::None,
+        unknown: Default::default(),
         tools: false,
         reasoning: false,
         tokenizer: None,
@@ -33,7 +34,7 @@ pub fn model(prices: Prices, max_output_tokens: Option<u64>, context_window: Opt
     }
 }
 
-/// From nothing to the largest price there is; mostly what models cost.
+/// A price from zero to the maximum; mostly realistic.
 fn price() -> impl Strategy<Value = Credits> {
     prop_oneof![
         1 => Just(0),
@@ -44,7 +45,7 @@ fn price() -> impl Strategy<Value = Credits> {
     .prop_map(Credits::from_nanos)
 }
 
-/// Any set of prices, those of long prompts included.
+/// Any set of prices, including those of long prompts.
 pub fn prices() -> impl Strategy<Value = Prices> {
     let plain = vec(option::of(price()), Unit::ALL.len());
     let long = vec(option::weighted(0.3, price()), Unit::TOKENS.len());
@@ -63,13 +64,13 @@ pub fn prices() -> impl Strategy<Value = Prices> {
     })
 }
 
-/// Any model.
+/// A model with any prices and optional bounds.
 pub fn any_model() -> impl Strategy<Value = Model> {
     let tokens = || option::of(prop_oneof![1..4_000_u64, 1..2_000_000_u64]);
-    (prices(), tokens(), tokens()).prop_map(|(prices, most, window)| model(prices, most, window))
+    (prices(), tokens(), tokens()).prop_map(|(prices, max, window)| model(prices, max, window))
 }
 
-/// What any request asks for.
+/// A demand of any size.
 pub fn demand() -> impl Strategy<Value = Demand> {
     (
         2..1_000_000_u64,
@@ -95,6 +96,7 @@ pub fn demand() -> impl Strategy<Value = Demand> {
                 text_bytes,
                 tokens,
                 messages,
+                inputs: 0,
                 media_bytes,
                 images,
                 max_tokens,
@@ -106,31 +108,31 @@ pub fn demand() -> impl Strategy<Value = Demand> {
         )
 }
 
-/// What is no token; mostly nothing.
+/// Usage in units that are not tokens; mostly none.
 fn made() -> impl Strategy<Value = Usage> {
     let some = vec(
         prop_oneof![1 => Just(0), 1 => 0..10_000_000_000_u64],
-        Unit::MADE.len(),
+        Unit::NON_TOKENS.len(),
     );
     let some = some.prop_map(|quantities| {
-        let classes = Unit::MADE.into_iter().zip(quantities);
+        let classes = Unit::NON_TOKENS.into_iter().zip(quantities);
         classes.fold(Usage::ZERO, |usage, (unit, quantity)| usage.with(unit, quantity))
     });
     prop_oneof![3 => Just(Usage::ZERO), 1 => some]
 }
 
-/// How a bound is used up: a share for each class. The largest number is all that is left.
+/// Shares of a bound, one for each unit. The largest number takes the rest of the bound.
 pub fn shares() -> impl Strategy<Value = Vec<u64>> {
     let share = prop_oneof![2 => Just(0), 1 => Just(u64::MAX), 3 => any::<u64>()];
     vec(share, Unit::ALL.len())
 }
 
-/// A usage that keeps to the bounds of a quote.
+/// Returns a usage within the bounds of a quote.
 pub fn usage_within(demand: &Demand, quote: &Quote, shares: &[u64]) -> Usage {
     let mut input = demand.input_bound();
     let mut output = quote.output_cap * demand.n;
     let mut usage = Usage::ZERO;
-    // Only who asks for the one-hour cache is charged for it.
+    // Only a request with the one-hour cache is charged for it.
     let is_asked = |unit: &Unit| *unit != Unit::CacheWriteHour || demand.caches_for_an_hour;
     for (unit, share) in Unit::ALL
         .into_iter()

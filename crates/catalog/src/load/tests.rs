@@ -96,13 +96,13 @@ fn a_change_of_price_is_another_version() {
         prices = { input = "1", output = "2" }"#,
     ))
     .unwrap();
-    let dear = load(&with_model(
+    let expensive = load(&with_model(
         r#"targets = ["local/x"]
         prices = { input = "1", output = "3" }"#,
     ))
     .unwrap();
     let version = |snapshot: &Snapshot| snapshot.resolve("acme/large").unwrap().price_version;
-    assert_ne!(version(&cheap), version(&dear));
+    assert_ne!(version(&cheap), version(&expensive));
 }
 
 #[test]
@@ -138,9 +138,88 @@ fn faults_name_the_block_and_the_remedy() {
 }
 
 #[test]
+fn an_output_cap_larger_than_the_context_window_is_refused() {
+    let limited = |output: u64| {
+        load(&with_model(&format!(
+            "targets = [\"local/x\"]\nprices = {{ input = \"1\", output = \"2\" }}\n\
+             limits = {{ context_window = 4096, max_output_tokens = {output} }}"
+        )))
+    };
+    assert!(limited(4_096).is_ok());
+    let error = limited(4_097).unwrap_err();
+    assert_eq!(error.path, "models.\"acme/large\".limits");
+    assert!(
+        error.message.contains("(4097)") && error.message.contains("(4096)"),
+        "{error}"
+    );
+}
+
+fn found(name: &str, context_window: Option<u64>) -> Discovered {
+    Discovered {
+        name: name.to_owned(),
+        context_window,
+        ..Discovered::default()
+    }
+}
+
+#[test]
+fn targets_have_the_limits_that_their_providers_list() {
+    let mut small = provider("small", "vllm");
+    small.discovered = vec![Discovered {
+        max_output_tokens: Some(2_048),
+        input: Some(vec![Modality::Text]),
+        ..found("m", Some(8_192))
+    }];
+    let mut large = provider("large", "vllm");
+    large.discovered = vec![found("m", Some(32_768))];
+    let text = || vec![Modality::Text];
+    // targets; other settings of the block; window, max output, input
+    for (targets, more, window, output, input) in [
+        (r#"["small/m"]"#, "", Some(8_192), Some(2_048), text()),
+        (
+            r#"["small/m", "large/m"]"#,
+            "",
+            Some(8_192),
+            Some(2_048),
+            ModelKind::Chat.takes(),
+        ),
+        (
+            r#"["large/m", "large/other"]"#,
+            "",
+            Some(32_768),
+            None,
+            ModelKind::Chat.takes(),
+        ),
+        (r#"["large/other"]"#, "", None, None, ModelKind::Chat.takes()),
+        (
+            r#"["small/m"]"#,
+            "limits = { context_window = 4096 }\ninput = [\"text\", \"image\"]",
+            Some(4_096),
+            Some(2_048),
+            vec![Modality::Text, Modality::Image],
+        ),
+    ] {
+        let block = format!("targets = {targets}\nprices = {{ input = \"1\" }}\n{more}");
+        let models = BTreeMap::from([("acme/m".to_owned(), toml::from_str(&block).unwrap())]);
+        let input_of = CatalogInput {
+            providers: vec![small.clone(), large.clone()],
+            models,
+            ..CatalogInput::default()
+        };
+        let snapshot = load(&input_of).unwrap();
+        let model = snapshot.resolve("acme/m").unwrap();
+        assert_eq!(
+            (model.context_window, model.max_output_tokens, &model.input),
+            (window, output, &input),
+            "{targets} {more}"
+        );
+    }
+}
+
+#[test]
 fn discovered_models_need_a_price() {
     let mut local = provider("ollama", "ollama");
-    local.discovered = vec![("llama3:8b".to_owned(), Some(8192))];
+    local.discovered = vec![found("llama3:8b", Some(8192))];
     let input = CatalogInput {
         providers: vec![local.clone()],
         ..CatalogInput::default()
@@ -209,14 +288,11 @@ fn kinds_are_known_by_names() {
 }
 
 #[test]
-fn the_type_follows_from_the_name_until_settings_say_it() {
+fn type_is_inferred_from_the_name_unless_configured() {
     let mut local = provider("ollama", "ollama");
     local.default_price = Some(BTreeMap::from([("input".to_owned(), Credits::ZERO)]));
-    local.discovered = vec![
-        ("nomic-embed-text".to_owned(), None),
-        ("llama3:8b".to_owned(), Some(8192)),
-    ];
-    let said = [
+    local.discovered = vec![found("nomic-embed-text", None), found("llama3:8b", Some(8192))];
+    let stated = [
         ("ollama/llama3:8b", r#"type = "embedding""#),
         (
             "acme/vectors",
@@ -238,7 +314,7 @@ fn the_type_follows_from_the_name_until_settings_say_it() {
         ("ollama/nomic-embed-text", ModelKind::Embedding),
     ];
     assert_eq!(kinds(&input), expected.map(|(id, kind)| (id.to_owned(), kind)));
-    for (id, text) in said {
+    for (id, text) in stated {
         input.models.insert(id.to_owned(), entry(text));
     }
     let snapshot = load(&input).unwrap();
@@ -256,7 +332,7 @@ fn the_type_follows_from_the_name_until_settings_say_it() {
 }
 
 #[test]
-fn embedding_models_of_the_catalog_say_how_long_their_vectors_are() {
+fn embedding_models_state_their_dimensions() {
     let rows = builtin::models().unwrap();
     let vectors = rows.iter().filter(|row| row.kind == ModelKind::Embedding);
     assert!(vectors.clone().count() >= 8);
@@ -290,9 +366,9 @@ fn versions_of_a_model_have_its_tokens() {
     let mut openai = provider("mine", "openai");
     openai.default_price = Some(PricesEntry::from([("input".to_owned(), Credits::ZERO)]));
     let listed = ["gpt-4o-2024-11-20", "gpt-4o-audio", "gpt-50", "llama-9"];
-    openai.discovered = listed.map(|name| (name.to_owned(), None)).to_vec();
+    openai.discovered = listed.map(|name| found(name, None)).to_vec();
     let priced = "prices = { input = \"1\" }\n";
-    let said = [
+    let stated = [
         (
             "acme/tuned",
             "targets = [\"mine/ft:gpt-4o-mini-2024-07-18:acme::x1\"]",
@@ -314,7 +390,7 @@ fn versions_of_a_model_have_its_tokens() {
             "targets = [\"mine/gpt-4o\"]\ntokenizer = \"cl100k_base\"",
         ),
     ];
-    let models = said.map(|(id, text)| (id.to_owned(), entry(&format!("{priced}{text}"))));
+    let models = stated.map(|(id, text)| (id.to_owned(), entry(&format!("{priced}{text}"))));
     let input = CatalogInput {
         providers: vec![openai, provider("local", "vllm")],
         models: BTreeMap::from(models),
@@ -356,4 +432,262 @@ fn only_known_tokenizers_can_be_named() {
     ] {
         assert!(toml::from_str::<ModelEntry>(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_block_never_takes_over_the_bare_name_of_another_model() {
+    let priced = "prices = { input = \"1\" }\n";
+    let mut rack = provider("rack", "vllm");
+    rack.default_price = Some(PricesEntry::from([("input".to_owned(), Credits::ZERO)]));
+    rack.discovered = vec![found("tiny", None)];
+    let openai = provider("openai", "openai");
+    let sim = provider("sim", "sim");
+    // The providers in order; blocks (id and target); a name; the id that it resolves to; the other
+    // claimants.
+    type Case<'a> = (
+        &'a [&'a EnabledProvider],
+        &'a [(&'a str, &'a str)],
+        &'a str,
+        &'a str,
+        &'a [&'a str],
+    );
+    let cases: &[Case<'_>] = &[
+        (
+            &[&sim],
+            &[("acme/dated", "sim/chat")],
+            "chat",
+            "sim/chat",
+            &["acme/dated"],
+        ),
+        (&[&sim], &[("acme/dated", "sim/chat")], "dated", "acme/dated", &[]),
+        (
+            &[&openai, &sim],
+            &[("acme/premium", "openai/gpt-4o-mini")],
+            "gpt-4o-mini",
+            "openai/gpt-4o-mini",
+            &["acme/premium"],
+        ),
+        (
+            &[&openai],
+            &[("acme/gpt-4o-mini", "openai/gpt-4o-mini")],
+            "gpt-4o-mini",
+            "openai/gpt-4o-mini",
+            &["acme/gpt-4o-mini"],
+        ),
+        (
+            &[&rack, &sim],
+            &[("acme/chat", "rack/other")],
+            "chat",
+            "sim/chat",
+            &["acme/chat"],
+        ),
+        (
+            &[&rack],
+            &[("me/tiny", "rack/tiny")],
+            "tiny",
+            "rack/tiny",
+            &["me/tiny"],
+        ),
+        // A block may name a model that the provider does not list; the model is then original.
+        (
+            &[&rack],
+            &[("me/small", "rack/small"), ("rack/small", "rack/small")],
+            "small",
+            "rack/small",
+            &["me/small"],
+        ),
+        // An upstream name that is no model's bare id.
+        (
+            &[&rack],
+            &[("me/b", "rack/x-1"), ("me/c", "rack/x-1")],
+            "x-1",
+            "me/b",
+            &["me/c"],
+        ),
+        (
+            &[&rack, &sim],
+            &[("me/b", "sim/x-1"), ("you/c", "rack/x-1")],
+            "x-1",
+            "you/c",
+            &["me/b"],
+        ),
+        (&[&rack], &[("me/b", "rack/x-1")], "x-1", "me/b", &[]),
+        // Several blocks: the order of the providers, then of the ids.
+        (
+            &[&rack, &sim],
+            &[("a/same", "sim/y"), ("b/same", "rack/y")],
+            "same",
+            "b/same",
+            &["a/same"],
+        ),
+    ];
+    for (providers, blocks, name, id, others) in cases {
+        let blocks = blocks.iter().map(|(id, target)| {
+            let text = format!("{priced}targets = [\"{target}\"]");
+            ((*id).to_owned(), entry(&text))
+        });
+        let input = CatalogInput {
+            providers: providers.iter().map(|provider| (*provider).clone()).collect(),
+            models: blocks.collect(),
+            ..CatalogInput::default()
+        };
+        let snapshot = load(&input).unwrap();
+        assert_eq!(&*snapshot.resolve(name).unwrap().id, *id, "{name}");
+        let collisions = snapshot.name_collisions().iter();
+        let found: Vec<&str> = collisions
+            .filter(|collision| *collision.name == **name)
+            .flat_map(|collision| collision.others.iter().map(|id| &**id))
+            .collect();
+        assert_eq!(found, *others, "{name}");
+    }
+}
+
+#[test]
+fn aliases_and_ids_are_no_collisions() {
+    let mut input = with_model("targets = [\"sim/chat\"]\nprices = { input = \"1\" }");
+    input.aliases.insert("chat".to_owned(), "acme/large".to_owned());
+    let snapshot = load(&input).unwrap();
+    assert_eq!(&*snapshot.resolve("chat").unwrap().id, "acme/large");
+    assert_eq!(snapshot.name_collisions(), []);
+}
+
+/// Returns the model `acme/own` that the blocks of one case define.
+fn inherited(providers: &[EnabledProvider], blocks: &[(&str, &str)]) -> Model {
+    let price = "prices = { input = \"1\", video = \"1\" }\n";
+    let blocks = blocks
+        .iter()
+        .map(|(id, text)| ((*id).to_owned(), entry(&format!("{price}{text}"))));
+    let input = CatalogInput {
+        providers: providers.to_vec(),
+        models: blocks.collect(),
+        ..CatalogInput::default()
+    };
+    Model::clone(load(&input).unwrap().resolve("acme/own").unwrap())
+}
+
+#[test]
+fn blocks_inherit_omitted_fields() {
+    let mut rack = provider("rack", "vllm");
+    rack.default_price = Some(PricesEntry::from([("input".to_owned(), Credits::ZERO)]));
+    rack.discovered = vec![found("tiny", Some(8_192))];
+    let providers = [rack, provider("openai", "openai"), provider("sim", "sim")];
+    let own = |text: &str| inherited(&providers, &[("acme/own", text)]);
+    let mini = Model::clone(
+        load(&CatalogInput {
+            providers: providers.to_vec(),
+            ..CatalogInput::default()
+        })
+        .unwrap()
+        .resolve("openai/gpt-4o-mini")
+        .unwrap(),
+    );
+
+    let same = own("targets = [\"openai/gpt-4o-mini\"]");
+    let facts = |model: &Model| {
+        (
+            (
+                model.kind,
+                model.context_window,
+                model.max_output_tokens,
+                model.tokenizer,
+                model.framing,
+            ),
+            (
+                model.input.clone(),
+                model.structured_output,
+                model.unknown,
+                model.tools,
+                model.reasoning,
+            ),
+        )
+    };
+    assert_eq!(facts(&same), facts(&mini));
+    let other = own(
+        "targets = [\"openai/gpt-4o-mini\"]\nlimits = { context_window = 10 }\ninput = [\"text\"]\ntools = false",
+    );
+    assert_eq!(
+        (other.context_window, other.max_output_tokens),
+        (Some(10), mini.max_output_tokens)
+    );
+    assert_eq!((&other.input[..], other.tools), (&[Modality::Text][..], false));
+    assert_eq!(other.structured_output, mini.structured_output);
+
+    // Two targets: the smaller limits, the abilities of both. A target with few known properties
+    // claims nothing.
+    let both = own("targets = [\"openai/gpt-4o-mini\", \"rack/tiny\"]");
+    assert_eq!(
+        (both.context_window, both.max_output_tokens),
+        (Some(8_192), mini.max_output_tokens)
+    );
+    assert_eq!(both.claimed_input(), [Modality::Text]);
+    assert_eq!(both.claimed_structured_output(), StructuredOutput::None);
+    assert_eq!(both.tokenizer, None);
+
+    // A block with the name of its target describes that target.
+    let described =
+        "targets = [\"rack/new\"]\nlimits = { context_window = 77 }\ninput = [\"text\", \"image\"]";
+    for id in ["rack/new", "zoo/new"] {
+        let blocks = [(id, described), ("acme/own", "targets = [\"rack/new\"]")];
+        let model = inherited(&providers, &blocks);
+        let expected = (id == "rack/new").then_some(77);
+        assert_eq!(model.context_window, expected, "{id}");
+        assert_eq!(
+            model.claimed_input().len(),
+            if id == "rack/new" { 2 } else { 1 },
+            "{id}"
+        );
+    }
+
+    // An unknown target claims nothing and rejects nothing.
+    let unknown = own("targets = [\"rack/else\"]");
+    assert_eq!(unknown.claimed_input(), [Modality::Text]);
+    assert_eq!(unknown.claimed_structured_output(), StructuredOutput::None);
+    assert!(unknown.takes(Modality::Image) && unknown.structured_output == StructuredOutput::JsonSchema);
+    let stated =
+        own("targets = [\"rack/else\"]\ninput = [\"text\", \"image\"]\nstructured_output = \"json_schema\"");
+    assert_eq!(stated.claimed_input(), [Modality::Text, Modality::Image]);
+    assert_eq!(stated.claimed_structured_output(), StructuredOutput::JsonSchema);
+    assert!(!stated.takes(Modality::Audio));
+}
+
+#[test]
+fn media_tables_are_inherited_field_by_field() {
+    let second = "type = \"video\"\ntargets = [\"rack/film\"]\nmedia = { resolutions = [\"720p\", \"480p\"], modes = [\"t2v\", \"i2v\"], \
+                  max_references = 9, max_reference_resolution = \"720p\", audio = false }";
+    let providers = [provider("rack", "vllm"), provider("sim", "sim")];
+    let media = |text: &str| {
+        let blocks = [("rack/film", second), ("acme/own", text)];
+        let model = inherited(&providers, &blocks);
+        assert_eq!(model.kind, ModelKind::Video, "{text}");
+        model.media.entry.clone()
+    };
+    let simulated = media("targets = [\"sim/video\"]");
+    assert_eq!(simulated.modes, ["t2v", "i2v", "r2v"]);
+    assert_eq!(
+        (simulated.max_references, simulated.durations.len()),
+        (Some(4), 8)
+    );
+    assert_eq!(simulated.factors, BTreeMap::new(), "factors are prices");
+
+    let own = media(
+        "targets = [\"sim/video\"]\nmedia = { resolutions = [\"480p\"], factors = { \"480p\" = \"3\" } }",
+    );
+    assert_eq!(
+        (&own.resolutions[..], &own.modes),
+        (&["480p".to_owned()][..], &simulated.modes)
+    );
+    assert_eq!(own.factors.len(), 1);
+
+    let both = media("targets = [\"sim/video\", \"rack/film\"]");
+    assert_eq!(both.resolutions, ["480p", "720p"]);
+    assert_eq!(both.modes, ["t2v", "i2v"]);
+    assert_eq!(
+        (both.max_references, both.max_reference_resolution.as_deref()),
+        (Some(4), Some("480p"))
+    );
+    assert_eq!((both.audio, both.negative_prompts), (Some(false), None));
+    assert_eq!(both.durations, simulated.durations, "only one of them says it");
+
+    let unknown = media("type = \"video\"\ntargets = [\"rack/unknown\"]");
+    assert_eq!(unknown, MediaEntry::default());
 }

@@ -1,21 +1,21 @@
-//! Models that are versions of one of the default catalog.
+//! Models that are versions of a model in the default catalog.
+
+use std::sync::Arc;
+
+use tollgate_types::Abilities;
 
 use super::{CatalogInput, EnabledProvider};
 use crate::builtin::BuiltinModel;
 use crate::model::{Candidate, Model};
 
-/// A model that is a version of one of the default catalog, dated or tuned, has its tokens, unless something else is
-/// said or its candidates are of several kinds.
+/// Sets tokenizer and framing of a dated or fine-tuned version of a default catalog's model. Keeps
+/// a configured tokenizer. Does nothing if the candidates' tokenizers differ.
 pub(super) fn follow(model: &mut Model, input: &CatalogInput, rows: &[BuiltinModel]) {
     if model.tokenizer.is_some() {
         return;
     }
-    let preset_of = |candidate: &Candidate| {
-        let named = |provider: &&EnabledProvider| *provider.name == *candidate.provider;
-        Some(&*input.providers.iter().find(named)?.preset)
-    };
     let tokens_of = |candidate: &Candidate| {
-        let row = base_row(preset_of(candidate)?, &candidate.upstream_model, rows)?;
+        let row = base_row(preset_of(candidate, input)?, &candidate.upstream_model, rows)?;
         Some((row.tokenizer?, row.framing))
     };
     let mut found = model.candidates.iter().map(tokens_of);
@@ -26,7 +26,54 @@ pub(super) fn follow(model: &mut Model, input: &CatalogInput, rows: &[BuiltinMod
     }
 }
 
-/// The row whose name at a provider a version's name begins with: `ft:NAME:…` is tuned, `NAME-2026-01-31` is dated.
+/// Sets the abilities of each candidate: from the model's block, else from the row that the
+/// candidate is a version of.
+pub(super) fn set_abilities(model: &mut Model, input: &CatalogInput, rows: &[BuiltinModel]) {
+    let entry = input.models.get(&*model.id);
+    for candidate in &mut model.candidates {
+        let row =
+            preset_of(candidate, input).and_then(|preset| row_at(preset, &candidate.upstream_model, rows));
+        let mut abilities = row.map_or_else(Abilities::default, |row| Abilities {
+            reasoning_control: row.reasoning_control,
+            efforts: row.reasoning_efforts.clone(),
+            system_turns: row.system_turns,
+            sampling: row.sampling,
+        });
+        if let Some(entry) = entry {
+            abilities.reasoning_control = entry.reasoning_control.or(abilities.reasoning_control);
+            abilities.efforts = entry.reasoning_efforts.clone().unwrap_or(abilities.efforts);
+            abilities.system_turns = entry.system_turns.or(abilities.system_turns);
+            abilities.sampling = entry.sampling.or(abilities.sampling);
+        }
+        candidate.abilities = Arc::new(abilities);
+    }
+}
+
+fn preset_of<'i>(candidate: &Candidate, input: &'i CatalogInput) -> Option<&'i str> {
+    let named = |provider: &&EnabledProvider| *provider.name == *candidate.provider;
+    Some(&*input.providers.iter().find(named)?.preset)
+}
+
+/// The row of a model at a provider that decorates the vendor's name: Bedrock writes
+/// `us.anthropic.NAME-v1:0`. Vertex AI uses the names of the Gemini API.
+fn row_at<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) -> Option<&'r BuiltinModel> {
+    match preset {
+        "bedrock" => {
+            let (_, name) = upstream_model.split_once("anthropic.")?;
+            let is_version = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+            let name = match name.rsplit_once("-v") {
+                Some((name, version)) if is_version(version) => name,
+                _ => name,
+            };
+            base_row("anthropic", name, rows)
+        }
+        "vertex" => base_row("gemini", upstream_model, rows),
+        _ => base_row(preset, upstream_model, rows),
+    }
+}
+
+/// The row whose name at the provider is the base of a version's name: `ft:NAME:…` is fine-tuned,
+/// `NAME-2026-01-31` is dated.
 fn base_row<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) -> Option<&'r BuiltinModel> {
     let tuned = upstream_model.strip_prefix("ft:");
     let name = tuned.map_or(upstream_model, |tuned| {
@@ -39,6 +86,10 @@ fn base_row<'r>(preset: &str, upstream_model: &str, rows: &'r [BuiltinModel]) ->
             rest.is_empty() || date.is_some_and(|date| date.starts_with(|c: char| c.is_ascii_digit()))
         })
     };
-    rows.iter()
-        .find(|row| row.upstream.get(preset).as_ref().is_some_and(is_version))
+    let bases = rows
+        .iter()
+        .filter_map(|row| Some((row, row.upstream.get(preset)?)));
+    let versions = bases.filter(|(_, base)| is_version(base));
+    // `NAME-5-5` has its own row if the longest match finds one; it is not a version of `NAME-5`.
+    versions.max_by_key(|(_, base)| base.len()).map(|(row, _)| row)
 }

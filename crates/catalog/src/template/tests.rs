@@ -10,7 +10,7 @@ fn find<'t>(templates: &'t [Arc<Template>], slug: &str) -> Option<&'t Arc<Templa
     templates.iter().find(|template| &*template.slug == slug)
 }
 
-/// A catalog with these models of pictures beside the simulator's.
+/// A catalog with these image models and the simulator's.
 fn catalog(models: &[(&str, &str)]) -> Snapshot {
     let entry = |(id, date): &(&str, &str)| {
         let text = format!(
@@ -34,7 +34,7 @@ fn catalog(models: &[(&str, &str)]) -> Snapshot {
 }
 
 #[test]
-fn what_comes_with_the_binary_is_whole() {
+fn builtin_templates_are_complete() {
     let (images, videos): (BTreeMap<String, TemplateEntry>, BTreeMap<String, TemplateEntry>) =
         (toml::from_str(IMAGES).unwrap(), toml::from_str(VIDEOS).unwrap());
     assert!(
@@ -48,10 +48,10 @@ fn what_comes_with_the_binary_is_whole() {
     assert!(images.len() >= 14 && videos.len() >= 12);
     for template in &templates {
         let slug = &template.slug;
-        assert_eq!(template.prompt.matches(PLACE).count(), 1, "{slug}");
+        assert_eq!(template.prompt.matches(PLACEHOLDER).count(), 1, "{slug}");
         assert!(template.prompt.len() > 200, "{slug}");
         for text in [&template.title, &template.description, &template.subject] {
-            assert!(!text.is_empty() && !text.contains(PLACE), "{slug}");
+            assert!(!text.is_empty() && !text.contains(PLACEHOLDER), "{slug}");
         }
         assert!(!template.prompt.contains(['\n', '\\']), "{slug}");
         assert!(!template.prompt.contains("  "), "{slug}");
@@ -75,7 +75,9 @@ fn the_simulator_can_do_all_of_them() {
     for template in own("").unwrap() {
         let model = template.recommended(snapshot.models(), None).unwrap();
         let (media, params) = (&model.media.entry, &template.params);
-        let knows = |list: &[String], said: &Option<String>| said.as_ref().is_none_or(|s| list.contains(s));
+        let knows = |list: &[String], user_prompt: &Option<String>| {
+            user_prompt.as_ref().is_none_or(|s| list.contains(s))
+        };
         assert!(
             knows(&media.aspect_ratios, &params.aspect_ratio),
             "{}",
@@ -102,7 +104,7 @@ fn prompts_blend() {
         template("A photo of {prompt}, lit softly."),
         template("On white."),
     );
-    for (template, said, shown, expected) in [
+    for (template, user_prompt, shown, expected) in [
         (
             &placed,
             Some("a red shoe"),
@@ -139,7 +141,11 @@ fn prompts_blend() {
         (&bare, None, None, "On white."),
         (&bare, None, Some("what is shown"), "On white."),
     ] {
-        assert_eq!(template.blend(said, shown), expected, "{said:?} {shown:?}");
+        assert_eq!(
+            template.blend(user_prompt, shown),
+            expected,
+            "{user_prompt:?} {shown:?}"
+        );
     }
 }
 
@@ -169,7 +175,7 @@ fn an_operator_adds_changes_and_switches_off() {
 }
 
 #[test]
-fn what_cannot_be_offered_is_told_with_its_place() {
+fn invalid_templates_name_the_path() {
     for (text, place) in [
         ("[Our]\ntype = \"image\"\nprompt = \"x\"", ""),
         ("[our]\nprompt = \"x\"", ".type"),
@@ -211,7 +217,7 @@ fn what_cannot_be_offered_is_told_with_its_place() {
 }
 
 #[test]
-fn the_model_is_the_first_of_the_list_that_is_there() {
+fn first_available_recommended_model_is_chosen() {
     let template = |lists: &str| {
         let text = format!("[t]\ntype = \"image\"\nprompt = \"x\"\n{lists}");
         find(&own(&text).unwrap(), "t").unwrap().clone()
@@ -238,8 +244,8 @@ fn the_model_is_the_first_of_the_list_that_is_there() {
     ] {
         let template = template(lists);
         let models = snapshot.models();
-        let usual = snapshot.resolve("b/two");
-        let found = template.recommended(models, usual).unwrap();
+        let default_model = snapshot.resolve("b/two");
+        let found = template.recommended(models, default_model).unwrap();
         assert_eq!(&*found.id, recommended, "{lists}");
         let fits = models.iter().filter(|model| template.supports(model)).count();
         assert_eq!(fits, supported, "{lists}");

@@ -1,4 +1,4 @@
-//! The catalog in the shapes of other families of clients, at the same paths.
+//! The model catalog in the formats of other client families, at the same paths.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -6,25 +6,25 @@ use tollgate_types::{Error, ErrorCode};
 
 use super::wire::ModelRecord;
 
-/// Whose shape a request wants.
+/// Response format of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// OpenAI's, with the service's own fields.
+    /// OpenAI's format, with the service's additional fields.
     Common,
-    /// The same with the fields of messages.
+    /// The same, with the fields of Anthropic's Models API.
     Messages,
-    /// That of generated content.
+    /// Google's format.
     GenerateContent,
 }
 
-/// The models of one page when the request does not say, and at the most.
-const USUAL_PAGE: usize = 50;
-const LARGEST_PAGE: usize = 1_000;
+/// Default and maximum number of models per page for Google clients.
+const DEFAULT_PAGE_SIZE: usize = 50;
+const MAX_PAGE_SIZE: usize = 1_000;
 
-/// Models of a page for clients of messages, when the request does not say.
-const USUAL_LIMIT: usize = 20;
+/// Default number of models per page for Anthropic clients.
+const DEFAULT_LIMIT: usize = 20;
 
-/// Which page clients of messages ask for.
+/// Page selection of Anthropic clients.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct MessagesQuery {
@@ -33,16 +33,16 @@ pub(super) struct MessagesQuery {
     before_id: Option<String>,
 }
 
-/// A page for clients of messages: the models behind one, or those before one, or the first ones. `has_more` says whether
-/// there are more in that direction.
+/// Returns a page for Anthropic clients: the models after `after_id`, before `before_id`, or the
+/// first ones. `has_more` says whether more exist in that direction.
 pub(super) fn messages_page(records: &[ModelRecord], query: &MessagesQuery) -> Result<Value, Error> {
     let limit = limit(query.limit.as_deref())?;
     let place = |name: &str, id: &str| {
         let found = records.iter().position(|record| record.id == id);
-        found.ok_or_else(|| invalid(name, "is not the id of a listed model"))
+        found.ok_or_else(|| invalid(name, "is not the id of an available model"))
     };
     let (start, end, has_more) = match (query.after_id.as_deref(), query.before_id.as_deref()) {
-        (Some(_), Some(_)) => return Err(invalid("before_id", "cannot stand beside 'after_id'")),
+        (Some(_), Some(_)) => return Err(invalid("before_id", "cannot be combined with 'after_id'")),
         (None, Some(id)) => {
             let end = place("before_id", id)?;
             let start = end.saturating_sub(limit);
@@ -67,19 +67,20 @@ pub(super) fn messages_page(records: &[ModelRecord], query: &MessagesQuery) -> R
 }
 
 fn limit(text: Option<&str>) -> Result<usize, Error> {
-    let number = text.map_or(Ok(USUAL_LIMIT), str::parse);
-    let limit = number.ok().filter(|limit| (1..=LARGEST_PAGE).contains(limit));
-    limit.ok_or_else(|| invalid("limit", "is a whole number from 1 to 1000"))
+    let number = text.map_or(Ok(DEFAULT_LIMIT), str::parse);
+    let limit = number.ok().filter(|limit| (1..=MAX_PAGE_SIZE).contains(limit));
+    limit.ok_or_else(|| invalid("limit", "must be an integer from 1 to 1000"))
 }
 
 fn invalid(name: &str, what: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, format!("'{name}' {what}.")).with_param(name)
 }
 
-/// A record that clients of messages read, with every other field as it is.
+/// Returns a record with the additional fields of Anthropic clients; all other fields stay
+/// unchanged.
 pub(super) fn messages_record(record: &ModelRecord) -> Value {
     let mut value = serde_json::to_value(record).unwrap_or_default();
-    // Midnight, as far as the day is known.
+    // The time is midnight, since the catalog has only the date.
     let day = match record.release_date.as_str() {
         "-" => "1970-01-01",
         day => day,
@@ -91,7 +92,7 @@ pub(super) fn messages_record(record: &ModelRecord) -> Value {
     value
 }
 
-/// A page for clients of generated content. The token of the next one is the place at which it begins.
+/// Returns a page for Google clients. The page token is the index of the next page's first model.
 pub(super) fn content_page(records: &[ModelRecord], query: Option<&str>) -> Result<Value, Error> {
     let number = |name: &str| -> Result<Option<usize>, Error> {
         let pairs = query
@@ -105,16 +106,16 @@ pub(super) fn content_page(records: &[ModelRecord], query: Option<&str>) -> Resu
         match text.filter(|text| !text.is_empty()).map(str::parse) {
             None => Ok(None),
             Some(Ok(number)) => Ok(Some(number)),
-            Some(Err(_)) => Err(invalid(name, "must be a whole number that is not negative")),
+            Some(Err(_)) => Err(invalid(name, "must be an integer of at least 0")),
         }
     };
     let size = match number("pageSize")? {
-        None | Some(0) => USUAL_PAGE,
-        Some(size) => size.min(LARGEST_PAGE),
+        None | Some(0) => DEFAULT_PAGE_SIZE,
+        Some(size) => size.min(MAX_PAGE_SIZE),
     };
     let start = number("pageToken")?.unwrap_or(0);
     if start > records.len() {
-        return Err(invalid("pageToken", "is no token of a page"));
+        return Err(invalid("pageToken", "is not a valid page token"));
     }
     let end = (start + size).min(records.len());
     let models: Vec<Value> = records[start..end].iter().map(content_record).collect();
@@ -125,7 +126,7 @@ pub(super) fn content_page(records: &[ModelRecord], query: Option<&str>) -> Resu
     Ok(page)
 }
 
-/// A record for clients of generated content.
+/// Returns a record for Google clients.
 pub(super) fn content_record(record: &ModelRecord) -> Value {
     let methods: &[&str] = match record.r#type {
         "embedding" => &["embedContent", "batchEmbedContents"],

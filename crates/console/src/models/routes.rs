@@ -1,17 +1,20 @@
-//! Handlers.
+//! Handlers of the models API.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, RawQuery, State};
-use axum::http::{HeaderMap, Uri};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tollgate_accounts::Caller;
 use tollgate_catalog::{Catalog, Snapshot};
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, Family, RequestContext};
+use tollgate_edge::{
+    Action, ApiError, ClientDialect, ControlCaller, ErrorBody, RequestContext, request_layer,
+};
 use tollgate_types::{Error, ErrorCode};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -20,7 +23,7 @@ use super::dialects::{self, Dialect, MessagesQuery};
 use super::wire::{ModelList, ModelRecord};
 use crate::Console;
 
-/// The routes of this group.
+/// Returns the routes of the models API.
 pub fn routes() -> OpenApiRouter<Console> {
     OpenApiRouter::new()
         .routes(routes!(list_models))
@@ -29,18 +32,21 @@ pub fn routes() -> OpenApiRouter<Console> {
         .route("/v1beta/models/{*model}", get(get_content_model))
 }
 
-/// Whose shape a request wants.
+/// Returns the response format that the request's headers select.
 fn dialect(ctx: &RequestContext, headers: &HeaderMap) -> Dialect {
-    match ctx.family {
-        Family::GenerateContent => Dialect::GenerateContent,
+    match ctx.dialect {
+        ClientDialect::GenerateContent => Dialect::GenerateContent,
         _ if headers.contains_key("anthropic-version") => Dialect::Messages,
         _ => Dialect::Common,
     }
 }
 
-/// Lists the models that can be called. A 200 shows that the key works. Clients of messages (`anthropic-version`) get
-/// their fields besides, in pages (`limit`, `after_id`, `before_id`), those of generated content (`x-goog-api-key`, `x-goog-api-client`) get their own list, which is
-/// also at `/v1beta/models`, with `pageSize` and `pageToken`.
+/// List models.
+///
+/// Returns the models that the key can call. A 200 response confirms that the key is valid.
+/// Requests with `anthropic-version` also get Anthropic's fields, in pages (`limit`, `after_id`,
+/// `before_id`). Requests with `x-goog-api-key` or `x-goog-api-client` get Google's format, which
+/// is also at `/v1beta/models`, with `pageSize` and `pageToken`.
 #[utoipa::path(
     get, path = "/v1/models", tag = "Models", operation_id = "list_models",
     responses((status = 200, body = ModelList), (status = "default", body = ErrorBody)),
@@ -64,9 +70,10 @@ async fn list_models(
     })
 }
 
-/// A name twice, or bytes that are no text.
+/// Returns the error for a repeated parameter, or for a query that is not UTF-8.
 fn unreadable(_: QueryRejection) -> Error {
-    let message = "The query string cannot be read: send 'limit', 'after_id' and 'before_id' once each.";
+    let message =
+        "The query string is malformed: send 'limit', 'after_id' and 'before_id' at most once each.";
     Error::new(ErrorCode::InvalidParameter, message)
 }
 
@@ -79,7 +86,7 @@ async fn list_content_models(
     Ok(Json(page).into_response())
 }
 
-/// What the caller can reach.
+/// Returns the models that the caller can use.
 fn visible<'a>(catalog: &'a Snapshot, caller: &Caller) -> &'a Snapshot {
     match caller.is_test() {
         true => catalog.for_tests(),
@@ -93,7 +100,7 @@ fn records(catalog: &Catalog, caller: &Caller) -> Vec<ModelRecord> {
     models.map(|model| ModelRecord::from(&**model)).collect()
 }
 
-/// One model, by id or alias. Ids contain a slash, which may be sent as it is or encoded.
+/// Retrieve a model by id or alias. The slash of an id may be sent verbatim or percent-encoded.
 #[utoipa::path(
     get, path = "/v1/models/{*model}", tag = "Models", operation_id = "get_model",
     params(("model" = String, Path, description = "Id or alias, such as openai/gpt-4o-mini")),
@@ -107,6 +114,9 @@ async fn get_model(
     headers: HeaderMap,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
+    if Action::of(&name).is_some() {
+        return Ok(only_post().await);
+    }
     let record = record(&catalog, &caller, name)?;
     Ok(match dialect(&ctx, &headers) {
         Dialect::Common => Json(record).into_response(),
@@ -120,10 +130,22 @@ async fn get_content_model(
     State(catalog): State<Arc<Catalog>>,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
+    if Action::of(&name).is_some() {
+        return Ok(only_post().await);
+    }
     Ok(Json(dialects::content_record(&record(&catalog, &caller, name)?)).into_response())
 }
 
-/// The record of a model, under the name by which it was asked for.
+/// Refuses GET for a path with an action, which requires POST.
+async fn only_post() -> Response {
+    let mut response = request_layer::method_not_allowed().await.into_response();
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
+/// Returns the record of a model, under the name that the request used.
 fn record(catalog: &Catalog, caller: &Caller, name: String) -> Result<ModelRecord, Error> {
     let found = visible(&catalog.current(), caller)
         .resolve(&name)

@@ -1,76 +1,79 @@
-//! The model record: OpenAI's fields and ours (contract, Model record).
+//! The model record: OpenAI's fields and the service's own (contract, Model record).
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use tollgate_catalog::{Modality, Model, ModelKind, StructuredOutput};
+use tollgate_catalog::{MediaEntry, Modality, Model, ModelKind, StructuredOutput};
 use utoipa::ToSchema;
 
-/// Every model.
+/// Models that the API key can use.
 #[derive(Serialize, ToSchema)]
 pub struct ModelList {
     /// Always `list`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// The models, by id.
+    /// Models, ordered by id.
     pub data: Vec<ModelRecord>,
 }
 
-/// A model.
+/// A model of the catalog.
 #[derive(Serialize, ToSchema)]
 pub struct ModelRecord {
-    /// What to send as `model`.
+    /// Model id, as sent in the `model` field.
     pub id: String,
     /// Always `model`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// Release date in seconds since the epoch, 0 where it is not verified.
+    /// Release date in seconds since the Unix epoch; 0 if it is not verified.
     pub created: i64,
-    /// The maker.
+    /// Provider that created the model.
     pub owned_by: String,
-    /// `chat`, `embedding`, `moderation`, `image`, `video`, `speech`, `transcription` or `decision`.
+    /// `chat`, `embedding`, `moderation`, `image`, `video`, `speech`, `transcription` or
+    /// `decision`.
     #[schema(value_type = String)]
     pub r#type: &'static str,
-    /// Name for people.
+    /// Human-readable name.
     pub display_name: String,
-    /// ISO date, or `-` where it is not verified.
+    /// Release date (ISO 8601), or `-` if it is not verified.
     pub release_date: String,
-    /// Input and output together, in tokens.
+    /// Maximum number of input and output tokens together.
     pub context_window: Option<u64>,
-    /// Most tokens of one answer.
+    /// Maximum number of output tokens per response.
     pub max_output_tokens: Option<u64>,
-    /// What it takes and gives.
+    /// Input and output modalities.
     pub modalities: Modalities,
-    /// Paths that serve it.
+    /// API paths that serve the model.
     #[schema(value_type = Vec<String>)]
     pub endpoints: Vec<&'static str>,
     /// `json_schema`, `json_mode` or `none`.
     #[schema(value_type = String)]
     pub structured_output: &'static str,
-    /// Whether the Batch API takes it.
+    /// Whether the Batch API accepts the model.
     pub batch_supported: bool,
-    /// Credits as decimal strings, by class: per 1,000,000 tokens or characters, per picture (`image`), per second
-    /// (`video`, `audio`). `input>272000` is the price of prompts above 272,000 tokens.
+    /// Prices in credits, as decimal strings by class: per 1,000,000 tokens or characters, per
+    /// image (`image`), or per second (`video`, `audio`). `input>272000` is the price for prompts
+    /// above 272,000 tokens.
     pub pricing: BTreeMap<String, String>,
-    /// What a film can be made from, as `mode` says it; none for other models.
+    /// Supported values of `mode` for video models; empty for other models.
     pub modes: Vec<String>,
-    /// `dimensions` of an embedding model: the length of its longest vectors. Of models that make pictures or films, what
-    /// they can be asked for, the usual one first: `resolutions`, `aspect_ratios`, `sizes`, `qualities`, `durations` (in
-    /// seconds), `max_images`, `max_input_images`, `max_references`, `max_reference_resolution`, and `factors`: how many
-    /// plain pictures or seconds one counts for. None for text.
+    /// Limits of the model. `dimensions` is the maximum vector length of an embedding model. For
+    /// image and video models, the supported values with the default first: `resolutions`,
+    /// `aspect_ratios`, `sizes`, `qualities`, `durations` (seconds), `max_images`,
+    /// `max_input_images`, `max_references`, `max_reference_resolution`. `factors` says how many
+    /// standard images or seconds a value counts as. Empty for text models.
     pub limits: BTreeMap<String, Value>,
-    /// Whether its answers are simulated.
+    /// Whether the model's responses are simulated.
     pub simulated: bool,
 }
 
-/// What a model takes and gives.
+/// Modalities of a model.
 #[derive(Serialize, ToSchema)]
 pub struct Modalities {
-    /// What it takes.
+    /// Supported input modalities.
     #[schema(value_type = Vec<String>)]
     pub input: Vec<Modality>,
-    /// What it gives.
+    /// Supported output modalities.
     #[schema(value_type = Vec<String>)]
     pub output: Vec<Modality>,
 }
@@ -93,7 +96,7 @@ impl From<&Model> for ModelRecord {
             context_window: model.context_window,
             max_output_tokens: model.max_output_tokens,
             modalities: Modalities {
-                input: model.input.clone(),
+                input: model.claimed_input().to_vec(),
                 output: model.output.clone(),
             },
             endpoints: match model.kind {
@@ -106,13 +109,16 @@ impl From<&Model> for ModelRecord {
                 ],
                 ModelKind::Embedding => vec!["/v1/embeddings", "/v1/models/{model}:embedContent"],
                 ModelKind::Moderation => vec!["/v1/moderations"],
-                ModelKind::Image => vec!["/v1/images/generations"],
+                ModelKind::Image => list_image_endpoints(&model.media.entry),
                 ModelKind::Video => vec!["/v1/videos/generations"],
                 ModelKind::Speech => vec!["/v1/audio/speech"],
-                ModelKind::Transcription => vec!["/v1/audio/transcriptions"],
+                ModelKind::Transcription => match can_translate(model) {
+                    true => vec!["/v1/audio/transcriptions", "/v1/audio/translations"],
+                    false => vec!["/v1/audio/transcriptions"],
+                },
                 ModelKind::Decision => vec!["/v1/decisions"],
             },
-            structured_output: match model.structured_output {
+            structured_output: match model.claimed_structured_output() {
                 StructuredOutput::JsonSchema => "json_schema",
                 StructuredOutput::JsonMode => "json_mode",
                 StructuredOutput::None => "none",
@@ -126,7 +132,41 @@ impl From<&Model> for ModelRecord {
     }
 }
 
-/// What a model can be asked for, as far as it is known.
+/// Returns the paths of an image model. Edits and variations are included only if the catalog says
+/// that the model accepts images for them.
+fn list_image_endpoints(known: &MediaEntry) -> Vec<&'static str> {
+    let edits = known.max_input_images.is_some_and(|max| max > 0) || known.masks == Some(true);
+    let paths = [
+        ("/v1/images/generations", true),
+        ("/v1/images/edits", edits),
+        ("/v1/images/variations", known.variations == Some(true)),
+    ];
+    let listed = paths.into_iter().filter(|(_, is_known)| *is_known);
+    listed.map(|(path, _)| path).collect()
+}
+
+/// Whether the model can translate speech into English.
+fn can_translate(model: &Model) -> bool {
+    let names = || {
+        model
+            .candidates
+            .iter()
+            .map(|candidate| &*candidate.upstream_model)
+    };
+    model.simulated || names().any(is_translator)
+}
+
+/// Whether the name belongs to a Whisper model that can translate. English-only, distilled and
+/// `turbo` models cannot. Source:
+/// <https://github.com/openai/whisper#available-models-and-languages>.
+fn is_translator(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words: Vec<&str> = name.split(['/', '-', '_', '.', ':']).collect();
+    let has = |word: &str| words.contains(&word);
+    has("whisper") && !["turbo", "en", "distil"].into_iter().any(has)
+}
+
+/// Returns the known limits of a model.
 fn limits(model: &Model) -> BTreeMap<String, Value> {
     let mut limits: BTreeMap<String, Value> = BTreeMap::new();
     if let Some(dimensions) = model.dimensions {
@@ -135,7 +175,7 @@ fn limits(model: &Model) -> BTreeMap<String, Value> {
     let Ok(Value::Object(known)) = serde_json::to_value(&model.media.entry) else {
         return limits;
     };
-    let is_said = |value: &Value| match value {
+    let is_set = |value: &Value| match value {
         Value::Null => false,
         Value::Array(list) => !list.is_empty(),
         Value::Object(map) => !map.is_empty(),
@@ -144,12 +184,12 @@ fn limits(model: &Model) -> BTreeMap<String, Value> {
     limits.extend(
         known
             .into_iter()
-            .filter(|(name, value)| name != "modes" && is_said(value)),
+            .filter(|(name, value)| name != "modes" && is_set(value)),
     );
     limits
 }
 
-/// Midnight UTC of an ISO date, in seconds since the epoch; 0 for anything else.
+/// Returns midnight UTC of an ISO date, in seconds since the Unix epoch; 0 for other text.
 fn midnight(date: &str) -> i64 {
     let parsed = date.parse::<jiff::civil::Date>().ok();
     let zoned = parsed.and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC).ok());
@@ -164,5 +204,44 @@ mod tests {
     fn dates_become_seconds() {
         assert_eq!(midnight("1970-01-02"), 86_400);
         assert_eq!(midnight("-"), 0);
+    }
+
+    #[test]
+    fn image_models_list_the_paths_they_are_known_to_serve() {
+        let entry = |max_input_images, masks, variations| MediaEntry {
+            max_input_images,
+            masks,
+            variations,
+            ..MediaEntry::default()
+        };
+        let (edits, variations) = ("/v1/images/edits", "/v1/images/variations");
+        for (entry, expected) in [
+            (entry(None, None, None), &[][..]),
+            (entry(Some(0), Some(false), Some(false)), &[]),
+            (entry(Some(1), None, None), &[edits]),
+            (entry(None, Some(true), None), &[edits]),
+            (entry(None, None, Some(true)), &[variations]),
+            (entry(Some(14), Some(true), Some(true)), &[edits, variations]),
+        ] {
+            let listed = list_image_endpoints(&entry);
+            assert_eq!(listed[0], "/v1/images/generations");
+            assert_eq!(&listed[1..], expected, "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn whisper_translates_where_it_is_trained_for_it() {
+        for (name, expected) in [
+            ("whisper-1", true),
+            ("openai/whisper-large-v3", true),
+            ("Systran/faster-whisper-small", true),
+            ("whisper-large-v3-turbo", false),
+            ("whisper-small.en", false),
+            ("distil-whisper-large-v3", false),
+            ("gpt-4o-transcribe", false),
+            ("nvidia/canary-1b", false),
+        ] {
+            assert_eq!(is_translator(name), expected, "{name}");
+        }
     }
 }

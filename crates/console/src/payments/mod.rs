@@ -1,5 +1,5 @@
-//! `POST /webhooks/{provider}`: what a payment provider says about money. It is no part of the API: the provider calls it,
-//! and proves by a signature that it is the provider.
+//! `POST /webhooks/{provider}`: events of payment providers. The endpoint is not part of the public
+//! API; a signature authenticates the provider.
 
 mod routes;
 

@@ -1,4 +1,4 @@
-//! Handlers.
+//! Handler of payment provider events.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use axum::http::HeaderMap;
 use axum::routing::post;
 use serde_json::{Value, json};
 use tollgate_billing::TopUps;
-use tollgate_edge::{ApiError, JsonBody, shell};
+use tollgate_edge::{ApiError, JsonBody, request_layer};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::Console;
 
-/// The largest event.
-const EVENT_BODY: usize = 1 << 20;
+/// Maximum size of an event.
+const MAX_EVENT_BYTES: usize = 1 << 20;
 
-/// The routes of this group.
+/// Returns the route of payment provider events.
 pub fn routes() -> OpenApiRouter<Console> {
     OpenApiRouter::new().route("/webhooks/{provider}", post(receive))
 }
 
-/// Whatever is answered with another status than 200 is told again later.
+/// Receives an event. The provider retries every event that is not answered with 200.
 async fn receive(
     Path(provider): Path<String>,
     State(top_ups): State<Option<Arc<TopUps>>>,
     headers: HeaderMap,
-    JsonBody(body): JsonBody<EVENT_BODY>,
+    JsonBody(body): JsonBody<MAX_EVENT_BYTES>,
 ) -> Result<Json<Value>, ApiError> {
     let Some(top_ups) = top_ups.filter(|top_ups| top_ups.provider().name() == provider) else {
-        return Err(shell::not_found().await);
+        return Err(request_layer::not_found().await);
     };
     let header = headers.get(top_ups.provider().signature_header());
     let signature = header.and_then(|value| value.to_str().ok());

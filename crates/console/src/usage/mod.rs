@@ -1,4 +1,4 @@
-//! `GET /v1/account/usage`: what was consumed, what it cost, what is left.
+//! `GET /v1/account/usage`: usage, cost and balance of an account.
 
 mod routes;
 mod service;

@@ -1,4 +1,4 @@
-//! Handlers.
+//! Handler of the usage API.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,12 +10,13 @@ use super::service;
 use super::wire::{AccountUsage, UsageQuery};
 use crate::Console;
 
-/// The routes of this group.
+/// Returns the route of the usage API.
 pub fn routes() -> OpenApiRouter<Console> {
     OpenApiRouter::new().routes(routes!(get_account_usage))
 }
 
-/// Usage and spend of the account: its balance, rows (newest first), and sums over all rows that match.
+/// Retrieve usage and cost of the account: its balance, usage rows (newest first), and totals over
+/// all matching rows.
 #[utoipa::path(
     get, path = "/v1/account/usage", tag = "Account", operation_id = "get_account_usage", params(UsageQuery),
     responses((status = 200, body = AccountUsage), (status = "default", body = ErrorBody)),
@@ -26,8 +27,8 @@ async fn get_account_usage(
     State(console): State<Console>,
     Query(query): Query<UsageQuery>,
 ) -> Result<Json<AccountUsage>, ApiError> {
-    let wanted = query.decode()?;
+    let request = query.decode()?;
     Ok(Json(
-        service::account_usage(&console, &caller.account, wanted).await?,
+        service::account_usage(&console, &caller.account, request).await?,
     ))
 }

@@ -1,4 +1,4 @@
-//! The use case.
+//! Reads balance, plan and usage rows of an account.
 
 use tollgate_catalog::composition_version;
 use tollgate_storage::{Account, Product, UsageFilter, UsageGroup, UsagePage, UsageRow, UsageTotal};
@@ -7,8 +7,8 @@ use tollgate_types::Error;
 use super::wire::{AccountUsage, BalanceRecord, GroupTotals, PlanRecord, Totals, UsageRecord};
 use crate::Console;
 
-/// A decoded query.
-pub(super) struct Wanted {
+/// A decoded usage query.
+pub(super) struct UsageRequest {
     pub(super) filter: UsageFilter,
     pub(super) page: UsagePage,
     pub(super) group: Option<UsageGroup>,
@@ -17,10 +17,19 @@ pub(super) struct Wanted {
 pub(super) async fn account_usage(
     console: &Console,
     owner: &Account,
-    wanted: Wanted,
+    request: UsageRequest,
 ) -> Result<AccountUsage, Error> {
     let account = owner.id;
-    let Wanted { filter, page, group } = wanted;
+    let UsageRequest {
+        mut filter,
+        page,
+        group,
+    } = request;
+    if let Some(name) = &mut filter.model
+        && let Some(model) = console.catalog.current().resolve(name)
+    {
+        *name = model.id.to_string();
+    }
     let one_more = UsagePage {
         limit: page.limit + 1,
         ..page
@@ -29,23 +38,23 @@ pub(super) async fn account_usage(
         .usage
         .list(account, filter.clone(), one_more)
         .await
-        .map_err(Error::internal)?;
+        .map_err(Error::from)?;
     let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    let balance = console.ledger.balance(account).await.map_err(Error::internal)?;
+    let balance = console.ledger.balance(account).await.map_err(Error::from)?;
     let whole = console
         .usage
         .totals(account, filter.clone(), UsageGroup::All)
         .await
-        .map_err(Error::internal)?;
+        .map_err(Error::from)?;
     let mut totals = whole.first().map(Totals::from).unwrap_or_default();
     if let Some(group) = group {
         let groups = console
             .usage
             .totals(account, filter, group)
             .await
-            .map_err(Error::internal)?;
+            .map_err(Error::from)?;
         totals.groups = groups
             .iter()
             .map(|total: &UsageTotal| GroupTotals {
@@ -70,22 +79,18 @@ pub(super) async fn account_usage(
     })
 }
 
-/// An entry. Only compositions have parts that could be asked for.
+/// Returns the record of a usage row. Only rows of compositions have parts to load.
 async fn record(console: &Console, row: &UsageRow) -> Result<UsageRecord, Error> {
     if row.price_version != composition_version() {
         return Ok(UsageRecord::of(row, &[]));
     }
     let parts = console.usage.parts(row.account, row.id).await;
-    Ok(UsageRecord::of(row, &parts.map_err(Error::internal)?))
+    Ok(UsageRecord::of(row, &parts.map_err(Error::from)?))
 }
 
-/// The plan that the account had last.
+/// Returns the account's most recent plan.
 async fn plan(console: &Console, owner: &Account) -> Result<Option<PlanRecord>, Error> {
-    let found = console
-        .subscriptions
-        .list(owner.id)
-        .await
-        .map_err(Error::internal)?;
+    let found = console.subscriptions.list(owner.id).await.map_err(Error::from)?;
     let Some(plan) = found.iter().find(|found| found.terms.product == Product::Plan) else {
         return Ok(None);
     };
@@ -93,7 +98,7 @@ async fn plan(console: &Console, owner: &Account) -> Result<Option<PlanRecord>, 
         .subscriptions
         .allowance(owner.id)
         .await
-        .map_err(Error::internal)?;
+        .map_err(Error::from)?;
     let now = owner.time(console.clock.now());
     Ok(Some(PlanRecord::of(plan, plan.week_at(left, now))))
 }

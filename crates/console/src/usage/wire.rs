@@ -1,4 +1,4 @@
-//! Query and answer (choices, M10).
+//! Query parameters and response of the usage API (choices, M10).
 
 use serde::{Deserialize, Serialize};
 use tollgate_storage::subscription::Week;
@@ -6,42 +6,42 @@ use tollgate_storage::{Subscription, UsageFilter, UsageGroup, UsagePage, UsagePa
 use tollgate_types::{Credits, Error, ErrorCode, Timestamp, Unit, Usage};
 use utoipa::{IntoParams, ToSchema};
 
-use super::service::Wanted;
+use super::service::UsageRequest;
 
 const DEFAULT_LIMIT: u32 = 20;
-const MOST_LIMIT: u32 = 100;
+const MAX_LIMIT: u32 = 100;
 
-/// What to read.
+/// Filters and pagination of a usage query.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct UsageQuery {
-    /// Rows at or after this instant: RFC 3339 (`2026-11-20T00:00:00Z`) or a date (`2026-11-20`).
+    /// Start time, inclusive: RFC 3339 (`2026-11-20T00:00:00Z`) or a date (`2026-11-20`).
     from: Option<String>,
-    /// Rows before this instant.
+    /// End time, exclusive.
     to: Option<String>,
-    /// Rows of this model, as the request named it.
+    /// Filter by model: canonical id, alias or bare name.
     model: Option<String>,
-    /// Rows of this key.
+    /// Filter by key id.
     key_id: Option<String>,
-    /// Rows of this endpoint, such as `/v1/chat/completions`.
+    /// Filter by endpoint, such as `/v1/chat/completions`.
     endpoint: Option<String>,
-    /// The rows of one request.
+    /// Filter by request id.
     request_id: Option<String>,
-    /// Sums by `day`, `model`, `key` or `endpoint`, in `totals.groups`.
+    /// Group totals by `day`, `model`, `key` or `endpoint`, in `totals.groups`.
     group_by: Option<String>,
-    /// Rows on a page, 1 to 100; 20 when it is not said.
+    /// Number of rows per page: 1 to 100, default 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-    /// The `id` of the last row of the page before.
+    /// Cursor: the `id` of the previous page's last row.
     after: Option<String>,
 }
 
 impl UsageQuery {
-    pub(super) fn decode(self) -> Result<Wanted, Error> {
+    pub(super) fn decode(self) -> Result<UsageRequest, Error> {
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
-        if !(1..=MOST_LIMIT).contains(&limit) {
-            return Err(invalid("limit", "'limit' is 1 to 100."));
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(invalid("limit", "'limit' must be between 1 and 100."));
         }
         let filter = UsageFilter {
             from: instant("from", self.from)?,
@@ -52,7 +52,7 @@ impl UsageQuery {
             request: id("request_id", self.request_id)?,
         };
         let group = self.group_by.as_deref().map(group_by).transpose()?;
-        Ok(Wanted {
+        Ok(UsageRequest {
             filter,
             page: UsagePage {
                 after: id("after", self.after)?,
@@ -75,7 +75,7 @@ fn group_by(name: &str) -> Result<UsageGroup, Error> {
         "endpoint" => Ok(UsageGroup::Endpoint),
         _ => Err(invalid(
             "group_by",
-            "'group_by' is 'day', 'model', 'key' or 'endpoint'.",
+            "'group_by' must be 'day', 'model', 'key' or 'endpoint'.",
         )),
     }
 }
@@ -83,7 +83,7 @@ fn group_by(name: &str) -> Result<UsageGroup, Error> {
 fn id<T: std::str::FromStr>(param: &str, text: Option<String>) -> Result<Option<T>, Error> {
     let parse = |text: String| {
         text.parse()
-            .map_err(|_| invalid(param, format!("'{param}' is not an id of this service.")))
+            .map_err(|_| invalid(param, format!("'{param}' is not a valid id.")))
     };
     text.map(parse).transpose()
 }
@@ -93,56 +93,56 @@ fn instant(param: &str, text: Option<String>) -> Result<Option<Timestamp>, Error
     let at = Timestamp::parse(&text).ok_or_else(|| {
         invalid(
             param,
-            format!("'{param}' is an instant such as 2026-11-20T00:00:00Z or a date such as 2026-11-20."),
+            format!("'{param}' must be a time such as 2026-11-20T00:00:00Z or a date such as 2026-11-20."),
         )
     })?;
     Ok(Some(at))
 }
 
-/// Usage and spend of an account.
+/// Usage and cost of an account.
 #[derive(Serialize, ToSchema)]
 pub struct AccountUsage {
-    /// What is left.
+    /// Current balance of the account.
     pub balance: BalanceRecord,
-    /// The subscription; null for an account without one.
+    /// Current or most recent subscription; null if the account never had one.
     pub plan: Option<PlanRecord>,
-    /// A page of rows, newest first.
+    /// One page of usage rows, newest first.
     pub data: Vec<UsageRecord>,
-    /// Sums over every row that matches, not only over the page.
+    /// Totals over all matching rows, not only this page.
     pub totals: Totals,
-    /// Whether older rows match.
+    /// Whether more (older) rows match.
     pub has_more: bool,
 }
 
-/// The plan that the account has, or had last.
+/// The account's current or most recent plan.
 #[derive(Serialize, ToSchema)]
 pub struct PlanRecord {
-    /// Its name.
+    /// Plan name, as in the settings.
     pub tier: String,
-    /// `active`, `past_due`, `canceled` or `expired`. Only an active plan gives access.
+    /// `active`, `past_due`, `canceled` or `expired`. Only an active plan grants access.
     #[schema(value_type = String)]
     pub status: &'static str,
-    /// How long a period is: `monthly` or `yearly`.
+    /// Billing period: `monthly` or `yearly`.
     #[schema(value_type = String)]
     pub cadence: &'static str,
-    /// When what was paid for is over, RFC 3339 in UTC.
+    /// End of the paid period, RFC 3339 in UTC.
     pub paid_through: String,
-    /// Whether the plan ends then.
+    /// Whether the plan ends at `paid_through`.
     pub cancel_at_period_end: bool,
-    /// The week; null once the plan has ended.
+    /// Current week; null if the plan has ended.
     pub weekly_window: Option<WeeklyWindow>,
 }
 
-/// A week of a plan. Its amounts are credits as decimal strings.
+/// One week of a plan. Amounts are credits as decimal strings.
 #[derive(Serialize, ToSchema)]
 pub struct WeeklyWindow {
-    /// When it begins, RFC 3339 in UTC.
+    /// Start of the week, RFC 3339 in UTC.
     pub start: String,
-    /// When it is over.
+    /// End of the week, RFC 3339 in UTC.
     pub end: String,
-    /// What it includes.
+    /// Allowance of the week.
     pub limit: String,
-    /// How much of that is used, or held by calls that run.
+    /// Allowance used, or held by running calls.
     pub used: String,
 }
 
@@ -164,135 +164,148 @@ impl PlanRecord {
     }
 }
 
-/// What is left, in credits as decimal strings.
+/// Balance in credits, as decimal strings.
 #[derive(Serialize, ToSchema)]
 pub struct BalanceRecord {
-    /// What can be spent.
+    /// Credits available to spend.
     pub credits: String,
-    /// What is held by calls that run.
+    /// Credits held by running calls.
     pub held: String,
 }
 
-/// What one call consumed and cost. It holds no text of prompt or answer.
+/// Usage and cost of one call. Prompts and responses are not included.
 #[derive(Serialize, ToSchema)]
 pub struct UsageRecord {
-    /// Id of the row.
+    /// Id of the usage row.
     pub id: String,
-    /// The request's `x-request-id`.
+    /// Request id (`x-request-id`) of the call.
     pub request_id: String,
-    /// When it was accepted, RFC 3339 in UTC.
+    /// Time at which the request was accepted, RFC 3339 in UTC.
     pub created_at: String,
-    /// The model as the request named it.
+    /// Canonical id of the model.
     pub model: Option<String>,
-    /// The key that was used.
+    /// Model as requested: an id, an alias or a bare name.
+    pub requested_model: Option<String>,
+    /// The provider's name of the model. Null if no provider served the call, or if several models
+    /// served parts of it.
+    pub upstream_model: Option<String>,
+    /// Id of the API key.
     pub key_id: Option<String>,
-    /// The path.
+    /// API path, such as `/v1/chat/completions`.
     pub endpoint: String,
-    /// What it consumed.
+    /// Usage of the call by class.
     pub usage: UsageClasses,
-    /// What each model did, in order, when several did: the entry's usage is the sum of theirs. They are priced by their own
-    /// models' prices, and `cost` is what they cost together, as far as it was held.
+    /// Usage per model, in order, if several models served the call. `usage` is the sum of the
+    /// parts. Each part is priced by its model; `cost` is their total, up to the held amount.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<UsagePartRecord>,
-    /// What it cost, in credits as a decimal string, what a plan included of it as well.
+    /// Cost in credits as a decimal string, including the part that a plan's allowance paid.
     pub cost: String,
-    /// How much of the cost a plan's allowance paid, in credits as a decimal string.
+    /// Part of the cost paid by a plan's allowance, in credits as a decimal string.
     pub included: String,
-    /// How much of the cost was given back, in credits as a decimal string.
+    /// Refunded part of the cost, in credits as a decimal string.
     pub refunded: String,
-    /// How it ended: `ok`, `client_gone`, `upstream_error`, `timeout`, `crashed`, …
+    /// Outcome: `ok`, `client_gone`, `upstream_error`, `timeout`, `crashed`, …
     pub outcome: String,
-    /// Whether the gateway counted because no report came.
+    /// Whether the gateway estimated the usage because the provider reported none.
     pub estimated: bool,
-    /// Whether a plan covered it: `none`, `partly`, `fully`.
+    /// Plan coverage of the cost: `none`, `partly`, `fully`.
     #[schema(value_type = String)]
     pub coverage: &'static str,
-    /// The plan at the time of the request.
+    /// Name of the plan at the time of the request.
     pub plan_name: Option<String>,
-    /// Names the prices that applied.
+    /// Version of the applied prices.
     pub price_version: String,
-    /// Milliseconds until the first content.
+    /// Time to first content, in milliseconds.
     pub first_content_ms: Option<u64>,
-    /// Milliseconds until the end.
+    /// Total duration in milliseconds.
     pub duration_ms: u64,
-    /// What kind of thing was used, when it is not a model.
+    /// Type of the resource, if it is not a model.
     pub resource_type: Option<String>,
-    /// Which one.
+    /// Id of the resource, if it is not a model.
     pub resource_id: Option<String>,
-    /// The row that this one is a part of.
+    /// Id of the row that this row is a part of.
     pub parent_id: Option<String>,
-    /// The beginning of the period that was paid for.
+    /// Start of the paid period, RFC 3339 in UTC.
     pub period_start: Option<String>,
-    /// Its end.
+    /// End of the paid period, RFC 3339 in UTC.
     pub period_end: Option<String>,
 }
 
-/// What one model did of an entry.
+/// Usage of one model within a call.
 #[derive(Serialize, ToSchema)]
 pub struct UsagePartRecord {
-    /// What it is, such as `script` or `scene 3`.
+    /// Name of the part, such as `script` or `scene 3`.
     pub name: String,
-    /// The model.
+    /// Canonical id of the model.
     pub model: String,
-    /// What it consumed.
+    /// The provider's name of the model.
+    pub upstream_model: Option<String>,
+    /// Usage of the part by class.
     pub usage: UsageClasses,
-    /// What that costs, in credits as a decimal string.
+    /// Cost of the part, in credits as a decimal string.
     pub cost: String,
-    /// Names the prices that applied.
+    /// Version of the applied prices.
     pub price_version: String,
 }
 
-/// What was consumed, in classes that do not overlap.
+/// Usage by class. The classes do not overlap.
 #[derive(Default, Serialize, ToSchema)]
 pub struct UsageClasses {
-    /// Read afresh.
+    /// Input tokens that were neither read from a cache nor written to it.
     pub input_tokens: u64,
-    /// Read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Written into it for some minutes.
+    /// Input tokens written to the provider's short-lived cache (minutes).
     pub cache_write_tokens: u64,
-    /// Written into it for an hour.
+    /// Input tokens written to the provider's one-hour cache.
     pub cache_write_1h_tokens: u64,
-    /// Of sound that went in.
+    /// Audio tokens in the prompt.
     pub input_audio_tokens: u64,
-    /// Of the visible answer.
+    /// Output tokens of the visible answer.
     pub output_tokens: u64,
-    /// Of reasoning.
+    /// Output tokens of the reasoning.
     pub reasoning_tokens: u64,
-    /// Of sound that came out.
+    /// Audio tokens in the response.
     pub output_audio_tokens: u64,
-    /// All of them.
+    /// Sum of all token classes.
     pub total_tokens: u64,
-    /// Pictures that were made, in millionths of a plain one.
+    /// Generated images, in standard images. An image at twice the price counts as two.
+    pub images: f64,
+    /// Generated video in seconds of standard video.
+    pub video_seconds: f64,
+    /// Generated or transcribed audio in seconds.
+    pub audio_seconds: f64,
+    /// `images` in millionths, as an exact integer.
     pub image_millionths: u64,
-    /// Film that was made, in microseconds of plain film.
+    /// `video_seconds` in microseconds, as an exact integer.
     pub video_microseconds: u64,
-    /// Sound that was made or heard, in microseconds.
+    /// `audio_seconds` in microseconds, as an exact integer.
     pub audio_microseconds: u64,
-    /// Characters that were spoken.
+    /// Characters of synthesized speech.
     pub characters: u64,
 }
 
-/// Sums over rows.
+/// Totals over usage rows.
 #[derive(Serialize, ToSchema)]
 pub struct Totals {
-    /// Rows.
+    /// Number of usage rows.
     pub requests: u64,
-    /// What they cost, in credits as a decimal string, what plans included of it as well.
+    /// Total cost in credits as a decimal string, including the parts that plan allowances paid.
     pub cost: String,
-    /// What they consumed.
+    /// Total usage by class.
     pub usage: UsageClasses,
-    /// Sums by what `group_by` says; empty without it.
+    /// Totals per group of `group_by`; empty without it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTotals>,
 }
 
-/// Sums over the rows of one group.
+/// Totals over the rows of one group.
 #[derive(Serialize, ToSchema)]
 pub struct GroupTotals {
-    /// The day, model, key id or path.
+    /// The group: day, canonical model id, key id or path.
     pub group: String,
-    /// The sums.
+    /// Totals over the group's rows.
     #[serde(flatten)]
     #[schema(no_recursion)]
     pub totals: Totals,
@@ -300,7 +313,11 @@ pub struct GroupTotals {
 
 impl From<&Usage> for UsageClasses {
     fn from(usage: &Usage) -> Self {
+        let plain = |unit| usage.get(unit) as f64 / 1e6;
         Self {
+            images: plain(Unit::Image),
+            video_seconds: plain(Unit::Video),
+            audio_seconds: plain(Unit::Audio),
             input_tokens: usage.get(Unit::Input),
             cache_read_tokens: usage.get(Unit::CacheRead),
             cache_write_tokens: usage.get(Unit::CacheWrite),
@@ -319,7 +336,7 @@ impl From<&Usage> for UsageClasses {
 }
 
 impl Default for Totals {
-    /// Sums over no rows.
+    /// Returns totals of zero.
     fn default() -> Self {
         Self {
             requests: 0,
@@ -347,6 +364,7 @@ impl From<&UsagePart> for UsagePartRecord {
         Self {
             name: part.name.to_string(),
             model: part.model.to_string(),
+            upstream_model: part.upstream_model().map(str::to_owned),
             usage: (&part.usage).into(),
             cost: part.cost.to_string(),
             price_version: part.price_version.to_string(),
@@ -362,6 +380,8 @@ impl UsageRecord {
             request_id: row.request.to_string(),
             created_at: row.created_at.to_rfc3339(),
             model: Some(row.model.to_string()),
+            requested_model: Some(row.requested_model.to_string()),
+            upstream_model: row.upstream_model().map(str::to_owned),
             key_id: row.key.map(|key| key.to_string()),
             endpoint: row.endpoint.to_string(),
             usage: (&row.usage).into(),

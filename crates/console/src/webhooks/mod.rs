@@ -1,4 +1,4 @@
-//! `/v1/account/webhook_secret`: what posts to the account are signed with.
+//! `/v1/account/webhook_secret`: the secret that signs webhook requests to the account.
 
 mod routes;
 mod wire;

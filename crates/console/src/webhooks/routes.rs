@@ -1,4 +1,4 @@
-//! Handlers.
+//! Handlers of the webhook secret API.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,14 +10,15 @@ use utoipa_axum::routes;
 use super::wire::WebhookSecretBody;
 use crate::Console;
 
-/// The routes of this group.
+/// Returns the routes of the webhook secret API.
 pub fn routes() -> OpenApiRouter<Console> {
     OpenApiRouter::new()
         .routes(routes!(get_webhook_secret))
         .routes(routes!(rotate_webhook_secret))
 }
 
-/// What posts to the account are signed with (Standard Webhooks): `webhook_url` of jobs, and alerts.
+/// Retrieve the secret that signs webhook requests to the account (Standard Webhooks): job webhooks
+/// (`webhook_url`) and alerts.
 #[utoipa::path(
     get, path = "/v1/account/webhook_secret", tag = "Account", operation_id = "get_webhook_secret",
     responses((status = 200, body = WebhookSecretBody), (status = "default", body = ErrorBody)),
@@ -28,10 +29,10 @@ async fn get_webhook_secret(
     State(console): State<Console>,
 ) -> Result<Json<WebhookSecretBody>, ApiError> {
     let secret = console.webhook_secrets.of(caller.account_id()).await;
-    Ok(Json(secret.map_err(Error::internal)?.into()))
+    Ok(Json(secret.map_err(Error::from)?.into()))
 }
 
-/// Another secret: what is posted from now on is signed with it alone.
+/// Rotate the webhook signing secret. New webhook requests are signed only with the new secret.
 #[utoipa::path(
     post, path = "/v1/account/webhook_secret/rotate", tag = "Account", operation_id = "rotate_webhook_secret",
     responses((status = 200, body = WebhookSecretBody), (status = "default", body = ErrorBody)),
@@ -42,5 +43,5 @@ async fn rotate_webhook_secret(
     State(console): State<Console>,
 ) -> Result<Json<WebhookSecretBody>, ApiError> {
     let secret = console.webhook_secrets.renew(caller.account_id()).await;
-    Ok(Json(secret.map_err(Error::internal)?.into()))
+    Ok(Json(secret.map_err(Error::from)?.into()))
 }

@@ -1,15 +1,15 @@
-//! Bodies.
+//! Response body of the webhook secret API.
 
 use serde::Serialize;
 use tollgate_accounts::WebhookSecret;
 use utoipa::ToSchema;
 
-/// What posts to the account are signed with.
+/// Secret that signs webhook requests to the account.
 #[derive(Serialize, ToSchema)]
 pub(super) struct WebhookSecretBody {
-    /// `webhook_secret`.
+    /// Always `webhook_secret`.
     object: &'static str,
-    /// `whsec_` and the secret as base64, as libraries of Standard Webhooks want it.
+    /// `whsec_` followed by the secret in base64, as Standard Webhooks libraries expect it.
     secret: String,
 }
 

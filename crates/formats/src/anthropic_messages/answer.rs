@@ -10,9 +10,10 @@ use super::decode::{call_from_wire, lenient, part_from_wire};
 use super::usage::{encode_usage, read_usage};
 use super::wire::{Answer, Block, to_bytes};
 use crate::error::DecodeError;
-use crate::seal;
+use crate::reasoning_envelope;
 
-/// Reads a whole answer of an upstream, leniently. The format has no time in it: `created` is the caller's.
+/// Reads a whole answer of an upstream, leniently. The format has no time in it: `created` is the
+/// caller's.
 pub fn decode_response(body: &[u8], created: i64) -> Result<GenerateResponse, DecodeError> {
     let answer: Answer = lenient(body)?;
     let (mut parts, mut tool_calls) = (Vec::new(), Vec::new());
@@ -67,14 +68,16 @@ pub(super) fn finish_to_wire(finish: FinishReason, refused: bool) -> &'static st
     }
 }
 
-/// What is said beside the reason when a content filter ended an answer; nobody tells which.
+/// The `stop_details` of an answer that a content filter ended. The category is unknown, so it is
+/// null.
 pub(super) fn stop_details(finish: FinishReason) -> Option<Value> {
     (finish == FinishReason::ContentFilter)
         .then(|| json!({"type": "refusal", "category": null, "explanation": null}))
 }
 
-/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` what it costs the caller. Without
-/// `show_reasoning`, what was reasoned is left out and only its seals are kept.
+/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` is the price
+/// for the caller. Without `show_reasoning`, the text of the reasoning is left out and only its
+/// seals are sent.
 pub fn encode_response(
     response: &GenerateResponse,
     public_model: &str,
@@ -92,7 +95,7 @@ pub fn encode_response(
         .collect();
     let finish = choice.map_or(FinishReason::Stop, |choice| choice.finish);
     let usage = response.usage.unwrap_or_default();
-    to_bytes(&Written {
+    to_bytes(&EncodedMessage {
         id: message_id(&response.id),
         kind: "message",
         role: "assistant",
@@ -107,7 +110,7 @@ pub fn encode_response(
 
 /// Not a tree: the inputs of tools keep their text.
 #[derive(Serialize)]
-struct Written<'a> {
+struct EncodedMessage<'a> {
     id: String,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -133,7 +136,11 @@ fn block_of(part: &Part, show_reasoning: bool) -> Option<Block> {
     match part {
         Part::Text(text) | Part::Refusal(text) => (!text.is_empty()).then(|| Block::text(text)),
         Part::Reasoning(reasoning) => {
-            let wrapped = reasoning.seal.as_ref().map(seal::wrap).unwrap_or_default();
+            let wrapped = reasoning
+                .seal
+                .as_ref()
+                .map(reasoning_envelope::wrap)
+                .unwrap_or_default();
             Some(match &reasoning.text {
                 Some(text) => Block {
                     thinking: Some(if show_reasoning {
@@ -163,7 +170,8 @@ fn call_to_wire(call: &ToolCall) -> Block {
     }
 }
 
-/// The format has objects only: a text that is none, such as one that was cut at the cap, is put into one.
+/// The input of a tool call. The format accepts objects only: any other text, such as one cut at
+/// the token cap, is wrapped in one.
 fn input_of(arguments: &str) -> Box<RawValue> {
     let object = RawValue::from_string(arguments.trim().to_owned())
         .ok()

@@ -1,18 +1,19 @@
-//! Previews of the format, which callers ask for by name in the header `anthropic-beta`.
+//! Preview features of the format, which callers request by name in the header `anthropic-beta`.
 //!
-//! What a preview adds to a request is refused with the request, so a name says only how an answer is made. The names are
-//! those of the SDK's `AnthropicBetaParam`.
+//! Fields that a preview adds to a request are validated with the request, so these names only
+//! affect the answer. The names are those of the SDK's `AnthropicBetaParam`.
 
 use crate::error::DecodeError;
 
-/// The header.
+/// Header that lists the previews; its values are also reported as `anthropic-beta.NAME`.
 const HEADER: &str = "anthropic-beta";
-/// The most names, and the longest.
-const MOST: usize = 32;
-const LONGEST: usize = 64;
+/// Limits: number of names, and characters of each.
+const MAX_NAMES: usize = 32;
+const MAX_NAME_LENGTH: usize = 64;
 
-/// What they change is counted in the classes of tokens that there are: an upstream of the format is told of them.
-const TOLD: &[&str] = &[
+/// Forwarded to an upstream of this format: the existing token classes cover their effects on the
+/// price.
+const FORWARDED: &[&str] = &[
     "effort-2025-11-24",
     "extended-cache-ttl-2025-04-11",
     "fine-grained-tool-streaming-2025-05-14",
@@ -22,8 +23,9 @@ const TOLD: &[&str] = &[
     "token-efficient-tools-2025-02-19",
 ];
 
-/// There is nothing to tell: the gateway does it itself, or every model of today does, or a client says its own name.
-const SERVED: &[&str] = &[
+/// Accepted but not forwarded: the gateway implements them, all current models include them, or
+/// they only name a client.
+const SUPPORTED: &[&str] = &[
     "claude-code-20250219",
     "files-api-2025-04-14",
     "output-128k-2025-02-19",
@@ -33,17 +35,17 @@ const SERVED: &[&str] = &[
     "token-counting-2024-11-01",
 ];
 
-/// The previews that a request asks for.
+/// The previews that a request names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Betas {
-    /// Those that an upstream of the format is told of.
-    pub told: Vec<&'static str>,
-    /// Those that no upstream is told of, as they are named to the caller: `anthropic-beta.NAME`.
+    /// Names to forward to an upstream of this format.
+    pub forwarded: Vec<&'static str>,
+    /// Names that no upstream receives, reported to the caller as `anthropic-beta.NAME`.
     pub left_out: Vec<String>,
 }
 
 impl Betas {
-    /// Reads the header's values, each of them a list of names with commas between.
+    /// Parses the header's values, each a comma-separated list of names.
     pub fn parse<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, DecodeError> {
         let mut betas = Betas::default();
         let names = values
@@ -52,13 +54,13 @@ impl Betas {
         let names = names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
         for (index, name) in names.enumerate() {
             let name = std::str::from_utf8(name).ok().filter(|name| is_name(name));
-            let Some(name) = name.filter(|_| index < MOST) else {
+            let Some(name) = name.filter(|_| index < MAX_NAMES) else {
                 return Err(malformed());
             };
-            match TOLD.iter().find(|known| **known == name) {
-                Some(known) if betas.told.contains(known) => {}
-                Some(known) => betas.told.push(known),
-                None if SERVED.contains(&name) => {}
+            match FORWARDED.iter().find(|known| **known == name) {
+                Some(known) if betas.forwarded.contains(known) => {}
+                Some(known) => betas.forwarded.push(known),
+                None if SUPPORTED.contains(&name) => {}
                 None => betas.left_out.push(format!("{HEADER}.{name}")),
             }
         }
@@ -68,13 +70,13 @@ impl Betas {
 
 fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    name.len() <= LONGEST && name.bytes().all(is_plain)
+    name.len() <= MAX_NAME_LENGTH && name.bytes().all(is_plain)
 }
 
 fn malformed() -> DecodeError {
     let message = format!(
-        "The header '{HEADER}' must be at most {MOST} names of letters, digits, '-', '_' and '.', of at most {LONGEST} \
-         characters each, with commas between."
+        "The header '{HEADER}' must be a comma-separated list of at most {MAX_NAMES} names. A name \
+         has at most {MAX_NAME_LENGTH} characters: letters, digits, '-', '_' and '.'."
     );
     DecodeError::invalid(HEADER, message)
 }
@@ -88,29 +90,33 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_served_or_left_out() {
+    fn betas_are_forwarded_supported_or_left_out() {
         let interleaved = "interleaved-thinking-2025-05-14";
         let betas = parse(&[
             &format!("claude-code-20250219, {interleaved},,unheard-of-2027-01-01"),
             interleaved,
         ]);
         let expected = Betas {
-            told: vec![interleaved],
+            forwarded: vec![interleaved],
             left_out: vec!["anthropic-beta.unheard-of-2027-01-01".to_owned()],
         };
         assert_eq!(betas, Ok(expected));
         assert_eq!(parse(&[]), Ok(Betas::default()));
-        assert!(TOLD.iter().all(|name| !SERVED.contains(name) && is_name(name)));
+        assert!(
+            FORWARDED
+                .iter()
+                .all(|name| !SUPPORTED.contains(name) && is_name(name))
+        );
     }
 
     #[test]
-    fn what_is_no_list_of_names_is_refused() {
-        let most = vec!["a"; MOST].join(",");
-        let longest = "a".repeat(LONGEST);
-        assert!(parse(&[&most]).is_ok() && parse(&[&longest]).is_ok());
+    fn malformed_beta_lists_are_refused() {
+        let max_names = vec!["a"; MAX_NAMES].join(",");
+        let max_length = "a".repeat(MAX_NAME_LENGTH);
+        assert!(parse(&[&max_names]).is_ok() && parse(&[&max_length]).is_ok());
         for bad in [
-            &*format!("{most},b"),
-            &format!("{longest}b"),
+            &*format!("{max_names},b"),
+            &format!("{max_length}b"),
             "a b",
             "a:b",
             "\u{e9}",

@@ -10,14 +10,15 @@ use tollgate_types::generate::{
 use super::head::{Purpose, Version};
 use super::{validate, wire};
 use crate::error::DecodeError;
-use crate::seal;
+use crate::reasoning_envelope;
 
-/// Reads a request. It accepts what [`validate()`] accepts in the version that takes more.
+/// Decodes a request. Accepts everything that [`validate()`] accepts in the more permissive
+/// version.
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     decode(body, Purpose::Generate)
 }
 
-/// Reads a request whose tokens are to be counted.
+/// Decodes a request for token counting.
 pub fn decode_count(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     decode(body, Purpose::Count)
 }
@@ -25,7 +26,7 @@ pub fn decode_count(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
 fn decode(body: &[u8], purpose: Purpose) -> Result<GenerateRequest, DecodeError> {
     validate(body, Version::V2023_06_01, purpose)?;
     let request: wire::Request = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))?;
     Ok(request_from_wire(request))
 }
 
@@ -34,7 +35,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     for (index, message) in request.messages.into_iter().enumerate() {
         messages_from_wire(message, index, &mut messages);
     }
-    // Automatic: at the end of what there is to keep.
+    // Automatic caching: the breakpoint goes to the end of the conversation.
     if let Some(last) = messages.last_mut() {
         let mark = request.cache_control.as_ref().and_then(cache_life);
         last.parts.extend(mark.map(Part::CacheBreakpoint));
@@ -48,7 +49,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
         max_tokens: request.max_tokens,
         n: 1,
         stream: request.stream.unwrap_or(false),
-        // The format always reports it.
+        // The format always reports usage.
         include_usage: true,
         stop: request.stop_sequences.unwrap_or_default(),
         sampling: Sampling {
@@ -70,7 +71,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
             ("tool", Some(name)) => ToolChoice::Named(name),
             _ => ToolChoice::Auto,
         },
-        response_format: format_from_wire(config.format, request.response_format),
+        response_format: format_from_wire(config.format.or(request.output_format), request.response_format),
         reasoning_effort: config.effort,
         thinking: match (&*thinking.kind, thinking.budget_tokens) {
             ("disabled", _) => Some(Thinking::Off),
@@ -101,7 +102,7 @@ fn system_from_wire(system: wire::Content) -> Message {
     }
 }
 
-/// A message of the format is one of the common form, or several when it has results of tools.
+/// Converts a message to one of the common form, or to several when it has tool results.
 fn messages_from_wire(message: wire::Message, index: usize, into: &mut Vec<Message>) {
     let path = format!("messages[{index}]");
     let role = match &*message.role {
@@ -177,11 +178,11 @@ fn block_into(block: wire::Block, turn: &mut Message) {
     } else {
         turn.parts.push(part_from_wire(block));
     }
-    // Calls have no place for a mark: what stands before them is kept.
+    // Calls have no place for a breakpoint: it caches the content before them.
     turn.parts.extend(mark.map(Part::CacheBreakpoint));
 }
 
-/// How long a mark asks to keep what stands before it; nothing where there is none.
+/// Requested cache lifetime of a breakpoint; `None` for a null.
 fn cache_life(mark: &Value) -> Option<CacheLife> {
     match mark {
         Value::Null => None,
@@ -223,11 +224,11 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
         ("text", _) => Part::Text(block.text.unwrap_or_default()),
         ("thinking", _) => Part::Reasoning(Reasoning {
             text: Some(block.thinking.unwrap_or_default()),
-            seal: seal::unwrap(&block.signature.unwrap_or_default()),
+            seal: reasoning_envelope::unwrap(&block.signature.unwrap_or_default()),
         }),
         ("redacted_thinking", _) => Part::Reasoning(Reasoning {
             text: None,
-            seal: seal::unwrap(&block.data.unwrap_or_default()),
+            seal: reasoning_envelope::unwrap(&block.data.unwrap_or_default()),
         }),
         ("image", "url") => Part::Image {
             url: source.url.unwrap_or_default(),
@@ -267,22 +268,22 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
     }
 }
 
-fn stored(source: wire::SourceObject, filename: Option<String>, is_picture: bool) -> Part {
+fn stored(source: wire::SourceObject, filename: Option<String>, is_image: bool) -> Part {
     Part::Stored(Stored {
         id: source.file_id.unwrap_or_default(),
-        is_picture,
+        is_image,
         detail: None,
         filename,
         field: "source.file_id",
     })
 }
 
-/// Whether citations are asked for, or made: `{"enabled": false}` asks for none.
+/// Whether citations are requested or present; `{"enabled": false}` requests none.
 fn cites(citations: &Value) -> bool {
     match citations {
         Value::Null => false,
         Value::Object(settings) => settings.get("enabled").and_then(Value::as_bool).unwrap_or(false),
-        Value::Array(made) => !made.is_empty(),
+        Value::Array(citations) => !citations.is_empty(),
         _ => true,
     }
 }
@@ -312,8 +313,8 @@ fn tool_from_wire(tool: Value) -> Option<Tool> {
     })
 }
 
-/// The name of a schema that has none.
-const UNNAMED: &str = "answer";
+/// Name for a schema without one: the common form requires a name.
+const DEFAULT_SCHEMA_NAME: &str = "answer";
 
 fn format_from_wire(
     format: Option<wire::OutputFormat>,
@@ -321,7 +322,7 @@ fn format_from_wire(
 ) -> ResponseFormat {
     if let Some(format) = format {
         return ResponseFormat::JsonSchema {
-            name: UNNAMED.to_owned(),
+            name: DEFAULT_SCHEMA_NAME.to_owned(),
             description: None,
             schema: format.schema,
             strict: Some(true),
@@ -333,7 +334,7 @@ fn format_from_wire(
     match (&*extension.kind, extension.json_schema) {
         ("json_object", _) => ResponseFormat::JsonObject,
         ("json_schema", Some(schema)) => ResponseFormat::JsonSchema {
-            name: schema.name.unwrap_or_else(|| UNNAMED.to_owned()),
+            name: schema.name.unwrap_or_else(|| DEFAULT_SCHEMA_NAME.to_owned()),
             description: schema.description,
             schema: schema.schema,
             strict: schema.strict.or(Some(true)),
@@ -342,8 +343,8 @@ fn format_from_wire(
     }
 }
 
-/// The kind of a wire value, for those that are read leniently.
+/// Parses a wire type leniently: only the deserializer checks it.
 pub(super) fn lenient<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
     serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))
+        .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))
 }

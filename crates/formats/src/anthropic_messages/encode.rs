@@ -1,22 +1,28 @@
 //! From the common form to a request for an upstream.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tollgate_types::Abilities;
 use tollgate_types::generate::{
-    CacheLife, File, GenerateRequest, Message, Part, ResponseFormat, Role, Thinking, Tool, ToolChoice,
+    CacheLife, File, GenerateRequest, Message, Part, ResponseFormat, Role, Tool, ToolChoice,
 };
 
 use super::head::Version;
+use super::reasoning::{self, Control};
 use super::wire::{self, Block, Content};
+use crate::to_common::as_reminder;
 
-/// Writes a request. [`carry`](super::carry()) has said that it can be. `output_cap` is sent when the caller set no cap:
-/// the format needs one.
-pub fn encode_request(request: &GenerateRequest, output_cap: u64) -> Vec<u8> {
-    let (system, conversation) = parted(&request.messages);
-    let thinking = thinking(request);
+/// Writes a request that [`check_compatible`](super::check_compatible()) accepted. `output_cap`
+/// (tokens) is sent when the caller set no cap: the format requires one.
+pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_cap: u64) -> Vec<u8> {
+    let (system, conversation) = split_system(&request.messages);
+    let max_tokens = request.max_tokens.unwrap_or(output_cap);
+    let control = reasoning::control(request, abilities, max_tokens);
     wire::to_bytes(&wire::Request {
         model: request.model.clone(),
-        max_tokens: Some(request.max_tokens.unwrap_or(output_cap)),
+        max_tokens: Some(max_tokens),
         system: system_to_wire(system),
         messages: messages_to_wire(conversation),
         stream: request.stream.then_some(true),
@@ -26,8 +32,13 @@ pub fn encode_request(request: &GenerateRequest, output_cap: u64) -> Vec<u8> {
         top_k: request.sampling.top_k,
         tools: tools_to_wire(request),
         tool_choice: choice_to_wire(request),
-        output_config: config_to_wire(request),
-        thinking,
+        output_config: config_to_wire(request, control.as_ref()),
+        thinking: control.map(|control| wire::Thinking {
+            kind: control.kind.to_owned(),
+            budget_tokens: control.budget_tokens,
+            display: request.hide_reasoning.then(|| "omitted".to_owned()),
+        }),
+        output_format: None,
         response_format: None,
         cache_control: None,
         metadata: end_user(request).map(|user| wire::Metadata {
@@ -36,26 +47,26 @@ pub fn encode_request(request: &GenerateRequest, output_cap: u64) -> Vec<u8> {
     })
 }
 
-/// The end user, by either of the names that other formats have.
+/// The end user, under either name that other formats use.
 pub(super) fn end_user(request: &GenerateRequest) -> Option<&str> {
     let for_safety = || request.extra.get(SAFETY_IDENTIFIER).and_then(Value::as_str);
     request.user.as_deref().or_else(for_safety)
 }
 
-/// The name that newer formats have for the end user.
+/// Name of the end user in newer formats.
 pub(super) const SAFETY_IDENTIFIER: &str = "safety_identifier";
 
-/// The version in which a request is sent: instructions within the conversation are of the newer one.
+/// The version of the format to send: instructions within the conversation require the newer one.
 pub fn version_for(request: &GenerateRequest) -> Version {
-    let (_, conversation) = parted(&request.messages);
+    let (_, conversation) = split_system(&request.messages);
     match conversation.iter().any(|message| message.role == Role::System) {
         true => Version::V2026_10_21,
         false => Version::V2023_06_01,
     }
 }
 
-/// Instructions at the beginning, and the conversation.
-pub(crate) fn parted(messages: &[Message]) -> (&[Message], &[Message]) {
+/// Splits the leading instructions from the conversation.
+pub(crate) fn split_system(messages: &[Message]) -> (&[Message], &[Message]) {
     let system = messages.iter().take_while(|message| message.role == Role::System);
     messages.split_at(system.count())
 }
@@ -69,29 +80,26 @@ fn system_to_wire(system: &[Message]) -> Option<Content> {
     }
 }
 
-/// Turns of one side follow each other as one, and the results of tools come first in the user's.
+/// Joins consecutive turns of one side. Between two turns of the assistant, the order is tool
+/// results, user content, instructions: the format accepts instructions only after a user turn.
+/// Without a user turn, they become one.
 fn messages_to_wire(messages: &[Message]) -> Vec<wire::Message> {
     let mut turns: Vec<(&'static str, Vec<Block>)> = Vec::new();
-    for message in messages {
-        let role = match message.role {
-            Role::System => "system",
-            Role::Assistant => "assistant",
-            Role::User | Role::Tool => "user",
-        };
-        let mut blocks = match message.role {
-            Role::Tool => vec![result_to_wire(message)],
-            _ => blocks_of(message),
-        };
-        blocks.extend(message.tool_calls.iter().map(|call| Block {
-            id: Some(call.id.clone()),
-            name: Some(call.name.clone()),
-            input: Some(input_of(&call.arguments)),
-            ..Block::of("tool_use")
-        }));
-        match turns.last_mut() {
-            Some((last, before)) if *last == role => before.append(&mut blocks),
-            _ => turns.push((role, blocks)),
+    let is_assistant = |message: &Message| message.role == Role::Assistant;
+    for group in messages.chunk_by(|one, next| is_assistant(one) == is_assistant(next)) {
+        if group.first().is_some_and(is_assistant) {
+            turns.push(("assistant", group.iter().flat_map(assistant_blocks).collect()));
+            continue;
         }
+        let of = |role: Role| group.iter().filter(move |message| message.role == role);
+        let mut user_blocks: Vec<Block> = of(Role::Tool).map(result_to_wire).collect();
+        user_blocks.extend(of(Role::User).flat_map(blocks_of));
+        let mut instructions: Vec<Block> = of(Role::System).flat_map(blocks_of).collect();
+        if user_blocks.is_empty() {
+            user_blocks = instructions.drain(..).map(Block::into_reminder).collect();
+        }
+        turns.push(("user", user_blocks));
+        turns.push(("system", instructions));
     }
     let turns = turns.into_iter().filter(|(_, blocks)| !blocks.is_empty());
     turns
@@ -100,6 +108,27 @@ fn messages_to_wire(messages: &[Message]) -> Vec<wire::Message> {
             content: content_of(blocks),
         })
         .collect()
+}
+
+/// Content and tool calls of the assistant.
+fn assistant_blocks(message: &Message) -> Vec<Block> {
+    let mut blocks = blocks_of(message);
+    blocks.extend(message.tool_calls.iter().map(|call| Block {
+        id: Some(call.id.clone()),
+        name: Some(call.name.clone()),
+        input: Some(input_of(&call.arguments)),
+        ..Block::of("tool_use")
+    }));
+    blocks
+}
+
+impl Block {
+    fn into_reminder(self) -> Self {
+        Self {
+            text: self.text.as_deref().map(as_reminder),
+            ..self
+        }
+    }
 }
 
 fn content_of(mut blocks: Vec<Block>) -> Content {
@@ -111,7 +140,8 @@ fn content_of(mut blocks: Vec<Block>) -> Content {
     }
 }
 
-/// A call without arguments has an empty object. Other texts that are no JSON were refused before.
+/// The input of a call: an empty object when it has no arguments. Other texts that are not JSON
+/// were refused before.
 pub(crate) fn input_of(arguments: &str) -> Box<RawValue> {
     let text = match arguments.trim() {
         "" => "{}",
@@ -147,7 +177,7 @@ fn blocks_of(message: &Message) -> Vec<Block> {
     blocks
 }
 
-/// The mark. Five minutes are what is meant when nothing is said.
+/// The `cache_control` object; its default lifetime is five minutes.
 fn cache_control(life: CacheLife) -> Value {
     match life {
         CacheLife::FiveMinutes => json!({"type": "ephemeral"}),
@@ -155,7 +185,7 @@ fn cache_control(life: CacheLife) -> Value {
     }
 }
 
-/// The block of a part. Empty texts are refused by the format and say nothing.
+/// The block of a part; `None` for an empty text, which the format refuses.
 fn block_of(part: &Part) -> Option<Block> {
     Some(match part {
         Part::Text(text) | Part::Refusal(text) if text.is_empty() => return None,
@@ -185,12 +215,31 @@ fn block_of(part: &Part) -> Option<Block> {
     })
 }
 
-/// Type and base64 of a data URL.
+/// Media type and base64 data of a data URL.
 pub(crate) fn inline(url: &str) -> Option<(&str, &str)> {
     let scheme = url.get(..5)?;
     let rest = url.get(5..).filter(|_| scheme.eq_ignore_ascii_case("data:"))?;
     let (head, data) = rest.split_once(',')?;
-    Some((head.strip_suffix(";base64")?, data))
+    Some((media_type(head.strip_suffix(";base64")?), data))
+}
+
+/// Returns a data URL with the registered name of its media type; any other URL unchanged.
+pub(crate) fn with_registered_type(url: &str) -> Cow<'_, str> {
+    let written = url.get(5..).and_then(|rest| rest.split_once(";base64,"));
+    match (inline(url), written) {
+        (Some((name, data)), Some((before, _))) if name != before => {
+            Cow::Owned(format!("data:{name};base64,{data}"))
+        }
+        _ => Cow::Borrowed(url),
+    }
+}
+
+/// The registered name of a media type: `image/jpg` is a common mistake for `image/jpeg`.
+pub(crate) fn media_type(name: &str) -> &str {
+    match name.eq_ignore_ascii_case("image/jpg") {
+        true => "image/jpeg",
+        false => name,
+    }
 }
 
 fn source_of(url: &str) -> wire::SourceObject {
@@ -229,7 +278,7 @@ fn document_of(file: &File) -> Option<Block> {
 
 fn tools_to_wire(request: &GenerateRequest) -> Option<Vec<Value>> {
     let allowed = |tool: &&Tool| match &request.tool_choice {
-        // The format cannot allow some of the tools: the others are left out.
+        // The format cannot restrict the choice to some tools, so the others are left out.
         ToolChoice::Allowed { names, .. } => names.iter().any(|name| name == tool.name()),
         _ => true,
     };
@@ -291,28 +340,8 @@ fn choice_to_wire(request: &GenerateRequest) -> Option<wire::ToolChoice> {
     })
 }
 
-fn thinking(request: &GenerateRequest) -> Option<wire::Thinking> {
-    let effort = request.reasoning_effort.as_deref();
-    let (kind, budget_tokens) = match (request.thinking, effort) {
-        (Some(Thinking::Off), _) | (None, Some("none")) => ("disabled", None),
-        (Some(Thinking::Budget(tokens)), _) => ("enabled", Some(tokens)),
-        (Some(Thinking::BetweenTools), _) => ("between_tools", None),
-        (Some(Thinking::Adaptive), _) | (None, Some(_)) => ("adaptive", None),
-        (None, None) => return None,
-    };
-    Some(wire::Thinking {
-        kind: kind.to_owned(),
-        budget_tokens,
-        display: request.hide_reasoning.then(|| "omitted".to_owned()),
-    })
-}
-
-fn config_to_wire(request: &GenerateRequest) -> Option<wire::OutputConfig> {
-    let effort = match request.reasoning_effort.as_deref() {
-        None | Some("none") => None,
-        Some("minimal") => Some("low".to_owned()),
-        Some(effort) => Some(effort.to_owned()),
-    };
+fn config_to_wire(request: &GenerateRequest, control: Option<&Control>) -> Option<wire::OutputConfig> {
+    let effort = control.and_then(|control| control.effort).map(str::to_owned);
     let format = match &request.response_format {
         ResponseFormat::JsonSchema { schema, .. } => Some(wire::OutputFormat {
             kind: "json_schema".to_owned(),

@@ -1,4 +1,4 @@
-//! What the gateway knows of a messages request after one look at its bytes.
+//! The data that the gateway extracts from a messages request in one pass.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use crate::error::DecodeError;
 use crate::lossless::Span;
 use crate::request::{Media, ResponseFormatKind};
 
-/// The header `anthropic-version`, which decides about a few fields.
+/// The header `anthropic-version`. The version decides which fields are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Version {
-    /// `2023-06-01`, also for those who send none.
+    /// `2023-06-01`, also the default without the header.
     #[default]
     V2023_06_01,
     /// `2026-10-21`: no sampling parameters.
@@ -17,7 +17,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Reads the header.
+    /// Parses the header; a missing header means the oldest version.
     pub fn parse(header: Option<&str>) -> Result<Self, DecodeError> {
         match header.map(str::trim) {
             None | Some("2023-06-01") => Ok(Version::V2023_06_01),
@@ -29,7 +29,7 @@ impl Version {
         }
     }
 
-    /// As it stands in the header.
+    /// The value of the header.
     pub const fn as_str(self) -> &'static str {
         match self {
             Version::V2023_06_01 => "2023-06-01",
@@ -38,16 +38,16 @@ impl Version {
     }
 }
 
-/// What a request is for.
+/// The endpoint that the request was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// An answer.
+    /// Generate an answer, `POST /v1/messages`.
     Generate,
-    /// The number of its tokens: `max_tokens` may be missing.
+    /// Count tokens: `max_tokens` is optional.
     Count,
 }
 
-/// Hints of other families, and of previews of this one, that some clients send everywhere. They are accepted, never
+/// Hints of other formats and of previews that some clients always send. They are accepted, never
 /// forwarded, and reported as ignored.
 pub(super) const IGNORED_HINTS: &[&str] = &[
     "context_management",
@@ -57,39 +57,41 @@ pub(super) const IGNORED_HINTS: &[&str] = &[
     "client_metadata",
 ];
 
-/// A validated request, without its content. Places in the body are kept for
+/// A validated request without its content. It stores positions in the body for
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug)]
 pub struct MessagesHead<'a> {
     /// The model as the caller named it.
     pub model: Cow<'a, str>,
-    /// Which version of the format the caller speaks.
+    /// The version of the format that the caller uses.
     pub version: Version,
     /// Whether the answer is streamed.
     pub stream: bool,
     /// The caller's cap on output tokens.
     pub max_tokens: Option<u64>,
-    /// Of them, those that are set apart for reasoning; zero when none are.
+    /// Tokens of `max_tokens` reserved for reasoning; zero without reasoning.
     pub reasoning_budget: u64,
-    /// How many messages, at least 1.
+    /// Number of messages, at least 1.
     pub messages: u32,
-    /// How many tools.
+    /// Number of tools.
     pub tools: u32,
     /// The shape that the answer must have.
     pub response_format: ResponseFormatKind,
-    /// What of the conversation is not text.
+    /// Counts of the images and documents in the conversation.
     pub media: Media,
-    /// Whether anything is said about reasoning.
-    pub says_how_to_reason: bool,
-    /// Whether something is to be kept in a cache for an hour.
+    /// Index of the first message with instructions.
+    pub first_instructions: Option<u32>,
+    /// Whether the request has parameters about reasoning.
+    pub has_reasoning_params: bool,
+    /// Whether any cache breakpoint has a lifetime of one hour.
     pub caches_for_an_hour: bool,
-    /// What other formats have no place for and no answer depends on.
+    /// Fields that other formats cannot express and that do not affect the answer.
     pub(super) own_hints: Vec<&'static str>,
     pub(super) layout: Layout,
 }
 
 impl MessagesHead<'_> {
-    /// The same without a borrow of the body, so that it can be kept beside it.
+    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
     pub fn into_owned(self) -> MessagesHead<'static> {
         MessagesHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -101,43 +103,43 @@ impl MessagesHead<'_> {
             tools: self.tools,
             response_format: self.response_format,
             media: self.media,
-            says_how_to_reason: self.says_how_to_reason,
+            first_instructions: self.first_instructions,
+            has_reasoning_params: self.has_reasoning_params,
             caches_for_an_hour: self.caches_for_an_hour,
             own_hints: self.own_hints,
             layout: self.layout,
         }
     }
 
-    /// The field that asks for a shape of the answer.
+    /// The field that sets the shape of the answer.
     pub fn format_param(&self) -> &'static str {
-        match self.layout.field("response_format") {
-            Some(_) => "response_format",
-            None => "output_config.format",
-        }
+        let names = ["response_format", "output_format"];
+        let sent = names.into_iter().find(|name| self.layout.field(name).is_some());
+        sent.unwrap_or("output_config.format")
     }
 
-    /// Hints that were sent and that no upstream gets.
+    /// Hints that were sent and that no upstream receives.
     pub fn ignored_hints(&self) -> impl Iterator<Item = &'static str> {
         let names = self.layout.fields.iter().map(|field| field.name);
         names.filter(|name| IGNORED_HINTS.contains(name))
     }
 
-    /// Hints that were sent and that an upstream of another format does not get.
+    /// Hints that were sent and that an upstream of another format does not receive.
     pub fn own_hints(&self) -> impl Iterator<Item = &'static str> {
         self.own_hints.iter().copied()
     }
 }
 
-/// Where things stand in the body.
+/// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     /// Every top-level field in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// Contents that have sealed reasoning in them, in the order of the body.
+    /// Message contents with sealed reasoning, in the order of the body.
     pub(super) contents: Vec<ContentPlace>,
-    /// The schema in `response_format`.
+    /// The schema in `response_format` or `output_format`.
     pub(super) schema: Option<Span>,
-    /// Just after the opening brace of `output_config`, and whether it is empty.
+    /// Position just after the opening brace of `output_config`, and whether the object is empty.
     pub(super) output_config: Option<(u32, bool)>,
 }
 
@@ -147,26 +149,25 @@ impl Layout {
     }
 }
 
-/// Where one top-level field stands.
+/// Position of one top-level field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldPlace {
     pub(super) name: &'static str,
-    /// The value.
     pub(super) value: Span,
 }
 
-/// The content of a message.
+/// Position of the content of a message.
 #[derive(Clone, Debug)]
 pub(super) struct ContentPlace {
-    /// The array, brackets and all.
+    /// The array, brackets included.
     pub(super) span: Span,
     pub(super) blocks: Vec<BlockPlace>,
 }
 
-/// One block of a content.
+/// Position of one content block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlace {
     pub(super) span: Span,
-    /// The seal of reasoning, quotes and all.
+    /// The seal of reasoning, quotes included.
     pub(super) seal: Option<Span>,
 }

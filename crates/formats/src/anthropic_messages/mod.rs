@@ -1,17 +1,18 @@
-//! Anthropic's messages, `POST /v1/messages`.
+//! Anthropic's Messages API, `POST /v1/messages`.
 //!
-//! Two ways lead through this format, as through [chat completions](crate::openai_chat). When the upstream speaks it
-//! too: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and [`splice_response`] the answer,
-//! or let a [`Relay`] pass each event of it. Otherwise over the common form: decode, encode.
+//! There are two paths, as in [chat completions](crate::openai_chat). If the upstream uses the same
+//! format: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and
+//! [`splice_response`] the answer, or pass each event through a [`Relay`]. Otherwise decode to the
+//! common form and encode from it.
 
 mod answer;
 mod betas;
-pub(crate) mod carry;
+pub(crate) mod compatibility;
 mod decode;
 pub(crate) mod encode;
-mod error_body;
 mod head;
 mod lossless;
+pub(crate) mod reasoning;
 mod stream;
 mod usage;
 mod validate;
@@ -19,10 +20,9 @@ mod wire;
 
 pub use answer::{decode_response, encode_response};
 pub use betas::Betas;
-pub use carry::carry;
+pub use compatibility::check_compatible;
 pub use decode::{decode_count, decode_request};
 pub use encode::{encode_request, version_for};
-pub use error_body::{encode_error, encode_error_event, error_kind};
 pub use head::{MessagesHead, Purpose, Version};
 pub use lossless::{
     EventKind, Relay, Relayed, ResponseHead, event_with_cost, has_foreign_seal, inspect_response,

@@ -1,41 +1,15 @@
-//! What the golden files do not show: errors, cost, and calls that come by turns.
+//! Cases that the golden files do not cover: errors, cost, and interleaved calls.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tollgate_types::generate::FinishReason;
 use tollgate_types::stream::StreamEvent;
-use tollgate_types::{Credits, Error, ErrorCode, Unit, Usage};
+use tollgate_types::{Credits, Unit, Usage};
 
 use super::*;
 
 #[test]
-fn errors_have_the_members_of_both_contracts() {
-    let error = Error::new(ErrorCode::RateLimitExceeded, "Slow down.");
-    let body: Value = serde_json::from_slice(&encode_error(&error, 429, "req_1")).unwrap();
-    let inner = json!({"type": "rate_limit_error", "message": "Slow down.", "code": "rate_limit_exceeded", "param": null});
-    assert_eq!(
-        body,
-        json!({"type": "error", "error": inner, "request_id": "req_1"})
-    );
-    let event = encode_error_event(&error, 429, "req_1");
-    assert!(event.starts_with(b"event: error\ndata: {") && event.ends_with(b"}\n\n"));
-}
-
-#[test]
-fn clients_are_told_to_go_on_without_a_thread() {
-    let details = |code, param: &str| {
-        let error = Error::new(code, "No.").with_param(param);
-        let body: Value = serde_json::from_slice(&encode_error(&error, 400, "req_1")).unwrap();
-        body["error"].get("details").cloned()
-    };
-    let expected = json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
-    assert_eq!(details(ErrorCode::UnsupportedParameter, "thread"), Some(expected));
-    assert_eq!(details(ErrorCode::UnknownParameter, "thread"), None);
-    assert_eq!(details(ErrorCode::UnsupportedParameter, "speed"), None);
-}
-
-#[test]
-fn marks_of_the_cache_go_there_and_back() {
+fn cache_breakpoints_round_trip() {
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
     let minutes = json!({"type": "ephemeral"});
     let body = json!({
@@ -55,7 +29,7 @@ fn marks_of_the_cache_go_there_and_back() {
         ],
     });
     let request = decode_request(body.to_string().as_bytes()).unwrap();
-    let written: Value = serde_json::from_slice(&encode_request(&request, 9)).unwrap();
+    let written: Value = serde_json::from_slice(&encode_request(&request, &Default::default(), 9)).unwrap();
     assert_eq!(written["system"][0]["cache_control"], hour);
     assert_eq!(written["tools"][0]["cache_control"], hour);
     let marks = |turn: usize, block: usize| {
@@ -75,7 +49,7 @@ fn marks_of_the_cache_go_there_and_back() {
 }
 
 #[test]
-fn usage_keeps_what_the_end_of_a_stream_leaves_out() {
+fn final_usage_is_merged_with_the_initial_usage() {
     let start = json!({"input_tokens": 9, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3, "output_tokens": 1});
     let usage = |now: Value| read_usage(Some(&start), &now);
     let expected = Usage::ZERO
@@ -101,13 +75,13 @@ fn usage_keeps_what_the_end_of_a_stream_leaves_out() {
         usage(json!({"output_tokens": 7, "cache_creation": split})),
         Some(hour)
     );
-    let mut told_at_the_start = start.clone();
-    told_at_the_start["cache_creation"] = split.clone();
+    let mut start_usage = start.clone();
+    start_usage["cache_creation"] = split.clone();
     let end = json!({"output_tokens": 7});
-    assert_eq!(read_usage(Some(&told_at_the_start), &end), Some(hour));
+    assert_eq!(read_usage(Some(&start_usage), &end), Some(hour));
     assert_eq!(encode_usage(&hour, None)["cache_creation"], split);
     assert_eq!(encode_usage(&hour, None)["cache_creation_input_tokens"], 3);
-    for nonsense in [
+    for malformed in [
         json!({}),
         json!({"output_tokens": -7}),
         json!({"output_tokens": 1.5}),
@@ -115,7 +89,7 @@ fn usage_keeps_what_the_end_of_a_stream_leaves_out() {
         json!({"output_tokens": u64::MAX}),
         json!({"output_tokens": 7, "input_tokens": "9"}),
     ] {
-        assert_eq!(usage(nonsense.clone()), None, "{nonsense}");
+        assert_eq!(usage(malformed.clone()), None, "{malformed}");
     }
     let too_much = json!({"output_tokens": 7, "output_tokens_details": {"thinking_tokens": 9}});
     assert_eq!(
@@ -126,7 +100,7 @@ fn usage_keeps_what_the_end_of_a_stream_leaves_out() {
 }
 
 #[test]
-fn the_cost_stands_in_the_usage() {
+fn usage_has_the_cost() {
     let cost = Credits::from_nanos(12_500_000);
     let event = Bytes::from(
         "event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":7}}\n\n",
@@ -145,7 +119,7 @@ fn the_cost_stands_in_the_usage() {
     );
 }
 
-/// Type and index of each event, and the piece of input that it has.
+/// Type and index of each event, and its part of the tool input.
 fn shape(bytes: &[u8]) -> Vec<String> {
     let text = std::str::from_utf8(bytes).unwrap();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -158,24 +132,24 @@ fn shape(bytes: &[u8]) -> Vec<String> {
         let index = event["index"]
             .as_u64()
             .map_or(String::new(), |index| index.to_string());
-        let piece = event
+        let arguments_delta = event
             .pointer("/delta/partial_json")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        format!("{kind}{index}{piece}")
+        format!("{kind}{index}{arguments_delta}")
     })
     .collect()
 }
 
 #[test]
-fn calls_that_come_by_turns_follow_one_another() {
+fn interleaved_calls_become_sequential_blocks() {
     let start = |call| StreamEvent::ToolCallStart {
         choice: 0,
         call,
         id: format!("c{call}"),
         name: "f".to_owned(),
     };
-    let piece = |call, arguments: &str| StreamEvent::ToolCallArguments {
+    let arguments_delta = |call, arguments: &str| StreamEvent::ToolCallArguments {
         choice: 0,
         call,
         arguments: arguments.to_owned(),
@@ -190,10 +164,10 @@ fn calls_that_come_by_turns_follow_one_another() {
     for event in [
         start(0),
         start(1),
-        piece(0, "{"),
-        piece(1, "["),
-        piece(0, "}"),
-        piece(1, "]"),
+        arguments_delta(0, "{"),
+        arguments_delta(1, "["),
+        arguments_delta(0, "}"),
+        arguments_delta(1, "]"),
         finish,
     ] {
         out.extend(encoder.encode(&event));
@@ -215,7 +189,7 @@ fn calls_that_come_by_turns_follow_one_another() {
 }
 
 #[test]
-fn an_input_that_is_no_object_is_put_into_one() {
+fn non_object_inputs_are_wrapped() {
     for (arguments, input) in [
         ("", json!({})),
         ("{\"x\": 1}", json!({"x": 1})),

@@ -1,14 +1,15 @@
-//! What an upstream says it consumed, brought into classes that do not overlap, and back.
+//! Conversion of usage objects to disjoint token classes, and back.
 //!
-//! In this format cached tokens stand beside `input_tokens`, and tokens of reasoning are part of `output_tokens`.
+//! In this format `input_tokens` excludes cached tokens, and `output_tokens` includes reasoning
+//! tokens.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
-/// What a usage object says, over what was known before: the report of a stream comes in two parts, of which the later
-/// one may leave out what has not changed. A count that makes no sense is none, and without a count of the output there
-/// is no report.
+/// Reads a usage object on top of the earlier one: a stream reports usage twice, and the second
+/// report may omit unchanged counts. Implausible counts are ignored; without input and output
+/// counts the result is `None`.
 pub fn read_usage(before: Option<&Value>, now: &Value) -> Option<Usage> {
     let count = |name: &str| {
         let value = now.get(name).filter(|value| !value.is_null());
@@ -40,7 +41,7 @@ fn quantity(value: &Value) -> Option<u64> {
     value.as_u64().filter(|quantity| *quantity <= MAX_QUANTITY)
 }
 
-/// The usage object, with `cost` as the decimal string of credits when it is known.
+/// Writes the usage object; `cost` is written as a decimal string of credits, if known.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     let mut object = json!({
         "input_tokens": usage.get(Unit::Input) + usage.get(Unit::InputAudio),

@@ -1,6 +1,7 @@
-//! The types of this format as they are on the wire.
+//! The wire types of this format.
 //!
-//! Requests are read into these after [`validate`](super::validate()) accepted them, so that no rule stands twice.
+//! Requests are deserialized into these types after [`validate`](super::validate()) accepted them,
+//! so no rule is written twice.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The body of a request.
+/// The body of a request. Unknown fields are ignored here; validation handles them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) model: String,
@@ -37,10 +38,12 @@ pub(super) struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output_config: Option<OutputConfig>,
     #[serde(skip_serializing)]
+    pub(super) output_format: Option<OutputFormat>,
+    #[serde(skip_serializing)]
     pub(super) response_format: Option<ResponseFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<Metadata>,
-    /// Read only: a mark at the end says the same.
+    /// Read only: when writing, a breakpoint on the last part has the same effect.
     #[serde(skip_serializing)]
     pub(super) cache_control: Option<Value>,
 }
@@ -59,7 +62,8 @@ pub(super) enum Content {
     Blocks(Vec<Block>),
 }
 
-// Not derived: an untagged enum is read into a tree first, and the JSON text of tool inputs would be lost.
+// Not derived: an untagged enum would be read into a tree first, and the JSON text of tool inputs
+// would be lost.
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ContentVisitor;
@@ -88,7 +92,7 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// A block of content: those fields are there that its type has.
+/// A content block; only the fields of its type are present.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Block {
     #[serde(rename = "type", default)]
@@ -141,7 +145,7 @@ impl Block {
     }
 }
 
-/// Where the bytes of a picture or a document are; of a search result, its address.
+/// The source of an image or document; for a search result, its address.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Source {
@@ -200,7 +204,7 @@ pub(super) struct OutputFormat {
     pub(super) schema: Value,
 }
 
-/// As in chat completions.
+/// The `response_format` of chat completions.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResponseFormat {
     #[serde(rename = "type")]
@@ -223,7 +227,7 @@ pub(super) struct Metadata {
     pub(super) user_id: Option<String>,
 }
 
-/// A whole answer, as an upstream sends it.
+/// A whole answer of an upstream.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer {
     #[serde(default)]
@@ -236,7 +240,8 @@ pub(super) struct Answer {
     pub(super) usage: Option<Value>,
 }
 
-/// JSON text of a wire type. Those have string keys and finite numbers only, so writing them cannot fail.
+/// Serializes a wire type. Wire types have only string keys and finite numbers, so writing cannot
+/// fail.
 pub(super) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

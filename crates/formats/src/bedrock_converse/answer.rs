@@ -1,4 +1,4 @@
-//! Whole answers, to the common form.
+//! Decoding of whole answers to the common form.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -59,8 +59,8 @@ struct ReasoningText {
     signature: Option<String>,
 }
 
-/// Reads a whole answer, leniently; blocks of unknown kinds are left out. The format has neither id nor time in it: they
-/// are the caller's. The error is that of a text that is no answer.
+/// Decodes a whole answer leniently; blocks of unknown kinds are left out. The format carries
+/// neither id nor time: the caller supplies them. Fails if the text is not an answer.
 pub fn decode_response(
     body: &[u8],
     id: &str,
@@ -68,7 +68,7 @@ pub fn decode_response(
     model: &str,
 ) -> Result<GenerateResponse, DecodeError> {
     let answer: Answer = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))?;
     let (mut parts, mut tool_calls) = (Vec::new(), Vec::new());
     for block in answer.output.message.content {
         parts.extend(block.text.map(Part::Text));
@@ -122,7 +122,7 @@ fn reasoning_of(content: ReasoningContent) -> Option<Part> {
     Some(Part::Reasoning(reasoning))
 }
 
-/// Why an answer ended. The stop text that ended it is not named.
+/// The finish reason. The format does not name the stop text that ended the answer.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("max_tokens") => FinishReason::Length,

@@ -1,4 +1,4 @@
-//! Turns and their blocks.
+//! Encoding of turns and their blocks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use tollgate_types::generate::{CacheLife, File, Message, Part, Reasoning, Role};
 
 use crate::anthropic_messages::encode::{inline, input_of};
 
-/// A block of content: one of these is there.
+/// A content block: exactly one field is set.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Block {
@@ -34,7 +34,7 @@ pub(super) struct Block {
 struct ToolUse {
     tool_use_id: String,
     name: String,
-    /// The caller's own text.
+    /// Verbatim text of the caller.
     input: Box<RawValue>,
 }
 
@@ -47,7 +47,7 @@ impl Block {
     }
 }
 
-/// The mark. Five minutes are what is meant when nothing is said.
+/// The cache point; its default lifetime is five minutes.
 pub(super) fn cache_point(life: CacheLife) -> Value {
     match life {
         CacheLife::FiveMinutes => json!({"type": "default"}),
@@ -55,18 +55,25 @@ pub(super) fn cache_point(life: CacheLife) -> Value {
     }
 }
 
-/// A turn.
+/// A turn of the conversation, with consecutive messages of one side joined.
 #[derive(Debug, Serialize)]
 pub(super) struct Turn {
     role: &'static str,
     content: Vec<Block>,
 }
 
-/// Turns of one side follow each other as one, and the results of tools come first in the user's.
+/// Joins consecutive messages of one side. In a user turn, tool results come first.
 pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     let mut documents = 0;
-    for message in messages {
+    let is_assistant = |message: &Message| message.role == Role::Assistant;
+    let groups = messages.chunk_by(|one, next| is_assistant(one) == is_assistant(next));
+    let in_order = groups.flat_map(|group| {
+        let (results, others): (Vec<&Message>, Vec<&Message>) =
+            group.iter().partition(|message| message.role == Role::Tool);
+        results.into_iter().chain(others)
+    });
+    for message in in_order {
         let role = match message.role {
             Role::Assistant => "assistant",
             Role::System | Role::User | Role::Tool => "user",
@@ -97,16 +104,16 @@ pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
     turns
 }
 
-/// The blocks of a turn. `documents` counts those of the whole request: each has a name of its own.
+/// The blocks of a turn. `documents` counts the documents of the whole request, for unique names.
 pub(super) fn blocks_of(message: &Message, documents: &mut usize) -> Vec<Block> {
     let parts = message.parts.iter();
     parts.filter_map(|part| block_of(part, documents)).collect()
 }
 
 fn result_of(message: &Message, documents: &mut usize) -> Block {
-    // Marks stand behind a result and not within it.
-    let said = message.parts.iter().filter(|part| mark_of(part).is_none());
-    let content: Vec<Block> = said.filter_map(|part| block_of(part, documents)).collect();
+    // Cache points go after a result, not into it.
+    let parts = message.parts.iter().filter(|part| mark_of(part).is_none());
+    let content: Vec<Block> = parts.filter_map(|part| block_of(part, documents)).collect();
     let mut result = json!({"toolUseId": message.tool_call_id, "content": content});
     if message.is_error {
         result["status"] = json!("error");
@@ -124,7 +131,7 @@ fn mark_of(part: &Part) -> Option<CacheLife> {
     }
 }
 
-/// The block of a part. Empty texts are refused by the format and say nothing.
+/// The block of a part; `None` for an empty text, which the format refuses.
 fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
     let block = Block::default();
     Some(match part {
@@ -137,7 +144,7 @@ fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
             ..block
         },
         Part::Image { url, .. } => {
-            let (format, bytes) = picture(url)?;
+            let (format, bytes) = inline_image(url)?;
             Block {
                 image: Some(json!({"format": format, "source": {"bytes": bytes}})),
                 ..block
@@ -157,7 +164,7 @@ fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
     })
 }
 
-/// Reasoning goes back only with what its provider sealed it with.
+/// Reasoning is only sent back with its seal.
 fn reasoning_of(reasoning: &Reasoning) -> Option<Value> {
     let seal = reasoning.seal.as_ref().filter(|seal| !seal.data.is_empty())?;
     Some(match &reasoning.text {
@@ -166,8 +173,8 @@ fn reasoning_of(reasoning: &Reasoning) -> Option<Value> {
     })
 }
 
-/// Format and base64 of a picture that is in the request itself.
-pub(super) fn picture(url: &str) -> Option<(&'static str, &str)> {
+/// Format and base64 data of an image inside the request.
+pub(super) fn inline_image(url: &str) -> Option<(&'static str, &str)> {
     let (media_type, bytes) = inline(url)?;
     let format = match media_type {
         "image/png" => "png",
@@ -179,7 +186,7 @@ pub(super) fn picture(url: &str) -> Option<(&'static str, &str)> {
     Some((format, bytes))
 }
 
-/// Format and base64 of a document that is in the request itself.
+/// Format and base64 data of a document inside the request.
 pub(super) fn document(file: &File) -> Option<(&'static str, String)> {
     if let Some(text) = &file.text {
         return Some(("txt", STANDARD.encode(text)));
@@ -200,7 +207,7 @@ pub(super) fn document(file: &File) -> Option<(&'static str, String)> {
     Some((format, bytes.to_owned()))
 }
 
-/// Letters, digits, hyphens, brackets and single spaces are allowed, and no name may come twice.
+/// A unique document name. The format allows letters, digits, hyphens, brackets and single spaces.
 fn document_name(filename: Option<&str>, number: usize) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-()[]".contains(c);
     let plain: String = filename

@@ -1,13 +1,17 @@
-//! From the common form to a request.
+//! Encoding of requests from the common form.
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use tollgate_types::generate::{GenerateRequest, Message, ResponseFormat, Thinking, Tool, ToolChoice};
+use tollgate_types::{Abilities, Effort};
 
 use super::blocks::{Block, Turn, blocks_of, cache_point, turns};
-use crate::anthropic_messages::encode::parted;
+use crate::anthropic_messages::encode::split_system;
+use crate::anthropic_messages::reasoning::control;
 
-/// The maker of a model, as far as it has fields of its own for reasoning.
+/// The provider of a model, as far as it has separate reasoning fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// `anthropic.…`
@@ -16,12 +20,13 @@ pub enum Family {
     Nova,
     /// `openai.…`
     Gpt,
-    /// Any other, or one whose name does not tell: the ARN of an application's inference profile.
+    /// Any other provider, or an ARN that does not name it (an application's inference profile).
     Unknown,
 }
 
 impl Family {
-    /// By the model's name at Bedrock: `anthropic.claude-…`, `us.anthropic.claude-…`, an ARN that ends with one.
+    /// Detects the family from the model's name at Bedrock: `anthropic.claude-…`,
+    /// `us.anthropic.claude-…`, or an ARN that ends with one.
     pub fn of(model: &str) -> Family {
         let families = [
             ("anthropic.", Family::Claude),
@@ -60,10 +65,11 @@ struct InferenceConfig {
     stop_sequences: Vec<String>,
 }
 
-/// Writes a request; the model is not in it but in the path. [`carry`](super::carry()) has said that it can be written.
-/// `output_cap` is sent when the caller set no cap.
-pub fn encode_request(request: &GenerateRequest, output_cap: u64) -> Vec<u8> {
-    let (system, conversation) = parted(&request.messages);
+/// Writes a request that [`check_compatible`](super::check_compatible()) accepted. The model is in
+/// the path, not in the body. `output_cap` (tokens) is sent when the caller set no cap.
+pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_cap: u64) -> Vec<u8> {
+    let max_tokens = request.max_tokens.unwrap_or(output_cap);
+    let (system, conversation) = split_system(&request.messages);
     let written = Request {
         messages: turns(conversation),
         system: system
@@ -71,37 +77,30 @@ pub fn encode_request(request: &GenerateRequest, output_cap: u64) -> Vec<u8> {
             .flat_map(|message| blocks_of(message, &mut 0))
             .collect(),
         inference_config: InferenceConfig {
-            max_tokens: request.max_tokens.unwrap_or(output_cap),
+            max_tokens,
             temperature: request.sampling.temperature,
             top_p: request.sampling.top_p,
             stop_sequences: request.stop.clone(),
         },
         tool_config: tool_config(request),
         output_config: output_config(&request.response_format),
-        additional_model_request_fields: reasoning(request),
+        additional_model_request_fields: reasoning(request, abilities, max_tokens),
     };
     // String keys and finite numbers only: writing them cannot fail.
     serde_json::to_vec(&written).unwrap_or_default()
 }
 
-/// Whether the request says how to reason: only a known family can be told.
+/// Whether the request enables reasoning, which only the known families support.
 pub fn is_about_reasoning(request: &GenerateRequest) -> bool {
     let off = matches!(request.thinking, Some(Thinking::Off))
         || (request.thinking.is_none() && request.reasoning_effort.as_deref().is_none_or(|it| it == "none"));
     !off
 }
 
-/// Whether the conversation has calls of tools in it.
-pub(super) fn calls_tools(messages: &[Message]) -> bool {
-    messages
-        .iter()
-        .any(|message| !message.tool_calls.is_empty() || message.tool_call_id.is_some())
-}
-
 fn tool_config(request: &GenerateRequest) -> Option<Value> {
-    // There is no way to say that none may be called but to name none.
-    if request.tool_choice == ToolChoice::None {
-        return None;
+    // The format cannot forbid calls, so the tools themselves are left out.
+    if request.tool_choice == ToolChoice::None || request.tools.is_empty() {
+        return inert_tools(&request.messages);
     }
     let allowed = |tool: &&Tool| match &request.tool_choice {
         ToolChoice::Allowed { names, .. } => names.iter().any(|name| name == tool.name()),
@@ -128,7 +127,24 @@ fn tool_config(request: &GenerateRequest) -> Option<Value> {
     Some(config)
 }
 
-/// The mark behind a tool.
+/// Declares the tools that were called before: a conversation with calls is refused without tools.
+fn inert_tools(messages: &[Message]) -> Option<Value> {
+    let calls = messages.iter().flat_map(|message| &message.tool_calls);
+    let names: BTreeSet<&str> = calls.map(|call| &*call.name).collect();
+    let tools: Vec<Value> = names
+        .into_iter()
+        .map(|name| {
+            json!({"toolSpec": {
+                "name": name,
+                "description": "Not available any more. Do not call it.",
+                "inputSchema": {"json": {"type": "object", "properties": {}}},
+            }})
+        })
+        .collect();
+    (!tools.is_empty()).then(|| json!({ "tools": tools }))
+}
+
+/// The cache point after a tool, if it has one.
 fn tool_mark(tool: &Tool) -> Option<Value> {
     match tool {
         Tool::Function { cache, .. } => cache.map(|life| json!({ "cachePoint": cache_point(life) })),
@@ -159,7 +175,7 @@ fn tool_spec(tool: &Tool) -> Option<Value> {
     Some(json!({ "toolSpec": spec }))
 }
 
-/// The schema is a text here.
+/// The format takes the schema as JSON text.
 fn output_config(format: &ResponseFormat) -> Option<Value> {
     let ResponseFormat::JsonSchema {
         name,
@@ -177,16 +193,16 @@ fn output_config(format: &ResponseFormat) -> Option<Value> {
     Some(json!({"textFormat": {"type": "json_schema", "structure": {"jsonSchema": definition}}}))
 }
 
-/// What the model is told of reasoning, in the words of its maker.
-fn reasoning(request: &GenerateRequest) -> Option<Value> {
+/// The reasoning fields of the model's family.
+fn reasoning(request: &GenerateRequest, abilities: &Abilities, cap: u64) -> Option<Value> {
     let effort = request
         .reasoning_effort
         .as_deref()
         .filter(|effort| *effort != "none");
-    let says_nothing = request.thinking.is_none() && request.reasoning_effort.is_none();
+    let is_unset = request.thinking.is_none() && request.reasoning_effort.is_none();
     match Family::of(&request.model) {
-        _ if says_nothing => None,
-        Family::Claude => Some(claude(request, effort)),
+        _ if is_unset => None,
+        Family::Claude => claude(request, abilities, cap),
         Family::Nova => Some(match is_about_reasoning(request) {
             true => {
                 json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": level(request, effort)}})
@@ -200,35 +216,29 @@ fn reasoning(request: &GenerateRequest) -> Option<Value> {
     }
 }
 
-fn claude(request: &GenerateRequest, effort: Option<&str>) -> Value {
-    let mut thinking = match request.thinking {
-        Some(Thinking::Off) => json!({"type": "disabled"}),
-        Some(Thinking::Budget(tokens)) => json!({"type": "enabled", "budget_tokens": tokens}),
-        Some(Thinking::BetweenTools) => json!({"type": "between_tools"}),
-        Some(Thinking::Adaptive) => json!({"type": "adaptive"}),
-        None if effort.is_none() => json!({"type": "disabled"}),
-        None => json!({"type": "adaptive"}),
-    };
+fn claude(request: &GenerateRequest, abilities: &Abilities, cap: u64) -> Option<Value> {
+    let control = control(request, abilities, cap)?;
+    let mut thinking = json!({"type": control.kind});
+    if let Some(tokens) = control.budget_tokens {
+        thinking["budget_tokens"] = json!(tokens);
+    }
     if request.hide_reasoning {
         thinking["display"] = json!("omitted");
     }
     let mut fields = json!({ "thinking": thinking });
-    if let Some(effort) = effort {
-        let effort = if effort == "minimal" { "low" } else { effort };
+    if let Some(effort) = control.effort {
         fields["output_config"] = json!({ "effort": effort });
     }
-    fields
+    Some(fields)
 }
 
-/// One of three levels. Budgets below these are `low` and `medium`; docs/formats.md has the table.
+/// One of three levels. Smaller budgets map to `low` and `medium`; docs/formats.md has the table.
 fn level(request: &GenerateRequest, effort: Option<&str>) -> &'static str {
     match (effort, request.thinking) {
         (Some("minimal" | "low"), _) => "low",
         (Some("medium"), _) => "medium",
         (Some(_), _) => "high",
-        (None, Some(Thinking::Budget(..4_096))) => "low",
-        (None, Some(Thinking::Budget(4_096..16_384))) => "medium",
-        (None, Some(Thinking::Budget(_))) => "high",
+        (None, Some(Thinking::Budget(tokens))) => Effort::of_budget(tokens).as_str(),
         (None, _) => "medium",
     }
 }

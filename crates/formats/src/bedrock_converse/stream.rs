@@ -1,4 +1,5 @@
-//! Streamed answers. An event has its name beside it and not in it, so each function is told.
+//! Streamed answers. The name of an event is not in its data, so each function takes it as an
+//! argument.
 
 use serde_json::Value;
 use tollgate_types::Usage;
@@ -8,12 +9,12 @@ use tollgate_types::stream::StreamEvent;
 use super::answer::finish_from_wire;
 use super::usage::read_usage;
 
-/// What an event is.
+/// The role of an event in a streamed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Framing, and events that nobody knows.
+    /// Framing, and unknown events.
     Preamble,
-    /// Content.
+    /// Text, reasoning or tool arguments, or the start of a tool call.
     Content,
     /// The reason why the answer ended.
     Finish,
@@ -21,18 +22,19 @@ pub enum EventKind {
     Usage,
 }
 
-/// What an event is, what it says was consumed, and how many bytes of text, reasoning and tool arguments it has.
+/// Returns the kind of an event, its reported usage, and its bytes of text, reasoning and tool
+/// arguments.
 pub fn inspect_event(name: &str, event: &Value) -> (EventKind, Option<Usage>, u64) {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
     match name {
         "contentBlockStart" if text("/start/toolUse/name").is_some() => (EventKind::Content, None, 0),
         "contentBlockDelta" => {
-            let said = [
+            let texts = [
                 "/delta/text",
                 "/delta/toolUse/input",
                 "/delta/reasoningContent/text",
             ];
-            let bytes: usize = said.into_iter().filter_map(text).map(str::len).sum();
+            let bytes: usize = texts.into_iter().filter_map(text).map(str::len).sum();
             let kind = if bytes > 0 {
                 EventKind::Content
             } else {
@@ -46,18 +48,18 @@ pub fn inspect_event(name: &str, event: &Value) -> (EventKind, Option<Usage>, u6
     }
 }
 
-/// Reads the events of one streamed answer, leniently: what is unknown is passed over.
+/// Decodes the events of one streamed answer leniently: unknown events are skipped.
 #[derive(Debug)]
 pub struct StreamDecoder {
     id: String,
     created: i64,
     model: String,
-    /// Calls that began.
+    /// Number of tool calls so far.
     calls: u32,
 }
 
 impl StreamDecoder {
-    /// At the start of a stream. The format has neither id nor time nor model in it.
+    /// Creates a decoder. The format carries neither id nor time nor model.
     pub fn new(id: &str, created: i64, model: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -67,7 +69,7 @@ impl StreamDecoder {
         }
     }
 
-    /// What an event says.
+    /// Decodes one event.
     pub fn decode(&mut self, name: &str, event: &Value) -> Vec<StreamEvent> {
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
         match name {
@@ -103,7 +105,7 @@ impl StreamDecoder {
     }
 
     fn delta(&self, event: &Value) -> Option<StreamEvent> {
-        let piece = |pointer: &str| {
+        let delta_text = |pointer: &str| {
             let text = event.pointer(pointer).and_then(Value::as_str);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
         };
@@ -116,7 +118,7 @@ impl StreamDecoder {
             },
             hidden,
         };
-        if let Some(text) = piece("/delta/text") {
+        if let Some(text) = delta_text("/delta/text") {
             let logprobs = None;
             return Some(StreamEvent::Text {
                 choice,
@@ -124,17 +126,17 @@ impl StreamDecoder {
                 logprobs,
             });
         }
-        if let Some(text) = piece("/delta/reasoningContent/text") {
+        if let Some(text) = delta_text("/delta/reasoningContent/text") {
             return Some(StreamEvent::Reasoning { choice, text });
         }
-        if let Some(data) = piece("/delta/reasoningContent/signature") {
+        if let Some(data) = delta_text("/delta/reasoningContent/signature") {
             return Some(seal(data, false));
         }
-        if let Some(data) = piece("/delta/reasoningContent/redactedContent") {
+        if let Some(data) = delta_text("/delta/reasoningContent/redactedContent") {
             return Some(seal(data, true));
         }
         let call = self.calls.checked_sub(1)?;
-        let arguments = piece("/delta/toolUse/input")?;
+        let arguments = delta_text("/delta/toolUse/input")?;
         Some(StreamEvent::ToolCallArguments {
             choice,
             call,

@@ -1,11 +1,12 @@
-//! What an upstream says it consumed, in classes that do not overlap. `inputTokens` has no cached tokens in it, and
-//! tokens of reasoning are part of `outputTokens`, without a number of their own.
+//! Usage reports, converted to disjoint token classes. `inputTokens` excludes cached tokens;
+//! `outputTokens` includes reasoning tokens without a separate count.
 
 use serde_json::Value;
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Unit, Usage};
 
-/// What a usage object says. A count that makes no sense is none; without input and output there is no report.
+/// Reads a usage object. Implausible counts are ignored; without input and output counts the result
+/// is `None`.
 pub fn read_usage(usage: &Value) -> Option<Usage> {
     let count = |name: &str| {
         let quantity = usage.get(name).and_then(Value::as_u64);

@@ -1,48 +1,48 @@
-//! Markers: where a medium of a state stood, its text says which.
+//! Markers: placeholders in the text of a state for its media.
 
 use std::borrow::Cow;
 
 use tollgate_types::decide::{State, StateMedia, StateMediaKind};
 
-/// The marker of a medium, which is the so manieth of its kind; the first one is 1.
+/// The marker of a medium, by its kind and its number within the kind, starting at 1.
 pub fn marker(kind: StateMediaKind, number: usize) -> String {
     format!("[{} {number}]", kind.as_str())
 }
 
-/// A part of a state.
+/// A part of a state: text or a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'s> {
-    /// Text, never empty. It ends with the marker of the medium that follows.
+pub enum StatePart<'s> {
+    /// Text, never empty. It ends with the marker of the next medium, if one follows.
     Text(&'s str),
-    /// A medium.
+    /// A medium, directly after its marker.
     Medium(&'s StateMedia),
 }
 
-/// A state in the order in which a model is to see it: each medium directly behind its marker.
-pub fn pieces(state: &State) -> Vec<Piece<'_>> {
-    let mut pieces = Vec::with_capacity(2 * state.media.len() + 1);
+/// The parts of a state in the order for a model: each medium directly after its marker.
+pub fn state_parts(state: &State) -> Vec<StatePart<'_>> {
+    let mut state_parts = Vec::with_capacity(2 * state.media.len() + 1);
     let (mut rest, mut counts) = (state.text.as_str(), Counts::default());
     for medium in &state.media {
         let marker = marker(medium.kind, counts.next(medium.kind));
         if let Some(place) = rest.find(&marker) {
             let (text, after) = rest.split_at(place + marker.len());
-            pieces.push(Piece::Text(text));
+            state_parts.push(StatePart::Text(text));
             rest = after;
         }
-        pieces.push(Piece::Medium(medium));
+        state_parts.push(StatePart::Medium(medium));
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest));
+        state_parts.push(StatePart::Text(rest));
     }
-    pieces
+    state_parts
 }
 
-/// How many media of each kind there are so far.
+/// Number of media of each kind so far.
 #[derive(Debug, Default)]
 pub(super) struct Counts([usize; StateMediaKind::ALL.len()]);
 
 impl Counts {
-    /// The number of one more of a kind.
+    /// Counts one more medium of a kind and returns its number.
     pub(super) fn next(&mut self, kind: StateMediaKind) -> usize {
         let count = &mut self.0[kind as usize];
         *count += 1;
@@ -50,8 +50,8 @@ impl Counts {
     }
 }
 
-/// The text without anything that could pass for a marker: those get round brackets. Spellings that a model might
-/// take for one are meant as well, such as `[Image #1]`.
+/// Replaces the brackets of anything that looks like a marker with round ones. This includes
+/// spellings that a model might take for one, such as `[Image #1]`.
 pub(super) fn without_markers(text: Cow<'_, str>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut rest = &*text;
@@ -69,7 +69,7 @@ pub(super) fn without_markers(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The first of them: what stands before it, inside its brackets, and after it.
+/// Finds the first marker: the text before it, inside its brackets, and after it.
 fn next_marker(text: &str) -> Option<(&str, &str, &str)> {
     memchr::memchr_iter(b'[', text.as_bytes()).find_map(|open| {
         let after = text.get(open + 1..)?;
@@ -78,7 +78,8 @@ fn next_marker(text: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// How long the inside of a marker is, its closing bracket not counted; `None` when the text begins with none.
+/// Length of the inside of a marker, without its closing bracket; `None` if the text does not begin
+/// with one.
 fn marker_length(text: &str) -> Option<usize> {
     let rest = text.trim_start();
     let is_word = |kind: &StateMediaKind| {

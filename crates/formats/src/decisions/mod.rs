@@ -1,10 +1,11 @@
 //! Typed decisions, `POST /v1/decisions`: questions about a state.
 //!
-//! Callers ask in three dialects, which the body tells apart: the house's own, which is a superset of System One, and
-//! those of OpenAI and Google (`types/decision*.py` of openai 3.52, `_gaos/types/decisions` of google-genai 3.4).
-//! [`read()`] makes the common form of any of them and [`write()`] answers in the dialect and the container of the
-//! question. Upstreams that take questions are asked by [`ask`], and [`answers`] reads what they say; [`carry`] refuses
-//! what their shape has no words for. [`pieces`] is for those who show a state to a model.
+//! Callers use three dialects, which are detected from the body: Tollgate's own, a superset of
+//! System One, and those of OpenAI and Google (`types/decision*.py` of openai 3.52,
+//! `_gaos/types/decisions` of google-genai 3.4). [`read()`] decodes any of them to the common form,
+//! and [`write()`] answers in the dialect and container of the request. [`ask`] writes questions
+//! for upstreams that support them, and [`answers`] reads the answers; [`check_compatible`] refuses
+//! questions that an upstream's shape cannot express. [`state_parts`] splits a state for a model.
 
 mod keys;
 mod marker;
@@ -16,15 +17,16 @@ use std::collections::HashMap;
 
 use tollgate_types::decide::{DecideOptions, Question, State, StateMediaKind};
 
-pub use marker::{Piece, marker, pieces};
-pub use read::{read, read_knowing};
-pub use upstream::{Shape, answers, ask, carry};
+pub use marker::{StatePart, marker, state_parts};
+pub(crate) use read::is_base64;
+pub use read::{read, read_with_kinds};
+pub use upstream::{Shape, answers, ask, check_compatible};
 pub use write::{InputTokens, ResponseFrame, write};
 
-/// How a caller asked, and gets the answer.
+/// The dialect of a request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// `state`, with questions in a list or in a map: the house's own, and System One.
+    /// `state`, with a list or map of questions: Tollgate's own dialect and System One.
     Native,
     /// `input`, with a list of questions.
     OpenAi,
@@ -32,49 +34,49 @@ pub enum Dialect {
     Google,
 }
 
-/// What the questions, and so the answers, are in.
+/// The container of the questions, and so of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
-    /// In the order of the caller.
+    /// A list, in the order of the caller.
     List,
-    /// By the name of each.
+    /// A map by the name of each question.
     Map,
 }
 
-/// What uploaded files are, by their ids.
+/// Media kinds of uploaded files, by file id.
 pub type FileKinds = HashMap<String, StateMediaKind>;
 
-/// An uploaded file that is a medium of a state.
+/// An uploaded file that is used as a medium of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFile {
-    /// Its place among the media of the state. The medium has no address until the file was read.
+    /// Index among the media of the state. The medium has no address until the file is read.
     pub medium: usize,
-    /// Its id, as the caller wrote it.
+    /// The file id, as the caller wrote it.
     pub id: String,
-    /// What its part says that it is; `None` where its content is to say it.
+    /// The kind that its part declares; `None` if it must be detected from the content.
     pub kind: Option<StateMediaKind>,
 }
 
-/// A request that is well formed.
+/// A validated decision request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct DecisionRequest {
     /// The model as the caller named it.
     pub model: String,
-    /// What is decided about.
+    /// The subject of the decision: text and media.
     pub state: State,
-    /// The media of the state that are files, in their order.
+    /// The media of the state that are uploaded files, in their order.
     pub files: Vec<NamedFile>,
-    /// 1 to 128, no two of one id, in the order of the caller.
+    /// 1 to 128 questions with unique ids, in the order of the caller.
     pub questions: Vec<Question>,
-    /// How it is decided.
+    /// Permutations, calibration, speed and seed.
     pub options: DecideOptions,
-    /// How the caller asked.
+    /// The dialect for the answer.
     pub dialect: Dialect,
-    /// What the questions are in.
+    /// The container of the questions.
     pub container: Container,
-    /// Members that say nothing of what is asked and were passed over.
+    /// Names of ignored members, which do not affect the decision.
     pub ignored: Vec<String>,
-    /// Places of the questions without a name of the caller's; their ids were made up.
+    /// Indices of the questions without a name from the caller; their ids are generated.
     unnamed: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! From the wire to the common form.
+//! Decoding to the common form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -6,17 +6,16 @@ use tollgate_types::embed::{EmbedInput, EmbedRequest, EmbedResponse};
 
 use super::usage::EmbedReport;
 use super::{validate, vector};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 
-/// A request on the wire.
 #[derive(Deserialize)]
 struct Wire {
     model: String,
     input: WireInput,
     dimensions: Option<u32>,
     user: Option<String>,
-    /// How the answer is written says nothing about what is asked.
+    /// The encoding of the answer does not affect the vectors.
     #[serde(rename = "encoding_format")]
     _encoding: Option<String>,
     #[serde(flatten)]
@@ -32,12 +31,12 @@ enum WireInput {
     TokenLists(Vec<Vec<u32>>),
 }
 
-/// Reads a request. It accepts exactly what [`validate()`] accepts; fields that neither the format nor the common form
-/// knows are in `extra`.
+/// Decodes a request. Accepts exactly what [`validate()`] accepts; fields that neither the format
+/// nor the common form knows go to `extra`.
 pub fn decode_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     validate(body)?;
     let wire: Wire = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))?;
     let inputs = match wire.input {
         WireInput::Text(text) => vec![EmbedInput::Text(text)],
         WireInput::Texts(texts) => texts.into_iter().map(EmbedInput::Text).collect(),
@@ -53,12 +52,12 @@ pub fn decode_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     })
 }
 
-/// Reads an answer of an upstream, its vectors in whichever encoding. They are put into the order of their `index`.
+/// Decodes an answer of an upstream, with vectors in either encoding. Sorts them by `index`.
 pub fn decode_response(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     Ok(read_response(body)?)
 }
 
-fn read_response(body: &[u8]) -> Result<EmbedResponse, Flaw> {
+fn read_response(body: &[u8]) -> Result<EmbedResponse, BoxedError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
     reader.begin_object()?;
@@ -84,8 +83,8 @@ fn read_response(body: &[u8]) -> Result<EmbedResponse, Flaw> {
     })
 }
 
-/// A vector and its place; without an `index` that is where it stands.
-fn read_item(reader: &mut Reader<'_>, place: usize) -> Result<(i64, Vec<f32>), Flaw> {
+/// Reads one vector and its `index`; the default is the position in the list.
+fn read_item(reader: &mut Reader<'_>, place: usize) -> Result<(i64, Vec<f32>), BoxedError> {
     let mut index = i64::try_from(place).unwrap_or(i64::MAX);
     let mut found = None;
     reader.begin_object()?;

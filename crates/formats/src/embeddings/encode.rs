@@ -1,4 +1,4 @@
-//! From the common form to the wire.
+//! Encoding from the common form.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::embed::{EmbedInput, EmbedRequest, EmbedResponse};
@@ -8,8 +8,8 @@ use super::head::Encoding;
 use super::{usage, vector};
 use crate::json::write_string;
 
-/// The request as an upstream of this format gets it. Inputs of one kind stay together in one list; the format has no
-/// list of both, and neither has any request that was decoded from it.
+/// Writes a request for an upstream of this format. Inputs of one kind form one list; a list of
+/// both kinds is invalid in the format, so no decoded request has one.
 pub fn encode_request(request: &EmbedRequest, encoding: Encoding) -> Vec<u8> {
     let inputs: Vec<Value> = request
         .inputs
@@ -33,7 +33,7 @@ pub fn encode_request(request: &EmbedRequest, encoding: Encoding) -> Vec<u8> {
     Value::Object(object).to_string().into_bytes()
 }
 
-/// The answer as the caller gets it.
+/// Writes the answer for the caller.
 pub fn encode_response(
     response: &EmbedResponse,
     public_model: &str,

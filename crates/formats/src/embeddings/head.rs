@@ -1,31 +1,31 @@
-//! What the gateway knows of an embeddings request after one look at its bytes.
+//! The data that the gateway extracts from an embeddings request in one pass.
 
 use std::borrow::Cow;
 
 use crate::error::DecodeError;
 use crate::lossless::Span;
 
-/// The most inputs of one request.
+/// Maximum number of inputs per request.
 pub const MAX_INPUTS: u32 = 2_048;
 
 /// A top-level field that the format knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Field {
-    /// `model`
+    /// Required; non-empty string.
     Model,
-    /// `input`
+    /// Required; text or tokens, one input or a list.
     Input,
-    /// `encoding_format`
+    /// `float` (default) or `base64`.
     EncodingFormat,
-    /// `dimensions`
+    /// Requested length of the vectors.
     Dimensions,
-    /// `user`
+    /// The end user.
     User,
 }
 
 impl Field {
-    /// Every field.
+    /// All variants, in declaration order.
     pub const ALL: [Field; 5] = [
         Field::Model,
         Field::Input,
@@ -34,7 +34,7 @@ impl Field {
         Field::User,
     ];
 
-    /// Its name on the wire.
+    /// Name of the field on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Field::Model => "model",
@@ -45,13 +45,13 @@ impl Field {
         }
     }
 
-    /// The field with this name.
+    /// Returns the field with this wire name.
     pub fn parse(name: &str) -> Option<Field> {
         Field::ALL.into_iter().find(|field| field.as_str() == name)
     }
 }
 
-/// Hints that some clients send everywhere and without which the vectors are the same. They are accepted, never
+/// Hints that some clients always send and that do not affect the vectors. They are accepted, never
 /// forwarded, and reported as ignored.
 pub const IGNORED_HINTS: &[&str] = &[
     "metadata",
@@ -68,18 +68,18 @@ pub const IGNORED_HINTS: &[&str] = &[
     "labels",
 ];
 
-/// How vectors are written.
+/// Encoding of vectors in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Encoding {
-    /// A list of numbers.
+    /// A JSON array of numbers.
     #[default]
     Float,
-    /// Base64 of 32-bit floats, the lowest byte first.
+    /// Base64 of little-endian 32-bit floats.
     Base64,
 }
 
 impl Encoding {
-    /// Its name on the wire.
+    /// Value of `encoding_format` on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Encoding::Float => "float",
@@ -88,28 +88,28 @@ impl Encoding {
     }
 }
 
-/// A validated embeddings request, without its input. Places in the body are kept for
+/// A validated embeddings request without its input. It stores positions in the body for
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug, Default)]
 pub struct EmbedHead<'a> {
     /// The model as the caller named it.
     pub model: Cow<'a, str>,
-    /// How many inputs, 1 to [`MAX_INPUTS`].
+    /// Number of inputs, 1 to [`MAX_INPUTS`].
     pub inputs: u32,
-    /// Bytes of the inputs that are text, escapes resolved.
+    /// Bytes of the text inputs, escapes resolved.
     pub text_bytes: u64,
-    /// Tokens of the inputs that are tokens.
+    /// Number of tokens in the token inputs.
     pub tokens: u64,
-    /// How the caller wants the vectors.
+    /// Requested encoding of the vectors.
     pub encoding: Encoding,
-    /// How long the caller wants the vectors, at least 1.
+    /// Requested length of the vectors, at least 1.
     pub dimensions: Option<u32>,
     pub(super) present: u8,
     pub(super) layout: Layout,
 }
 
 impl EmbedHead<'_> {
-    /// The same without a borrow of the body, so that it can be kept beside it.
+    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
     pub fn into_owned(self) -> EmbedHead<'static> {
         EmbedHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -128,48 +128,46 @@ impl EmbedHead<'_> {
         self.present & (1 << field as u8) != 0
     }
 
-    /// Names of top-level fields that the format does not know, in the order of the body, ignored hints included.
+    /// Names of unknown top-level fields, in the order of the body, ignored hints included.
     pub fn unknown_fields(&self) -> impl Iterator<Item = &str> {
         self.layout.unknown.iter().map(|name| &**name)
     }
 
-    /// Hints that were sent and are dropped when the request is forwarded, unless `allowed` lets them through.
+    /// Hints that were sent and are dropped on forwarding, except those in `allowed`.
     pub fn ignored_hints<'h>(&'h self, allowed: &'h [&str]) -> impl Iterator<Item = &'h str> {
         self.unknown_fields()
             .filter(|name| IGNORED_HINTS.contains(name) && !allowed.contains(name))
     }
 }
 
-/// Refuses fields that neither the format knows nor `allowed` lets through, with `unknown_parameter`.
+/// Refuses fields that are neither known nor in `allowed` with `unknown_parameter`.
 pub fn check_unknown(head: &EmbedHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
-    let is_fine = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
-    match head.unknown_fields().find(|name| !is_fine(name)) {
+    let is_valid = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
+    match head.unknown_fields().find(|name| !is_valid(name)) {
         Some(name) => Err(DecodeError::unknown(name.chars().take(80).collect::<String>())),
         None => Ok(()),
     }
 }
 
-/// Where things stand in the body.
+/// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     /// Every top-level field in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// Names of those without a [`Field`].
+    /// Names of the fields without a [`Field`].
     pub(super) unknown: Vec<Box<str>>,
 }
 
-/// Where one top-level field stands.
+/// Position of one top-level field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldPlace {
-    /// Which one; otherwise its index in [`Layout::unknown`].
+    /// The field, or its index in [`Layout::unknown`].
     pub(super) name: FieldName,
-    /// Place of the key's opening quote.
+    /// Position of the key's opening quote.
     pub(super) key: u32,
-    /// The value.
     pub(super) value: Span,
 }
 
-/// A field's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldName {
     Known(Field),

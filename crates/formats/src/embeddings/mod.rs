@@ -1,8 +1,9 @@
 //! OpenAI embeddings, `POST /v1/embeddings`.
 //!
-//! Two ways lead through this format. The hot one, when the upstream speaks it too: [`validate()`] the bytes,
-//! [`splice_request`] them for the upstream, then [`inspect_response`] and [`splice_response`] the answer. The other
-//! one goes over the common form: decode, encode. It is also how vectors change their encoding.
+//! There are two paths. The hot path applies when the upstream uses the same format: [`validate()`]
+//! the bytes, [`splice_request`] them for the upstream, then [`inspect_response`] and
+//! [`splice_response`] the answer. The other path decodes to the common form and encodes from it;
+//! it also converts the encoding of vectors.
 
 mod decode;
 mod encode;

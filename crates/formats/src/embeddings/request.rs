@@ -1,4 +1,4 @@
-//! The request as an upstream of the same format gets it.
+//! Rewriting of requests for an upstream of the same format.
 
 use bytes::Bytes;
 
@@ -6,26 +6,28 @@ use super::head::{EmbedHead, Field, FieldName, FieldPlace};
 use crate::json::write_string;
 use crate::lossless::{Edit, Span, splice};
 
-/// What is changed about a request. Everything else is forwarded byte for byte.
+/// Changes to a request. Everything else is forwarded byte for byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestEdits<'e> {
-    /// The model's name at the upstream.
+    /// The upstream's name for the model.
     pub model: &'e str,
-    /// Top-level fields of the format that the upstream does not take.
+    /// Known top-level fields that the upstream does not accept.
     pub remove: &'e [&'e str],
-    /// Fields outside the format that the upstream takes. All others outside the format are dropped.
+    /// Unknown fields that the upstream accepts. All other unknown fields are dropped.
     pub vendor_fields: &'e [&'e str],
-    /// Under which name the upstream knows `dimensions`, when that is another one.
+    /// The upstream's name for `dimensions`, if it differs.
     pub dimensions_name: Option<&'e str>,
 }
 
-/// The request as the upstream gets it. `head` is what [`validate`](super::validate()) made of this body.
+/// Rewrites a request for the upstream. `head` comes from [`validate`](super::validate()) of this
+/// body.
 pub fn splice_request(body: &Bytes, head: &EmbedHead<'_>, edits: &RequestEdits<'_>) -> Bytes {
     let mut model = Vec::with_capacity(edits.model.len() + 2);
     write_string(&mut model, edits.model);
     let fields = &head.layout.fields;
-    let is_as_sent = |field: &FieldPlace| stays(field, head, edits) && other_name(field, edits).is_none();
-    if !fields.iter().all(is_as_sent) {
+    let is_unchanged =
+        |field: &FieldPlace| is_forwarded(field, head, edits) && renamed_key(field, edits).is_none();
+    if !fields.iter().all(is_unchanged) {
         return rewritten(body, head, edits, &model);
     }
     let place = fields
@@ -39,7 +41,7 @@ pub fn splice_request(body: &Bytes, head: &EmbedHead<'_>, edits: &RequestEdits<'
     }
 }
 
-/// The fields that stay, one after the other; their values are the caller's bytes.
+/// Writes the remaining fields in order, with the caller's bytes as values.
 fn rewritten(body: &[u8], head: &EmbedHead<'_>, edits: &RequestEdits<'_>, model: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + model.len() + 16);
     out.push(b'{');
@@ -47,9 +49,9 @@ fn rewritten(body: &[u8], head: &EmbedHead<'_>, edits: &RequestEdits<'_>, model:
         .layout
         .fields
         .iter()
-        .filter(|field| stays(field, head, edits))
+        .filter(|field| is_forwarded(field, head, edits))
     {
-        match other_name(field, edits) {
+        match renamed_key(field, edits) {
             Some(name) => {
                 write_string(&mut out, name);
                 out.push(b':');
@@ -67,7 +69,7 @@ fn rewritten(body: &[u8], head: &EmbedHead<'_>, edits: &RequestEdits<'_>, model:
     Bytes::from(out)
 }
 
-fn stays(field: &FieldPlace, head: &EmbedHead<'_>, edits: &RequestEdits<'_>) -> bool {
+fn is_forwarded(field: &FieldPlace, head: &EmbedHead<'_>, edits: &RequestEdits<'_>) -> bool {
     match field.name {
         FieldName::Known(known) => !edits.remove.contains(&known.as_str()),
         FieldName::Unknown(index) => {
@@ -77,7 +79,7 @@ fn stays(field: &FieldPlace, head: &EmbedHead<'_>, edits: &RequestEdits<'_>) -> 
     }
 }
 
-fn other_name<'e>(field: &FieldPlace, edits: &RequestEdits<'e>) -> Option<&'e str> {
+fn renamed_key<'e>(field: &FieldPlace, edits: &RequestEdits<'e>) -> Option<&'e str> {
     match field.name {
         FieldName::Known(Field::Dimensions) => edits.dimensions_name,
         _ => None,

@@ -1,4 +1,4 @@
-//! Answers of an upstream of the same format.
+//! Inspection and rewriting of answers of an upstream with the same format.
 
 use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
@@ -6,31 +6,33 @@ use tollgate_types::{Credits, Usage};
 use super::head::Encoding;
 use super::usage::{self, EmbedReport};
 use super::vector;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader, write_string};
 use crate::lossless::{Edit, Span, splice};
 
-/// An answer of an upstream, without its vectors.
+/// Metadata of an answer, without its vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseHead {
-    /// How many vectors it has.
+    /// Number of vectors.
     pub vectors: u32,
-    /// How they are written; `None` when there is none, or when they are not all written in one way.
+    /// Encoding of the vectors; `None` without vectors or if encodings are mixed.
     pub encoding: Option<Encoding>,
-    /// What it says was consumed.
+    /// Length of each vector; `None` without vectors or if the lengths differ.
+    pub dimensions: Option<u32>,
+    /// The reported usage.
     pub report: EmbedReport,
     /// Bytes of the vectors on the wire.
     pub output_bytes: u64,
-    /// Whether it is an error object in the guise of an answer.
+    /// Whether the body is an error object sent as a successful answer.
     pub is_error: bool,
     model: Option<Span>,
     usage: Option<Span>,
-    /// Just after the opening brace.
+    /// Position just after the opening brace.
     open: u32,
     empty: bool,
 }
 
-/// Reads an answer. The error is that of a text that is not a JSON object; what is merely odd is passed over.
+/// Inspects an answer. Fails only if the body is not a JSON object; other oddities are ignored.
 pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -64,29 +66,33 @@ pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     Ok(head)
 }
 
-fn read_data(reader: &mut Reader<'_>, head: &mut ResponseHead) -> Result<(), Flaw> {
+fn read_data(reader: &mut Reader<'_>, head: &mut ResponseHead) -> Result<(), BoxedError> {
     if reader.kind()? != Kind::Array {
         return reader.skip();
     }
     let (mut vectors, mut encoding, mut odd) = (0, None, false);
+    let (mut dimensions, mut uneven) = (None, false);
     reader.begin_array()?;
     while reader.item()? {
         vectors += 1;
         match read_item(reader)? {
-            Some(seen) if encoding.is_none_or(|known| known == seen.encoding) => {
-                encoding = Some(seen.encoding);
-                head.output_bytes += seen.bytes;
+            Some(info) if encoding.is_none_or(|known| known == info.encoding) => {
+                encoding = Some(info.encoding);
+                uneven |= dimensions.is_some_and(|known| known != info.dimensions);
+                dimensions = Some(info.dimensions);
+                head.output_bytes += info.bytes;
             }
             _ => odd = true,
         }
     }
     head.vectors = vectors;
     head.encoding = encoding.filter(|_| !odd);
+    head.dimensions = dimensions.filter(|_| !odd && !uneven);
     Ok(())
 }
 
-fn read_item(reader: &mut Reader<'_>) -> Result<Option<vector::Seen>, Flaw> {
-    let mut seen = None;
+fn read_item(reader: &mut Reader<'_>) -> Result<Option<vector::VectorInfo>, BoxedError> {
+    let mut info = None;
     if reader.kind()? != Kind::Object {
         reader.skip()?;
         return Ok(None);
@@ -94,16 +100,16 @@ fn read_item(reader: &mut Reader<'_>) -> Result<Option<vector::Seen>, Flaw> {
     reader.begin_object()?;
     while let Some(key) = reader.key()? {
         match &*key.name {
-            "embedding" => seen = vector::pass(reader)?,
+            "embedding" => info = vector::inspect(reader)?,
             _ => reader.skip()?,
         }
     }
-    Ok(seen)
+    Ok(info)
 }
 
-/// The answer as the caller gets it: `model` as the caller named it, and in `usage` the cost to the caller in place of
-/// any cost that the upstream named. An answer without a usage that can be read gets one, of what is charged. `head` is
-/// what [`inspect_response`] made of this body.
+/// Rewrites an answer for the caller: sets `model` to the caller's name and replaces any upstream
+/// cost in `usage` with the caller's cost. If the usage is missing or unreadable, the charged usage
+/// is written. `head` comes from [`inspect_response`] of this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,
@@ -113,14 +119,14 @@ pub fn splice_response(
 ) -> Result<Bytes, DecodeError> {
     let mut named = Vec::with_capacity(public_model.len() + 2);
     write_string(&mut named, public_model);
-    let own = || {
+    let counted_usage = || {
         let mut object = Vec::with_capacity(64);
         usage::write(&mut object, charged, cost);
         object
     };
     let reported = match head.usage {
         Some(place) if head.report.usage.is_some() => usage::with_cost(place.of(body), cost)?,
-        _ => own(),
+        _ => counted_usage(),
     };
     let mut missing = Vec::new();
     for (name, place, value) in [("model", head.model, &named), ("usage", head.usage, &reported)] {

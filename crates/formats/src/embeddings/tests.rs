@@ -1,4 +1,4 @@
-//! What is forwarded and what comes back, to the byte.
+//! Byte-exact tests of forwarded requests and returned answers.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn charged(tokens: u64) -> Usage {
 }
 
 #[test]
-fn heads_count_what_is_embedded() {
+fn heads_count_inputs_and_tokens() {
     // Input, inputs, bytes of text, tokens.
     for (input, expected) in [
         (r#""abc""#, (1, 3, 0)),
@@ -62,13 +62,13 @@ fn bounds_hold_on_both_sides() {
             (ErrorCode::InvalidParameter, Some("input"))
         );
     }
-    // What is no JSON at all is that, whatever else is wrong before.
+    // A body that is not JSON is `invalid_json`, even if it also breaks other rules before.
     let error = validate(br#"{"model":"m","input":["", }"#).unwrap_err();
     assert_eq!(error.code, ErrorCode::InvalidJson);
 }
 
 #[test]
-fn requests_are_forwarded_to_the_byte_but_for_the_model() {
+fn forwarded_requests_change_only_in_the_model() {
     let body = "{ \"input\" : [\"a\\u0041\", \"b\"],\n\t\"model\":\"x/y\" , \"encoding_format\":\"base64\", \"dimensions\": 8 }";
     let bytes = Bytes::from_static(body.as_bytes());
     let head = validate(&bytes).unwrap();
@@ -91,7 +91,7 @@ fn requests_are_forwarded_to_the_byte_but_for_the_model() {
 }
 
 #[test]
-fn fields_are_dropped_renamed_and_let_through() {
+fn fields_are_dropped_renamed_and_forwarded() {
     let edits = RequestEdits {
         model: "up",
         remove: &["user", "encoding_format"],
@@ -128,7 +128,7 @@ fn fields_are_dropped_renamed_and_let_through() {
 }
 
 #[test]
-fn answers_keep_their_bytes_but_for_model_and_usage() {
+fn responses_change_only_in_model_and_usage() {
     let data = r#""data" : [{"index":0,"object":"embedding","embedding":[ 0.10, -1e-7 ]}]"#;
     for (body, expected) in [
         (
@@ -164,7 +164,7 @@ fn answers_keep_their_bytes_but_for_model_and_usage() {
 }
 
 #[test]
-fn vectors_are_seen_as_what_they_are() {
+fn vector_encoding_and_dimensions_are_detected() {
     // Data, vectors, encoding.
     for (data, vectors, encoding) in [
         (
@@ -201,7 +201,7 @@ fn vectors_are_seen_as_what_they_are() {
     assert!(inspect_response(b"[]").is_err());
     let error = inspect_response(br#"{"error":{"message":"no"}}"#).unwrap();
     assert!(error.is_error);
-    // Base64 can say what JSON cannot: infinity and what is not a number.
+    // Base64 can encode values that JSON cannot: infinity and NaN.
     for odd in ["AACAfw==", "AADAfw=="] {
         let body = format!(r#"{{"data":[{{"embedding":"{odd}"}}]}}"#);
         assert!(decode_response(body.as_bytes()).is_err(), "{odd}");

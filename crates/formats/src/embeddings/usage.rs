@@ -1,25 +1,26 @@
-//! What an upstream says it consumed. Embeddings have input alone, so the two numbers of the usage object say the same;
-//! some makers add others, all of them zero or what a call costs the operator.
+//! Usage reports of upstreams. Embeddings have input only, so both counts of the usage object are
+//! equal. Some providers add other fields: zeros, or the operator's cost.
 
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Reader};
 use crate::lossless::Span;
 
-/// A report on consumption, as far as it is believed.
+/// A usage report after a plausibility check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct EmbedReport {
-    /// `None` when there is no report or when it is useless; a report of zero is `Some`.
+    /// `None` if the report is missing or implausible; a report of zero is `Some`.
     pub usage: Option<Usage>,
-    /// A report was there but made no sense.
+    /// Whether a report was present but implausible.
     pub implausible: bool,
 }
 
 impl EmbedReport {
-    /// Reads the value under the cursor. Whatever is not a count is taken as nonsense and never as an error.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Flaw> {
+    /// Reads the value under the cursor. Any value that is not a count makes the report
+    /// implausible; it is never an error.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, BoxedError> {
         if reader.kind()? != Kind::Object {
             let implausible = reader.kind()? != Kind::Null;
             reader.skip()?;
@@ -45,26 +46,26 @@ impl EmbedReport {
     }
 }
 
-fn count(reader: &mut Reader<'_>) -> Result<Option<u64>, Flaw> {
+fn count(reader: &mut Reader<'_>) -> Result<Option<u64>, BoxedError> {
     if reader.kind()? != Kind::Number {
         reader.skip()?;
         return Ok(None);
     }
     let value = reader.number()?.as_f64();
-    // Every quantity that is believed is exact in double precision.
-    let believable = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
-    Ok(believable.then_some(value as u64))
+    // All plausible quantities are exact in double precision.
+    let is_plausible = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
+    Ok(is_plausible.then_some(value as u64))
 }
 
-/// The usage object of this format with the cost to the caller.
+/// Writes the usage object of this format with the caller's cost.
 pub(super) fn write(out: &mut Vec<u8>, usage: &Usage, cost: Credits) {
     let (input, total) = (usage.total_input(), usage.total());
     let text = format!("{{\"prompt_tokens\":{input},\"total_tokens\":{total},\"cost\":\"{cost}\"}}");
     out.extend_from_slice(text.as_bytes());
 }
 
-/// An upstream's usage object without its own cost and with the caller's.
-pub(super) fn with_cost(object: &[u8], cost: Credits) -> Result<Vec<u8>, Flaw> {
+/// Replaces the upstream's cost in its usage object with the caller's.
+pub(super) fn with_cost(object: &[u8], cost: Credits) -> Result<Vec<u8>, BoxedError> {
     let mut out = Vec::with_capacity(object.len() + 40);
     let mut reader = Reader::new(object, u32::MAX)?;
     reader.begin_object()?;
@@ -80,7 +81,7 @@ pub(super) fn with_cost(object: &[u8], cost: Credits) -> Result<Vec<u8>, Flaw> {
     Ok(out)
 }
 
-/// Whether a key says what a call costs the operator.
+/// Whether a key contains the operator's cost.
 fn is_cost(name: &str) -> bool {
     matches!(name, "cost" | "cost_details" | "cost_in_usd_ticks" | "is_byok")
 }

@@ -1,24 +1,25 @@
-//! The one place that says which embeddings requests are well formed. Reads the bytes once and keeps only an
-//! [`EmbedHead`]; `decode_request` trusts what passed here.
+//! Validation of embeddings requests. Reads the bytes once and stores only an [`EmbedHead`];
+//! `decode_request` trusts validated bodies.
 //!
-//! Top-level fields that the format does not know are listed for [`check_unknown`](super::check_unknown). An optional
+//! Unknown top-level fields are listed for [`check_unknown`](super::check_unknown). An optional
 //! field that is null counts as not sent.
 
 use super::head::{EmbedHead, Encoding, Field, FieldName, FieldPlace, MAX_INPUTS};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Key, Kind, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 
-/// The most top-level fields that the format does not know; no provider lets more through.
+/// Maximum number of unknown top-level fields; no provider accepts more.
 const MAX_UNKNOWN_FIELDS: usize = 64;
 
 const FORMS: &str =
     "must be a string, an array of strings, an array of tokens or an array of arrays of tokens";
 
-/// Checks a whole request against the format (wire facts of `POST /v1/embeddings`): required fields, types, bounds.
-/// How many tokens an input may have depends on the model, and is its provider's to say.
+/// Checks a whole request against the format (wire facts of `POST /v1/embeddings`): required
+/// fields, types, bounds. The token limit of an input depends on the model, so the provider checks
+/// it.
 ///
-/// Text that is not JSON is `invalid_json` whatever else is wrong with it.
+/// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
 pub fn validate(body: &[u8]) -> Result<EmbedHead<'_>, DecodeError> {
     read_request(body).map_err(|error| match well_formed(body) {
         Ok(()) => *error,
@@ -27,13 +28,13 @@ pub fn validate(body: &[u8]) -> Result<EmbedHead<'_>, DecodeError> {
 }
 
 #[cold]
-fn well_formed(body: &[u8]) -> Result<(), Flaw> {
+fn well_formed(body: &[u8]) -> Result<(), BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.skip()?;
     reader.finish()
 }
 
-fn read_request(body: &[u8]) -> Result<EmbedHead<'_>, Flaw> {
+fn read_request(body: &[u8]) -> Result<EmbedHead<'_>, BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.object_at(&Path::TOP)?;
     let mut head = EmbedHead::default();
@@ -59,7 +60,7 @@ fn known_field<'a>(
     seen: &mut u8,
     field: Field,
     key: &Key<'a>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let bit = 1 << field as u8;
     if *seen & bit != 0 {
         return Err(Path::TOP.duplicate(field.as_str()));
@@ -79,7 +80,11 @@ fn known_field<'a>(
     Ok(())
 }
 
-fn unknown_field<'a>(head: &mut EmbedHead<'a>, reader: &mut Reader<'a>, key: Key<'a>) -> Result<(), Flaw> {
+fn unknown_field<'a>(
+    head: &mut EmbedHead<'a>,
+    reader: &mut Reader<'a>,
+    key: Key<'a>,
+) -> Result<(), BoxedError> {
     let unknown = &mut head.layout.unknown;
     if unknown.iter().any(|name| **name == *key.name) {
         return Err(Path::TOP.duplicate(&key.name));
@@ -105,9 +110,9 @@ fn value<'a>(
     reader: &mut Reader<'a>,
     field: Field,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     match field {
-        Field::Model => head.model = reader.filled_string_at(path)?.decoded(),
+        Field::Model => head.model = reader.non_empty_string_at(path)?.decoded(),
         Field::Input => input(head, reader, path)?,
         Field::EncodingFormat => {
             let word = reader.word_at(&[Encoding::Float.as_str(), Encoding::Base64.as_str()], path)?;
@@ -128,11 +133,11 @@ fn value<'a>(
     Ok(())
 }
 
-fn input(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn input(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     match reader.kind()? {
         Kind::String => {
             head.inputs = 1;
-            head.text_bytes = reader.filled_string_at(path)?.len as u64;
+            head.text_bytes = reader.non_empty_string_at(path)?.len as u64;
             Ok(())
         }
         Kind::Array => list(head, reader, path),
@@ -140,8 +145,9 @@ fn input(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> 
     }
 }
 
-/// An array is one input made of tokens, or several inputs of one kind: its first element says which.
-fn list(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads an array: one input made of tokens, or several inputs of one kind. The first element
+/// decides which.
+fn list(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.begin_array()?;
     if !reader.item()? {
         return Err(path.invalid("must not be empty"));
@@ -158,7 +164,7 @@ fn list(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> R
             }
             let path_of_item = path.index(head.inputs);
             if first == Kind::String {
-                head.text_bytes += reader.filled_string_at(&path_of_item)?.len as u64;
+                head.text_bytes += reader.non_empty_string_at(&path_of_item)?.len as u64;
             } else {
                 reader.array_at(&path_of_item)?;
                 if !reader.item()? {
@@ -177,8 +183,8 @@ fn list(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> R
     }
 }
 
-/// The tokens of an array of which the first is under the cursor.
-fn tokens(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
+/// Counts the tokens of an array. The cursor is at its first element.
+fn tokens(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let mut count = 0_u32;
     loop {
         reader.integer_at(0..=i64::from(u32::MAX), &path.index(count))?;

@@ -1,31 +1,34 @@
-//! Vectors on the wire. The way from one encoding to the other and back loses nothing: numbers are read to the nearest
-//! 32-bit float and written with the fewest digits that read back as the same one.
+//! Vectors on the wire. Conversion between encodings is lossless: numbers are read to the nearest
+//! 32-bit float and written with the fewest digits that parse to the same float.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::head::Encoding;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 
-/// A vector that was passed over.
+/// Metadata of a skipped vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct VectorInfo {
     pub(super) encoding: Encoding,
-    /// Bytes of it on the wire.
+    /// Size on the wire, in bytes.
     pub(super) bytes: u64,
+    /// Number of elements.
+    pub(super) dimensions: u32,
 }
 
-/// Passes over the value under the cursor. `None` for what is no vector: neither numbers nor base64 of whole floats, or
-/// empty.
-pub(super) fn pass(reader: &mut Reader<'_>) -> Result<Option<Seen>, Flaw> {
+/// Skips the value under the cursor. Returns `None` if it is not a vector: neither numbers nor
+/// base64 of whole floats, or empty.
+pub(super) fn inspect(reader: &mut Reader<'_>) -> Result<Option<VectorInfo>, BoxedError> {
     let start = reader.place();
+    let mut dimensions = 0;
     let encoding = match reader.kind()? {
         Kind::Array => {
             reader.begin_array()?;
-            let (mut some, mut all) = (false, true);
+            let mut all = true;
             while reader.item()? {
-                some = true;
+                dimensions += 1;
                 if reader.kind()? == Kind::Number {
                     reader.number()?;
                 } else {
@@ -33,11 +36,13 @@ pub(super) fn pass(reader: &mut Reader<'_>) -> Result<Option<Seen>, Flaw> {
                     reader.skip()?;
                 }
             }
-            (some && all).then_some(Encoding::Float)
+            (dimensions > 0 && all).then_some(Encoding::Float)
         }
         Kind::String => {
             let text = reader.string()?.decoded();
-            is_base64(text.as_bytes()).then_some(Encoding::Base64)
+            let bytes = base64_bytes(text.as_bytes());
+            dimensions = u32::try_from(bytes.unwrap_or_default() / 4).unwrap_or(u32::MAX);
+            bytes.map(|_| Encoding::Base64)
         }
         _ => {
             reader.skip()?;
@@ -45,23 +50,29 @@ pub(super) fn pass(reader: &mut Reader<'_>) -> Result<Option<Seen>, Flaw> {
         }
     };
     let bytes = u64::from(reader.end() - start);
-    Ok(encoding.map(|encoding| Seen { encoding, bytes }))
+    Ok(encoding.map(|encoding| VectorInfo {
+        encoding,
+        bytes,
+        dimensions,
+    }))
 }
 
-fn is_base64(text: &[u8]) -> bool {
+/// Decoded length in bytes of base64 that contains whole floats.
+fn base64_bytes(text: &[u8]) -> Option<usize> {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     let (digits, _) = text.split_at(text.len() - padding);
     let floats = (text.len() / 4 * 3).saturating_sub(padding);
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    text.len().is_multiple_of(4)
+    let is_whole = text.len().is_multiple_of(4)
         && padding <= 2
         && floats > 0
         && floats.is_multiple_of(4)
-        && digits.iter().all(is_digit)
+        && digits.iter().all(is_digit);
+    is_whole.then_some(floats)
 }
 
-/// Reads the vector under the cursor, in whichever encoding.
-pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<f32>, Flaw> {
+/// Reads the vector under the cursor in either encoding.
+pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<f32>, BoxedError> {
     let no_vector = || {
         Box::new(DecodeError::invalid(
             "embedding",
@@ -92,7 +103,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<f32>, Flaw> {
         }
         _ => return Err(no_vector()),
     };
-    // JSON has no word for what is not a number.
+    // JSON has no representation of NaN or infinity.
     if vector.is_empty() || vector.iter().any(|value| !value.is_finite()) {
         return Err(no_vector());
     }

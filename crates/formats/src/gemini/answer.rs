@@ -1,25 +1,25 @@
-//! Whole answers, from the wire to the common form and back.
+//! Conversion of whole answers to the common form and back.
 
 use serde_json::Map;
 use tollgate_types::Credits;
 use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part, Seal, ToolCall};
 
-use super::decode::said;
+use super::decode::parts_and_calls;
 use super::encode::call_to_wire;
 use super::usage::{encode_usage, read_usage};
-use super::wire::{self, Answer, Written, WrittenCandidate, to_bytes};
+use super::wire::{self, Answer, EncodedCandidate, EncodedResponse, to_bytes};
 use super::{ids, logprobs, seals};
 use crate::error::DecodeError;
 
-/// Reads a whole answer of an upstream, leniently. The format has no seconds in it, and may have no id: `created` and
-/// `fallback_id` are the caller's.
+/// Decodes a whole answer of an upstream leniently. The format has no creation time and the id is
+/// optional: the caller supplies `created` and `fallback_id`.
 pub fn decode_response(
     body: &[u8],
     created: i64,
     fallback_id: &str,
 ) -> Result<GenerateResponse, DecodeError> {
     let answer: Answer = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))?;
     let id = answer.response_id.unwrap_or_else(|| fallback_id.to_owned());
     let candidates = answer.candidates.unwrap_or_default().into_iter().enumerate();
     let choices = candidates
@@ -40,7 +40,7 @@ pub fn decode_response(
 
 fn choice(candidate: wire::Candidate, index: u32, id: &str) -> Choice {
     let parts = candidate.content.unwrap_or_default().parts;
-    let (parts, tool_calls) = said(parts, |number, given, _| {
+    let (parts, tool_calls) = parts_and_calls(parts, |number, given, _| {
         given
             .filter(|given| !given.is_empty())
             .unwrap_or_else(|| ids::in_answer(id, index, number))
@@ -56,8 +56,8 @@ fn choice(candidate: wire::Candidate, index: u32, id: &str) -> Choice {
     }
 }
 
-/// Reasons of filters.
-const FILTERED: &[&str] = &[
+/// Finish reasons that mean a content filter.
+const FILTER_REASONS: &[&str] = &[
     "SAFETY",
     "RECITATION",
     "BLOCKLIST",
@@ -70,17 +70,17 @@ const FILTERED: &[&str] = &[
     "IMAGE_RECITATION",
 ];
 
-/// Why an answer ended. Whoever calls tools wants them called, which the format does not say.
+/// The finish reason. The format has no reason for tool calls, so `called_tools` decides.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("MAX_TOKENS") => FinishReason::Length,
-        Some(reason) if FILTERED.contains(&reason) => FinishReason::ContentFilter,
+        Some(reason) if FILTER_REASONS.contains(&reason) => FinishReason::ContentFilter,
         _ if called_tools => FinishReason::ToolCalls,
         _ => FinishReason::Stop,
     }
 }
 
-/// Whether a reason says that the model has failed at its own answer.
+/// Whether the finish reason means that the model failed to produce a valid answer.
 pub(super) fn is_malformed(reason: &str) -> bool {
     reason.starts_with("MALFORMED_")
         || matches!(
@@ -89,7 +89,7 @@ pub(super) fn is_malformed(reason: &str) -> bool {
         )
 }
 
-/// The word for the reason why an answer ended. Calls of tools have none of their own.
+/// The finish reason on the wire. Tool calls have no separate one.
 pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     match finish {
         FinishReason::Stop | FinishReason::StopSequence | FinishReason::ToolCalls => "STOP",
@@ -98,8 +98,9 @@ pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     }
 }
 
-/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` what it costs the caller. Without
-/// `show_reasoning`, what was reasoned is left out and only its seals are kept.
+/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` is the price
+/// for the caller. Without `show_reasoning`, the text of the reasoning is left out and only its
+/// seals are sent.
 pub fn encode_response(
     response: &GenerateResponse,
     public_model: &str,
@@ -108,13 +109,13 @@ pub fn encode_response(
 ) -> Vec<u8> {
     let candidates = response.choices.iter().map(|choice| {
         let parts = parts_of(&choice.parts, &choice.tool_calls, show_reasoning);
-        WrittenCandidate {
+        EncodedCandidate {
             finish_reason: Some(finish_to_wire(choice.finish)),
             logprobs_result: choice.logprobs.as_ref().and_then(logprobs::to_wire),
-            ..WrittenCandidate::new(choice.index, parts)
+            ..EncodedCandidate::new(choice.index, parts)
         }
     });
-    to_bytes(&Written {
+    to_bytes(&EncodedResponse {
         candidates: candidates.collect(),
         usage_metadata: Some(encode_usage(&response.usage.unwrap_or_default(), cost)),
         model_version: public_model,
@@ -131,7 +132,7 @@ fn parts_of(parts: &[Part], calls: &[ToolCall], show_reasoning: bool) -> Vec<wir
                 let seal = reasoning.seal.as_ref();
                 match &reasoning.text {
                     Some(text) => out.push_thought(show_reasoning.then_some(text), seal),
-                    None => out.waiting.extend(seal.map(seals::wrap)),
+                    None => out.pending.extend(seal.map(seals::wrap)),
                 }
             }
             _ => {}
@@ -143,17 +144,17 @@ fn parts_of(parts: &[Part], calls: &[ToolCall], show_reasoning: bool) -> Vec<wir
     out.finish()
 }
 
-/// Parts while they are written: a signature that is of no thought stands on the part behind it.
+/// Collects parts. A signature that belongs to no thought goes onto the next part.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     parts: Vec<wire::Part>,
-    waiting: Vec<String>,
+    pending: Vec<String>,
 }
 
 impl Writer {
     pub(super) fn push(&mut self, mut part: wire::Part) {
-        if !self.waiting.is_empty() {
-            part.thought_signature = Some(self.waiting.remove(0));
+        if !self.pending.is_empty() {
+            part.thought_signature = Some(self.pending.remove(0));
         }
         self.parts.push(part);
     }
@@ -164,7 +165,7 @@ impl Writer {
         }
     }
 
-    /// A thought; without its text only what seals it.
+    /// Adds a thought; without its text only the seal.
     pub(super) fn push_thought(&mut self, text: Option<&String>, seal: Option<&Seal>) {
         let is_sealed = seal.is_some_and(|seal| !seal.data.is_empty());
         if text.is_some() || is_sealed {
@@ -177,17 +178,17 @@ impl Writer {
     }
 
     pub(super) fn hold(&mut self, seal: &Seal) {
-        self.waiting.push(seals::wrap(seal));
+        self.pending.push(seals::wrap(seal));
     }
 
-    /// What was pushed since the last time. Signatures that wait go on waiting.
+    /// Takes the parts since the last call. Pending signatures stay pending.
     pub(super) fn take(&mut self) -> Vec<wire::Part> {
         std::mem::take(&mut self.parts)
     }
 
-    /// All that is left.
+    /// Returns the remaining parts; each pending signature gets an empty one.
     pub(super) fn finish(mut self) -> Vec<wire::Part> {
-        for seal in std::mem::take(&mut self.waiting) {
+        for seal in std::mem::take(&mut self.pending) {
             self.parts.push(wire::Part {
                 thought_signature: Some(seal),
                 ..wire::Part::text("")

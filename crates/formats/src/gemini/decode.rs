@@ -1,4 +1,4 @@
-//! Requests from the wire to the common form.
+//! Decoding of requests to the common form.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::generate::{
@@ -7,21 +7,21 @@ use tollgate_types::generate::{
 };
 
 use super::head::Purpose;
-use super::ids::Open;
+use super::ids::PendingCalls;
 use super::{schema, seals, validate, wire};
 use crate::error::DecodeError;
 
-/// The name of a schema: the format gives it none, and others need one.
-const UNNAMED: &str = "answer";
+/// Name for schemas: this format has no schema names, others require one.
+const DEFAULT_SCHEMA_NAME: &str = "answer";
 
-/// Reads a request. It accepts what [`validate()`] accepts, but for what has no place in the common form. The model and
-/// whether the answer is streamed are no part of a body: the caller puts them in.
+/// Decodes a request. Accepts what [`validate()`] accepts, except features that the common form
+/// cannot express. The caller sets the model and the stream flag, which are not in the body.
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body, Purpose::Generate)?;
     request_from_wire(read(body)?)
 }
 
-/// Reads a request whose tokens are to be counted.
+/// Decodes a request for token counting.
 pub fn decode_count(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body, Purpose::Count)?;
     let wrapped: wire::CountRequest = read(body)?;
@@ -33,12 +33,12 @@ pub fn decode_count(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
 
 fn read<'de, T: serde::Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
     serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))
 }
 
 fn request_from_wire(request: wire::Request) -> Result<GenerateRequest, DecodeError> {
     let mut messages: Vec<Message> = request.system_instruction.into_iter().map(system).collect();
-    let mut open = Open::default();
+    let mut open = PendingCalls::default();
     for (index, content) in request.contents.into_iter().enumerate() {
         turn(content, index, &mut open, &mut messages);
     }
@@ -57,7 +57,7 @@ fn request_from_wire(request: wire::Request) -> Result<GenerateRequest, DecodeEr
         max_tokens: config.max_output_tokens,
         n: config.candidate_count.unwrap_or(1),
         stream: false,
-        // The format always reports it.
+        // The format always reports usage.
         include_usage: true,
         stop: config.stop_sequences.unwrap_or_default(),
         sampling: Sampling {
@@ -125,10 +125,10 @@ fn format(
     ) {
         (Some("text/x.enum"), _) => Err(DecodeError::unsupported(
             "generationConfig.responseMimeType",
-            "is 'text/x.enum', which this model does not know",
+            "is 'text/x.enum', which this model does not support",
         )),
         (Some("application/json"), Some(schema)) => Ok(ResponseFormat::JsonSchema {
-            name: UNNAMED.to_owned(),
+            name: DEFAULT_SCHEMA_NAME.to_owned(),
             description: None,
             schema,
             strict: None,
@@ -167,11 +167,12 @@ fn system(content: wire::Content) -> Message {
     }
 }
 
-/// A turn of the format is one of the common form, or several when it has results of tools, which come first.
-fn turn(content: wire::Content, index: usize, open: &mut Open, into: &mut Vec<Message>) {
+/// Converts a turn to one message of the common form, or to several if it has tool results, which
+/// come first.
+fn turn(content: wire::Content, index: usize, open: &mut PendingCalls, into: &mut Vec<Message>) {
     let path = format!("contents[{index}]");
     if content.role.as_deref() == Some("model") {
-        let (parts, tool_calls) = said(content.parts, |number, id, name| {
+        let (parts, tool_calls) = parts_and_calls(content.parts, |number, id, name| {
             open.call(index, number, id, name)
         });
         into.push(Message {
@@ -202,9 +203,9 @@ fn turn(content: wire::Content, index: usize, open: &mut Open, into: &mut Vec<Me
     }
 }
 
-/// What a model said in a turn: its parts, and its calls with the ids that `id_of` gives them. A signature on anything
-/// but a thought is reasoning that is hidden.
-pub(super) fn said(
+/// The parts and calls of a model turn; `id_of` returns the ids of the calls. A signature on a part
+/// that is not a thought becomes hidden reasoning.
+pub(super) fn parts_and_calls(
     parts: Vec<wire::Part>,
     mut id_of: impl FnMut(usize, Option<String>, &str) -> String,
 ) -> (Vec<Part>, Vec<ToolCall>) {
@@ -230,7 +231,7 @@ pub(super) fn said(
             None => out.extend(part_from_wire(part)),
         }
     }
-    // A signature that ends a stream comes with an empty text.
+    // A signature at the end of a stream comes with an empty text.
     out.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
     (out, calls)
 }
@@ -260,7 +261,7 @@ fn part_from_wire(part: wire::Part) -> Option<Part> {
             },
             Some(id) => Part::Stored(Stored {
                 id: id.to_owned(),
-                is_picture: file.mime_type.as_deref().is_some_and(is_picture),
+                is_image: file.mime_type.as_deref().is_some_and(is_image),
                 detail: None,
                 filename: None,
                 field: "fileData.fileUri",
@@ -270,8 +271,8 @@ fn part_from_wire(part: wire::Part) -> Option<Part> {
     part.inline_data.map(media)
 }
 
-/// The id in the name of an uploaded file: `files/{id}`, or an address that ends with it behind the version. The host says
-/// nothing: a file of another service is none of this account's.
+/// The id of an uploaded file: `files/{id}`, or an address that ends so after the version. The host
+/// does not matter: ids of another service do not exist in this account.
 pub(crate) fn stored_id(uri: &str) -> Option<&str> {
     let name = match uri.split_once("://") {
         None => uri,
@@ -286,8 +287,8 @@ pub(crate) fn stored_id(uri: &str) -> Option<&str> {
     id.bytes().all(is_plain).then_some(id)
 }
 
-/// Whether a media type, in any case, is that of a picture.
-fn is_picture(mime_type: &str) -> bool {
+/// Whether a media type is `image/…`, ignoring case.
+fn is_image(mime_type: &str) -> bool {
     mime_type.to_ascii_lowercase().starts_with("image/")
 }
 
@@ -325,7 +326,7 @@ fn media(blob: wire::Blob) -> Part {
     }
 }
 
-/// What other formats have no kind for.
+/// A part for media that other formats cannot express.
 fn foreign(mime_type: &str, data: &str) -> Part {
     Part::Foreign {
         kind: "inlineData".to_owned(),
@@ -333,7 +334,7 @@ fn foreign(mime_type: &str, data: &str) -> Part {
     }
 }
 
-/// Base64 in the alphabet of data URLs: the official clients write that for addresses.
+/// Converts base64 to the standard alphabet: the official clients use the URL-safe one.
 fn standard(data: String) -> String {
     if !data.bytes().any(|byte| matches!(byte, b'-' | b'_')) {
         return data;
@@ -345,7 +346,7 @@ fn standard(data: String) -> String {
     data
 }
 
-fn result(response: wire::FunctionResponse, open: &mut Open, path: &str) -> Message {
+fn result(response: wire::FunctionResponse, open: &mut PendingCalls, path: &str) -> Message {
     let id = open.answer(response.id.as_deref(), &response.name);
     let (text, is_error) = result_text(response.response.get());
     let mut parts = vec![Part::Text(text)];
@@ -354,7 +355,7 @@ fn result(response: wire::FunctionResponse, open: &mut Open, path: &str) -> Mess
     Message {
         role: Role::Tool,
         parts,
-        // What was validated answers a call.
+        // Validated results always answer a call.
         tool_call_id: Some(id.unwrap_or_else(|| response.name.clone())),
         is_error,
         place: Place {
@@ -367,8 +368,8 @@ fn result(response: wire::FunctionResponse, open: &mut Open, path: &str) -> Mess
     }
 }
 
-/// The text of a result, and whether the tool failed: `{"result": text}` and `{"error": text}` are what a text becomes
-/// on the way into this format.
+/// The text of a result, and whether the tool failed: texts are encoded in this format as
+/// `{"result": text}` and `{"error": text}`.
 fn result_text(response: &str) -> (String, bool) {
     if let Some((name, text)) = wrapped_text(response) {
         return (text, name == "error");
@@ -376,7 +377,7 @@ fn result_text(response: &str) -> (String, bool) {
     (response.to_owned(), false)
 }
 
-/// The one text in an object that is named `result` or `error`.
+/// The only member of an object, if it is `result` or `error` with a text.
 pub(super) fn wrapped_text(response: &str) -> Option<(String, String)> {
     let object: Map<String, Value> = serde_json::from_str(response).ok()?;
     let mut fields = object.into_iter();
@@ -393,7 +394,7 @@ mod tests {
     use super::stored_id;
 
     #[test]
-    fn names_of_files_are_told_from_addresses() {
+    fn file_names_are_distinguished_from_urls() {
         let ours = [
             "files/file-1",
             "https://gateway.example/v1beta/files/file-1",

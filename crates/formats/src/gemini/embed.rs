@@ -7,22 +7,22 @@ use tollgate_types::{Credits, Unit, Usage};
 use super::usage::with_cost;
 use super::validate::{fields, known, open_fields, unsupported};
 use super::wire::to_bytes;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Path, Reader, write_string};
 
-/// The most texts of one request (ai.google.dev/api/embeddings).
-const MOST_TEXTS: u32 = 100;
-/// What makes vectors differ and other formats do not have, in their way of writing names.
-pub(super) const OWN: &[(&str, &str)] = &[("taskType", "task_type"), ("title", "title")];
+/// Maximum number of texts per request (ai.google.dev/api/embeddings).
+const MAX_TEXTS: u32 = 100;
+/// Fields that affect the vectors and that other formats lack, with their names in the common form.
+pub(super) const TASK_FIELDS: &[(&str, &str)] = &[("taskType", "task_type"), ("title", "title")];
 
-/// One text and what is asked for it.
-struct One {
+/// One text with its options.
+struct SingleRequest {
     text: String,
     dimensions: Option<u32>,
     own: Map<String, Value>,
 }
 
-/// Reads a request for one vector. The model is no part of a body.
+/// Decodes a request for one vector. The body does not contain the model.
 pub fn embed_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     let one = one(&mut reader, &Path::TOP)?;
@@ -30,17 +30,18 @@ pub fn embed_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     Ok(common(vec![one.text], one.dimensions, one.own))
 }
 
-/// Reads a request for several vectors, which are made by one call: what is asked for them must be the same.
+/// Decodes a request for several vectors. One upstream call creates all of them, so their options
+/// must be equal.
 pub fn embed_requests(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
-    let mut all: Option<Vec<One>> = None;
+    let mut all: Option<Vec<SingleRequest>> = None;
     fields(
         &mut reader,
         &["requests", "model"],
         &Path::TOP,
         |reader, name, path| {
             match name {
-                "requests" => all = Some(several(reader, path)?),
+                "requests" => all = Some(read_requests(reader, path)?),
                 _ => drop(reader.string_at(path)?),
             }
             Ok(())
@@ -54,7 +55,7 @@ pub fn embed_requests(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     let mut texts = vec![first.text];
     for (index, one) in all.enumerate() {
         if (&one.dimensions, &one.own) != (&first.dimensions, &first.own) {
-            let why = "asks for other vectors than the first one; send such requests by themselves";
+            let why = "has other settings than the first one; send such requests separately";
             return Err(DecodeError::unsupported(format!("requests[{}]", index + 1), why));
         }
         texts.push(one.text);
@@ -72,20 +73,20 @@ fn common(texts: Vec<String>, dimensions: Option<u32>, extra: Map<String, Value>
     }
 }
 
-fn several(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Vec<One>, Flaw> {
+fn read_requests(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Vec<SingleRequest>, BoxedError> {
     reader.array_at(path)?;
     let mut all = Vec::new();
     while reader.item()? {
         let index = all.len() as u32;
-        if index == MOST_TEXTS {
-            return Err(path.invalid(format_args!("must have at most {MOST_TEXTS} requests")));
+        if index == MAX_TEXTS {
+            return Err(path.invalid(format_args!("must have at most {MAX_TEXTS} requests")));
         }
         all.push(one(reader, &path.index(index))?);
     }
     Ok(all)
 }
 
-fn one(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<One, Flaw> {
+fn one(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<SingleRequest, BoxedError> {
     const FIELDS: &[&str] = &["model", "content", "taskType", "title", "outputDimensionality"];
     let (mut text, mut dimensions, mut own, mut seen) = (None, None, Map::new(), 0);
     reader.object_at(path)?;
@@ -103,8 +104,8 @@ fn one(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<One, Flaw> {
                 dimensions = u32::try_from(length).ok();
             }
             name => {
-                let value = reader.filled_string_at(&here)?.decoded().into_owned();
-                let common = OWN.iter().find(|(own, _)| *own == name);
+                let value = reader.non_empty_string_at(&here)?.decoded().into_owned();
+                let common = TASK_FIELDS.iter().find(|(own, _)| *own == name);
                 own.insert(
                     common.map_or(name, |(_, common)| common).to_owned(),
                     Value::String(value),
@@ -113,7 +114,7 @@ fn one(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<One, Flaw> {
         }
     }
     match text {
-        Some(text) => Ok(One {
+        Some(text) => Ok(SingleRequest {
             text,
             dimensions,
             own,
@@ -122,8 +123,8 @@ fn one(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<One, Flaw> {
     }
 }
 
-/// The one text of a content.
-fn content(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, Flaw> {
+/// Reads the only text of a content.
+fn content(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, BoxedError> {
     let mut text = None;
     open_fields(reader, &["role", "parts"], path, |reader, name, path| {
         if name == "role" {
@@ -134,14 +135,14 @@ fn content(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, Flaw> {
         while reader.item()? {
             let here = path.index(index);
             if index > 0 {
-                return unsupported(&here, "is a second part, and one text makes one vector here");
+                return unsupported(&here, "is a second part; an embedding takes exactly one part");
             }
             open_fields(reader, &["text"], &here, |reader, _, path| {
-                text = Some(reader.filled_string_at(path)?.decoded().into_owned());
+                text = Some(reader.non_empty_string_at(path)?.decoded().into_owned());
                 Ok(())
             })?;
             if text.is_none() {
-                return unsupported(&here, "must have a 'text': nothing else is embedded here");
+                return unsupported(&here, "must have 'text'; other content cannot be embedded");
             }
             index += 1;
         }
@@ -150,19 +151,19 @@ fn content(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, Flaw> {
     text.ok_or_else(|| path.missing("parts"))
 }
 
-/// The caller's name for a parameter of embeddings as the common form names it.
+/// Translates a parameter name of the common form to this format.
 pub fn embed_param(param: &str) -> &str {
     match param {
         "input" => "content",
         "dimensions" => "outputDimensionality",
-        other => OWN
+        other => TASK_FIELDS
             .iter()
             .find(|(_, common)| *common == other)
             .map_or(other, |(own, _)| own),
     }
 }
 
-/// The answer to a request for one vector.
+/// Writes the answer to a request for one vector.
 pub fn encode_embedding(response: &EmbedResponse, charged: &Usage, cost: Credits) -> Vec<u8> {
     let mut out = b"{\"embedding\":".to_vec();
     write_vector(
@@ -176,7 +177,7 @@ pub fn encode_embedding(response: &EmbedResponse, charged: &Usage, cost: Credits
     finish(out, response, charged, cost)
 }
 
-/// The answer to a request for several vectors.
+/// Writes the answer to a request for several vectors.
 pub fn encode_embeddings(response: &EmbedResponse, charged: &Usage, cost: Credits) -> Vec<u8> {
     let mut out = b"{\"embeddings\":[".to_vec();
     for (index, vector) in response.vectors.iter().enumerate() {
@@ -207,8 +208,8 @@ fn finish(mut out: Vec<u8>, response: &EmbedResponse, charged: &Usage, cost: Cre
     out
 }
 
-/// The request for an upstream: all texts in one `:batchEmbedContents`. The error is that of inputs that are tokens,
-/// which the format does not have.
+/// Writes the request for an upstream: all texts in one `:batchEmbedContents`. Fails for token
+/// inputs, which the format does not support.
 pub fn encode_embed_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeError> {
     let mut out = b"{\"requests\":[".to_vec();
     for (index, input) in request.inputs.iter().enumerate() {
@@ -229,7 +230,7 @@ pub fn encode_embed_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeErr
         if let Some(dimensions) = request.dimensions {
             out.extend_from_slice(format!(",\"outputDimensionality\":{dimensions}").as_bytes());
         }
-        for (own, common) in OWN {
+        for (own, common) in TASK_FIELDS {
             if let Some(Value::String(value)) = request.extra.get(*common) {
                 out.push(b',');
                 write_string(&mut out, own);
@@ -243,10 +244,10 @@ pub fn encode_embed_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeErr
     Ok(out)
 }
 
-/// Top-level fields outside OpenAI's format that [`encode_embed_request`] knows.
+/// Top-level fields outside OpenAI's format that [`encode_embed_request`] supports.
 pub const EMBED_FIELDS: &[&str] = &["task_type", "title"];
 
-/// Reads an upstream's vectors. The error is that of a text that has none.
+/// Decodes the vectors of an upstream. Fails if the text has none.
 pub fn decode_embeddings(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -264,15 +265,15 @@ pub fn decode_embeddings(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
         prompt_token_count: Option<u64>,
     }
     let answer: Answer = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))?;
     let tokens = answer.usage_metadata.and_then(|report| report.prompt_token_count);
-    let believed = tokens.filter(|tokens| *tokens <= tollgate_types::usage::MAX_QUANTITY);
+    let plausible = tokens.filter(|tokens| *tokens <= tollgate_types::usage::MAX_QUANTITY);
     Ok(EmbedResponse {
         vectors: answer
             .embeddings
             .into_iter()
             .map(|vector| vector.values)
             .collect(),
-        usage: believed.map(|tokens| Usage::ZERO.with(Unit::Input, tokens)),
+        usage: plausible.map(|tokens| Usage::ZERO.with(Unit::Input, tokens)),
     })
 }

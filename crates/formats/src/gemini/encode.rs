@@ -1,25 +1,25 @@
-//! From the common form to a request for an upstream.
+//! Encoding of requests from the common form.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tollgate_types::generate::{
-    File, GenerateRequest, Message, Part, ResponseFormat, Role, Thinking, Tool, ToolCall, ToolChoice,
+    File, GenerateRequest, Message, Part, ResponseFormat, Role, Tool, ToolCall, ToolChoice,
 };
+use tollgate_types::{Abilities, Effort, ReasoningControl, RequestedReasoning};
 
 use super::decode::wrapped_text;
 use super::{seals, wire};
+use crate::anthropic_messages::encode::media_type;
 
-/// Stands in for a signature on calls that another model made: models that sign theirs refuse calls without one, and
-/// take this instead (ai.google.dev/gemini-api/docs/thought-signatures).
+/// Replaces the signature on calls that another model made: models that sign their calls refuse
+/// calls without a signature, but accept this one
+/// (ai.google.dev/gemini-api/docs/thought-signatures).
 pub(super) const NOT_SIGNED: &str = "skip_thought_signature_validator";
 
-/// Tokens of reasoning for an effort, for models that know budgets only (ai.google.dev/gemini-api/docs/openai).
-const BUDGETS: &[(&str, i64)] = &[("minimal", 1_024), ("low", 1_024), ("medium", 8_192)];
-const LARGEST_BUDGET: i64 = 24_576;
-
-/// Writes a request. [`carry`](super::carry()) has said that it can be. `clamp` is sent when the caller set no cap.
-pub fn encode_request(request: &GenerateRequest, clamp: Option<u64>) -> Vec<u8> {
-    let (system, conversation) = parted(&request.messages);
+/// Writes a request that [`check_compatible`](super::check_compatible()) accepted. `clamp` (tokens)
+/// is sent when the caller set no cap.
+pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, clamp: Option<u64>) -> Vec<u8> {
+    let (system, conversation) = split_system(&request.messages);
     let mut system_parts = Vec::new();
     for message in system {
         parts_of(message, &mut system_parts, false);
@@ -31,19 +31,19 @@ pub fn encode_request(request: &GenerateRequest, clamp: Option<u64>) -> Vec<u8> 
             role: None,
             parts: system_parts,
         }),
-        generation_config: config(request, clamp),
+        generation_config: config(request, abilities, clamp),
         tool_config: tools.is_some().then(|| tool_config(request)).flatten(),
         tools,
     })
 }
 
-/// Instructions at the beginning, and the conversation.
-pub(super) fn parted(messages: &[Message]) -> (&[Message], &[Message]) {
+/// Splits the leading instructions from the conversation.
+pub(super) fn split_system(messages: &[Message]) -> (&[Message], &[Message]) {
     let system = messages.iter().take_while(|message| message.role == Role::System);
     messages.split_at(system.count())
 }
 
-/// Whether a model signs its calls, and is told by levels how much to reason: those since the third generation.
+/// Whether a model signs its calls and uses reasoning levels: all since the third generation.
 pub(super) fn signs_calls(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let is_older = ["gemini-1", "gemini-2"]
@@ -52,7 +52,7 @@ pub(super) fn signs_calls(model: &str) -> bool {
     name.starts_with("gemini-") && !is_older
 }
 
-/// Turns of one side follow each other as one; results of tools come in the order of their calls.
+/// Joins consecutive turns of one side; tool results come in the order of their calls.
 fn contents(messages: &[Message], signs_calls: bool) -> Vec<wire::Content> {
     let mut turns: Vec<wire::Content> = Vec::new();
     let mut calls: Vec<&ToolCall> = Vec::new();
@@ -95,7 +95,7 @@ fn model_parts(message: &Message, signs_calls: bool) -> Vec<wire::Part> {
     let mut parts = Vec::new();
     let mut seals = parts_of(message, &mut parts, !message.tool_calls.is_empty()).into_iter();
     for (number, call) in message.tool_calls.iter().enumerate() {
-        // Of calls at once only the first one is signed.
+        // Of parallel calls, only the first one is signed.
         let stand_in = || (signs_calls && number == 0).then(|| NOT_SIGNED.to_owned());
         parts.push(wire::Part {
             thought_signature: seals.next().or_else(stand_in),
@@ -116,7 +116,8 @@ pub(super) fn call_to_wire(call: &ToolCall) -> wire::Part {
     }
 }
 
-/// The format has objects only: a text that is none, such as one that was cut at the cap, is put into one.
+/// The arguments of a call. The format accepts objects only: any other text, such as one cut at the
+/// token cap, is wrapped in one.
 fn args(arguments: &str) -> Box<RawValue> {
     let text = arguments.trim();
     let object = RawValue::from_string(text.to_owned())
@@ -138,7 +139,7 @@ fn result(message: &Message, calls: &[&ToolCall]) -> wire::Part {
     let (mut text, mut media) = (String::new(), Vec::new());
     for part in &message.parts {
         match part {
-            Part::Text(piece) | Part::Refusal(piece) => text.push_str(piece),
+            Part::Text(part_text) | Part::Refusal(part_text) => text.push_str(part_text),
             part => media.extend(part_to_wire(part)),
         }
     }
@@ -156,7 +157,7 @@ fn result(message: &Message, calls: &[&ToolCall]) -> wire::Part {
     }
 }
 
-/// A result that is an object stays one, unless it would be taken for a text when it is read back.
+/// The result of a tool. An object stays unchanged, unless decoding would take it for a text.
 fn response(text: &str, is_error: bool) -> Box<RawValue> {
     if is_error {
         return raw(&json!({ "error": text }));
@@ -167,10 +168,11 @@ fn response(text: &str, is_error: bool) -> Box<RawValue> {
     object.unwrap_or_else(|| raw(&json!({ "result": text })))
 }
 
-/// Writes the parts of a turn. Signatures that belong to no thought stand on the part behind them; those behind which no
-/// part comes are answered when there are calls for them, and get an empty part otherwise.
+/// Writes the parts of a turn. Signatures that belong to no thought go onto the next part.
+/// Signatures without a next part are returned if the turn has calls, and otherwise get an empty
+/// part.
 fn parts_of(message: &Message, into: &mut Vec<wire::Part>, has_calls: bool) -> Vec<String> {
-    let mut waiting: Vec<String> = Vec::new();
+    let mut pending: Vec<String> = Vec::new();
     for part in &message.parts {
         match part {
             Part::Reasoning(reasoning) => {
@@ -182,13 +184,13 @@ fn parts_of(message: &Message, into: &mut Vec<wire::Part>, has_calls: bool) -> V
                         thought_signature: seal,
                         ..wire::Part::text(text)
                     }),
-                    None => waiting.extend(seal),
+                    None => pending.extend(seal),
                 }
             }
             part => {
                 if let Some(mut written) = part_to_wire(part) {
-                    if !waiting.is_empty() {
-                        written.thought_signature = Some(waiting.remove(0));
+                    if !pending.is_empty() {
+                        written.thought_signature = Some(pending.remove(0));
                     }
                     into.push(written);
                 }
@@ -196,16 +198,16 @@ fn parts_of(message: &Message, into: &mut Vec<wire::Part>, has_calls: bool) -> V
         }
     }
     if has_calls {
-        return waiting;
+        return pending;
     }
-    into.extend(waiting.into_iter().map(|seal| wire::Part {
+    into.extend(pending.into_iter().map(|seal| wire::Part {
         thought_signature: Some(seal),
         ..wire::Part::text("")
     }));
     Vec::new()
 }
 
-/// The part that a piece of a turn becomes. Empty texts say nothing.
+/// The wire part of a common part; `None` for an empty text.
 fn part_to_wire(part: &Part) -> Option<wire::Part> {
     match part {
         Part::Text(text) | Part::Refusal(text) => (!text.is_empty()).then(|| wire::Part::text(text)),
@@ -225,12 +227,12 @@ fn part_to_wire(part: &Part) -> Option<wire::Part> {
     }
 }
 
-/// Type and base64 of a data URL.
+/// Media type and base64 data of a data URL.
 pub(super) fn inline(url: &str) -> Option<(&str, &str)> {
     let scheme = url.get(..5)?;
     let rest = url.get(5..).filter(|_| scheme.eq_ignore_ascii_case("data:"))?;
     let (head, data) = rest.split_once(',')?;
-    Some((head.strip_suffix(";base64")?, data))
+    Some((media_type(head.strip_suffix(";base64")?), data))
 }
 
 fn at_url(url: &str, name: Option<String>) -> wire::Part {
@@ -246,7 +248,11 @@ fn at_url(url: &str, name: Option<String>) -> wire::Part {
     }
 }
 
-fn config(request: &GenerateRequest, clamp: Option<u64>) -> Option<wire::GenerationConfig> {
+fn config(
+    request: &GenerateRequest,
+    abilities: &Abilities,
+    clamp: Option<u64>,
+) -> Option<wire::GenerationConfig> {
     let sampling = &request.sampling;
     let schema = match &request.response_format {
         ResponseFormat::JsonSchema { schema, .. } => Some(schema.clone()),
@@ -268,34 +274,45 @@ fn config(request: &GenerateRequest, clamp: Option<u64>) -> Option<wire::Generat
         seed: sampling.seed,
         response_logprobs: request.top_logprobs.is_some().then_some(true),
         logprobs: request.top_logprobs.filter(|count| *count > 0),
-        thinking_config: thinking(request),
+        thinking_config: thinking(request, abilities),
     };
     (config != wire::GenerationConfig::default()).then_some(config)
 }
 
-fn thinking(request: &GenerateRequest) -> Option<wire::ThinkingConfig> {
-    let effort = request.reasoning_effort.as_deref();
+fn thinking(request: &GenerateRequest, abilities: &Abilities) -> Option<wire::ThinkingConfig> {
+    let requested = RequestedReasoning::of(request)?;
+    let supports_levels = match abilities.reasoning_control {
+        Some(control) => control != ReasoningControl::Budget,
+        None => signs_calls(&request.model),
+    };
     let (mut budget, mut level) = (None, None);
-    match (request.thinking, effort) {
-        (Some(Thinking::Off), _) | (None, Some("none")) => budget = Some(0),
-        (Some(Thinking::Budget(tokens)), _) => budget = i64::try_from(tokens).ok(),
-        (_, Some(effort)) if signs_calls(&request.model) => {
-            // There is no level above.
-            let effort = if effort == "max" { "xhigh" } else { effort };
-            level = Some(effort.to_ascii_uppercase());
+    match requested {
+        RequestedReasoning::Off if abilities.can_stop_reasoning() => budget = Some(0),
+        RequestedReasoning::Off => level = Some(abilities.min_effort()),
+        RequestedReasoning::Budget(tokens) => budget = i64::try_from(tokens).ok(),
+        RequestedReasoning::Effort(effort) if supports_levels => {
+            level = Some(abilities.nearest_effort(effort))
         }
-        (_, Some(effort)) => {
-            let known = BUDGETS.iter().find(|(name, _)| *name == effort);
-            budget = Some(known.map_or(LARGEST_BUDGET, |(_, budget)| *budget));
-        }
-        (Some(Thinking::Adaptive | Thinking::BetweenTools), None) => budget = Some(-1),
-        (None, None) => return None,
+        RequestedReasoning::Effort(effort) => budget = Some(budget_of(effort)),
+        RequestedReasoning::Adaptive => budget = Some(-1),
     }
     Some(wire::ThinkingConfig {
         include_thoughts: (budget != Some(0)).then_some(!request.hide_reasoning),
         thinking_budget: budget,
-        thinking_level: level,
+        // The highest level of the format.
+        thinking_level: level.map(|level| level.min(Effort::Xhigh).as_str().to_ascii_uppercase()),
     })
+}
+
+/// The reasoning budget (tokens) for an effort, for models that only accept budgets
+/// (ai.google.dev/gemini-api/docs/openai).
+fn budget_of(effort: Effort) -> i64 {
+    match effort {
+        Effort::None => 0,
+        Effort::Minimal | Effort::Low => 1_024,
+        Effort::Medium => 8_192,
+        Effort::High | Effort::Xhigh | Effort::Max => 24_576,
+    }
 }
 
 fn declarations(request: &GenerateRequest) -> Option<Vec<wire::Tool>> {

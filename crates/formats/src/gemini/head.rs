@@ -1,53 +1,54 @@
-//! What the gateway knows of a request after one look at its bytes.
+//! The data that the gateway extracts from a request in one pass.
 
 use crate::lossless::Span;
 use crate::request::{Media, ResponseFormatKind};
 
-/// What a request is for.
+/// The purpose of a request, from its action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// An answer.
+    /// Generate an answer.
     Generate,
-    /// The number of its tokens. The request may stand in `generateContentRequest`.
+    /// Count tokens. The request may be in `generateContentRequest`.
     Count,
 }
 
-/// Fields that no answer depends on and no upstream gets: the model stands in the path, labels are of one cloud's bills.
+/// Fields that do not affect the answer and that no upstream receives: the model is in the path,
+/// and labels are for Google Cloud billing.
 pub(super) const NOT_FORWARDED: &[&str] = &["model", "labels"];
 
-/// A validated request, without its content. Places in the body are kept for
+/// A validated request without its content. It stores positions in the body for
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug, Default)]
 pub struct GenerateHead {
     /// The caller's cap on output tokens.
     pub max_tokens: Option<u64>,
-    /// How many answers are asked for.
+    /// Number of requested answers.
     pub candidates: u32,
-    /// How many turns, at least 1.
+    /// Number of turns, at least 1.
     pub contents: u32,
-    /// How many functions.
+    /// Number of functions.
     pub tools: u32,
     /// The shape that the answer must have.
     pub response_format: ResponseFormatKind,
-    /// What of the conversation is not text.
+    /// Counts of the images, audio and documents in the conversation.
     pub media: Media,
-    /// Whether anything is said about how to reason.
-    pub says_how_to_reason: bool,
-    /// Whether the answer shows what was reasoned.
+    /// Whether the request has parameters about reasoning.
+    pub has_reasoning_params: bool,
+    /// Whether the answer includes the thoughts.
     pub include_thoughts: bool,
-    /// What other formats have no place for and no answer depends on.
+    /// Fields that other formats cannot express and that do not affect the answer.
     pub(super) own_hints: Vec<&'static str>,
     pub(super) layout: Layout,
 }
 
 impl GenerateHead {
-    /// Hints that were sent and that no upstream gets.
+    /// Hints that were sent and that no upstream receives.
     pub fn ignored_hints(&self) -> impl Iterator<Item = &'static str> {
         let names = self.layout.fields.iter().map(|field| field.name);
         names.filter(|name| *name == "labels")
     }
 
-    /// Hints that were sent and that an upstream of another format does not get.
+    /// Hints that were sent and that an upstream of another format does not receive.
     pub fn own_hints(&self) -> impl Iterator<Item = &'static str> {
         self.own_hints.iter().copied()
     }
@@ -59,16 +60,17 @@ impl GenerateHead {
     }
 }
 
-/// Where things stand in the body.
+/// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     /// Every top-level field in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// Turns that have sealed reasoning in them, in the order of the body.
+    /// Turns with sealed reasoning, in the order of the body.
     pub(super) parts: Vec<PartsPlace>,
-    /// Just after the opening brace of `generationConfig`, and whether it is empty.
+    /// Position just after the opening brace of `generationConfig`, and whether the object is
+    /// empty.
     pub(super) config: Option<(u32, bool)>,
-    /// The cap, or the null that was sent for it.
+    /// Position of the cap, or of the null in its place.
     pub(super) cap: Option<Span>,
 }
 
@@ -78,38 +80,37 @@ impl Layout {
     }
 }
 
-/// Where one top-level field stands.
+/// Position of one top-level field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldPlace {
     pub(super) name: &'static str,
-    /// The value.
     pub(super) value: Span,
 }
 
-/// The parts of a turn.
+/// Positions of the parts of a turn.
 #[derive(Clone, Debug)]
 pub(super) struct PartsPlace {
-    /// The array, brackets and all.
+    /// The array, brackets included.
     pub(super) span: Span,
     pub(super) parts: Vec<PartPlace>,
 }
 
-/// One part of a turn.
+/// Position of one part of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartPlace {
     pub(super) span: Span,
-    /// Whether it is a piece of reasoning.
+    /// Whether the part is reasoning.
     pub(super) is_thought: bool,
-    /// Whether it is a call of a tool.
+    /// Whether the part is a tool call.
     pub(super) is_call: bool,
     pub(super) seal: Option<SealPlace>,
 }
 
-/// A `thoughtSignature`.
+/// Position of a `thoughtSignature`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SealPlace {
-    /// From its key to its value.
+    /// The field, from key to value.
     pub(super) field: Span,
-    /// The string, quotes and all.
+    /// The string, quotes included.
     pub(super) value: Span,
 }

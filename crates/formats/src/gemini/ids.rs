@@ -1,15 +1,16 @@
-//! Ids of tool calls. The format may leave them out; the common form matches results to calls by them. They are made
-//! from where a call stands, so that the same conversation has the same ids every time.
+//! Ids of tool calls. They are optional in the format, but the common form needs them to match
+//! results to calls. They are generated from the position of the call, so that the same
+//! conversation always gets the same ids.
 
-/// The most that is taken of an answer's id: some providers bound ids of calls to 64 characters.
-const MOST_OF_ID: usize = 44;
+/// Maximum characters used from an answer's id: some providers limit call ids to 64 characters.
+const MAX_ID_LENGTH: usize = 44;
 
-/// The calls of a conversation that wait for their results, oldest first.
+/// The calls of a conversation without a result so far, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Open(Vec<(String, String)>);
+pub(super) struct PendingCalls(Vec<(String, String)>);
 
-impl Open {
-    /// A call in the turn with this index, and the id that it has from now on.
+impl PendingCalls {
+    /// Adds a call in the turn with this index and returns its id.
     pub(super) fn call(&mut self, turn: usize, number: usize, id: Option<String>, name: &str) -> String {
         let id = id
             .filter(|id| !id.is_empty())
@@ -18,7 +19,8 @@ impl Open {
         id
     }
 
-    /// The id of the call that a result answers: that of its id, else the first one of its name.
+    /// Removes the call that a result answers and returns its id: the one with the id, else the
+    /// first one with the name.
     pub(super) fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
         let by_id = id.and_then(|id| self.0.iter().position(|(known, _)| known == id));
         let found = by_id.or_else(|| self.0.iter().position(|(_, known)| known == name))?;
@@ -26,10 +28,10 @@ impl Open {
     }
 }
 
-/// The id of a call in an answer whose provider gave it none.
+/// Generates the id of a call in an answer whose provider sent none.
 pub(super) fn in_answer(response_id: &str, candidate: u32, number: usize) -> String {
     let fits = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
-    let of_answer: String = response_id.chars().filter(fits).take(MOST_OF_ID).collect();
+    let of_answer: String = response_id.chars().filter(fits).take(MAX_ID_LENGTH).collect();
     format!("call_{of_answer}_{candidate}_{number}")
 }
 
@@ -39,7 +41,7 @@ mod tests {
 
     #[test]
     fn results_find_their_calls() {
-        let mut open = Open::default();
+        let mut open = PendingCalls::default();
         assert_eq!(open.call(1, 0, None, "f"), "call_1_0");
         assert_eq!(open.call(1, 1, None, "g"), "call_1_1");
         assert_eq!(open.call(1, 2, Some("x".to_owned()), "f"), "x");

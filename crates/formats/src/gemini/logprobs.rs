@@ -1,8 +1,8 @@
-//! Token probabilities: the format's own, and OpenAI's, which is the common form's.
+//! Conversion of token probabilities between this format and OpenAI's, which the common form uses.
 
 use serde_json::{Value, json};
 
-/// `logprobsResult` as `{"content": […]}`.
+/// Converts `logprobsResult` to `{"content": […]}`.
 pub(super) fn to_common(result: &Value) -> Option<Value> {
     let chosen = result.get("chosenCandidates")?.as_array()?;
     let tops = result.get("topCandidates").and_then(Value::as_array);
@@ -24,7 +24,7 @@ fn token(candidate: &Value) -> Value {
     json!({"token": text, "logprob": candidate.get("logProbability"), "bytes": text.as_bytes()})
 }
 
-/// `{"content": […]}` as `logprobsResult`.
+/// Converts `{"content": […]}` to `logprobsResult`.
 pub(super) fn to_wire(common: &Value) -> Option<Value> {
     let content = common.get("content")?.as_array()?;
     let of = |entry: &Value| json!({"token": entry.get("token"), "logProbability": entry.get("logprob")});
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probabilities_go_there_and_back() {
+    fn logprobs_round_trip() {
         let result = json!({
             "chosenCandidates": [{"token": "hi", "logProbability": -0.5}],
             "topCandidates": [{"candidates": [

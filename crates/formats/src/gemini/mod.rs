@@ -1,19 +1,18 @@
 //! Gemini's format, `POST /v1/models/{model}:generateContent`.
 //!
-//! Two ways lead through this format, as through [chat completions](crate::openai_chat). When the upstream speaks it
-//! too: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and [`splice_response`] the answer,
-//! or let a [`Relay`] pass each event of it. Otherwise over the common form: decode, encode. The model and the kind of
-//! call are no part of a body: they stand in the path.
+//! There are two paths, as in [chat completions](crate::openai_chat). If the upstream uses the same
+//! format: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and
+//! [`splice_response`] the answer, or pass each event through a [`Relay`]. Otherwise decode to the
+//! common form and encode from it. The model and the action are in the path, not in the body.
 //!
-//! Names may be written as `maxOutputTokens` or as `max_output_tokens`, also by turns, as the JSON form of protocol
-//! buffers allows.
+//! Names may be written as `maxOutputTokens` or as `max_output_tokens`, even mixed, as the JSON
+//! form of protocol buffers allows.
 
 mod answer;
-mod carry;
+mod compatibility;
 mod decode;
 mod embed;
 mod encode;
-mod error_body;
 mod head;
 mod ids;
 mod logprobs;
@@ -29,7 +28,7 @@ mod vertex;
 mod wire;
 
 pub use answer::{decode_response, encode_response};
-pub use carry::carry;
+pub use compatibility::check_compatible;
 pub(crate) use decode::stored_id;
 pub use decode::{decode_count, decode_request};
 pub use embed::{
@@ -37,7 +36,6 @@ pub use embed::{
     encode_embedding, encode_embeddings,
 };
 pub use encode::encode_request;
-pub use error_body::{encode_error, encode_error_event, error_status};
 pub use head::{GenerateHead, Purpose};
 pub use lossless::{
     Relay, Relayed, ResponseHead, event_with_cost, has_foreign_seal, inspect_response, splice_request,

@@ -1,8 +1,8 @@
-//! Names of fields: `maxOutputTokens` and `max_output_tokens` are the same.
+//! Field names: `maxOutputTokens` and `max_output_tokens` are the same.
 
 use std::borrow::Cow;
 
-/// The name as it is in the documents: in camel case. One that is in neither spelling stays as it is.
+/// The documented name of a field, in camel case. A name in neither spelling stays unchanged.
 pub(super) fn canonical(name: &str) -> Cow<'_, str> {
     let is_snake = !name.starts_with('_')
         && !name.ends_with('_')

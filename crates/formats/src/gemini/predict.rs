@@ -1,6 +1,6 @@
-//! Embeddings at Vertex AI: `:predict`, which is the shape of its older services
-//! (cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api), and `:embedContent` for models that
-//! came later, which take one text for a call
+//! Embeddings at Vertex AI: `:predict`, the shape of its older services
+//! (cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api), and
+//! `:embedContent` for later models, which accept one text per call
 //! (cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.publishers.models/embedContent).
 
 use serde_json::{Map, Value, json};
@@ -8,13 +8,14 @@ use tollgate_types::embed::{EmbedInput, EmbedRequest, EmbedResponse};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Unit, Usage};
 
-use super::embed::{EMBED_FIELDS, OWN};
+use super::embed::{EMBED_FIELDS, TASK_FIELDS};
 use super::usage::read_usage;
 use super::wire::to_bytes;
 use crate::error::DecodeError;
 
-/// The request for an upstream: an instance for each text. A text that is too long is to be refused, not cut in silence.
-/// The error is that of inputs that are tokens, which the format does not have.
+/// Writes the request for an upstream, with one instance for each text. Disables truncation, so
+/// that a text that is too long is refused. Fails for token inputs, which the format does not
+/// support.
 pub fn encode_predict_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeError> {
     let mut instances = Vec::with_capacity(request.inputs.len());
     for input in &request.inputs {
@@ -37,13 +38,13 @@ pub fn encode_predict_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeE
     ))
 }
 
-/// The request for an upstream that makes one vector for a call, and refuses a text that is too long. The error is that of
-/// more than one input, and of inputs that are tokens.
+/// Writes the request for an upstream that creates one vector per call, with truncation disabled.
+/// Fails for more than one input, and for token inputs.
 pub fn encode_embed_content_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeError> {
     let [input] = &*request.inputs else {
         return Err(DecodeError::unsupported(
             "input",
-            "must be one text for this model; send others in requests of their own",
+            "must be a single string for this model; send others in separate requests",
         ));
     };
     let mut body = json!({
@@ -52,7 +53,7 @@ pub fn encode_embed_content_request(request: &EmbedRequest) -> Result<Vec<u8>, D
     if let Some(dimensions) = request.dimensions {
         body["outputDimensionality"] = json!(dimensions);
     }
-    for (own, common) in OWN {
+    for (own, common) in TASK_FIELDS {
         if let Some(Value::String(value)) = request.extra.get(*common) {
             body[*own] = json!(value);
         }
@@ -70,7 +71,7 @@ fn text_of(input: &EmbedInput) -> Result<&str, DecodeError> {
     }
 }
 
-/// Reads an upstream's one vector. The error is that of a text that has none.
+/// Decodes the vector of an upstream. Fails if the text has none.
 pub fn decode_embed_content(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -83,7 +84,7 @@ pub fn decode_embed_content(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
         values: Vec<f32>,
     }
     let answer: Answer = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))?;
     let counted = answer.usage_metadata.as_ref().and_then(read_usage);
     Ok(EmbedResponse {
         vectors: vec![answer.embedding.values],
@@ -91,7 +92,8 @@ pub fn decode_embed_content(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     })
 }
 
-/// Reads an upstream's vectors; each says how many tokens its text has. The error is that of a text that has none.
+/// Decodes the vectors of an upstream, each with the token count of its text. Fails if the text has
+/// none.
 pub fn decode_predictions(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     struct Answer {
@@ -108,27 +110,29 @@ pub fn decode_predictions(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     }
     #[derive(serde::Deserialize)]
     struct Statistics {
-        /// Written with a fraction of zero by some versions.
+        /// A float, since some versions write a fraction of zero.
         token_count: Option<f64>,
     }
     let answer: Answer = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))?;
     let (mut vectors, mut tokens) = (Vec::with_capacity(answer.predictions.len()), Some(0_u64));
     for Prediction { embeddings } in answer.predictions {
-        let counted = embeddings.statistics.and_then(|said| whole(said.token_count?));
+        let counted = embeddings
+            .statistics
+            .and_then(|statistics| whole(statistics.token_count?));
         tokens = tokens
             .zip(counted)
             .map(|(sum, counted)| sum.saturating_add(counted));
         vectors.push(embeddings.values);
     }
-    let believed = tokens.filter(|tokens| *tokens <= MAX_QUANTITY);
+    let plausible = tokens.filter(|tokens| *tokens <= MAX_QUANTITY);
     Ok(EmbedResponse {
-        usage: believed.map(|tokens| Usage::ZERO.with(Unit::Input, tokens)),
+        usage: plausible.map(|tokens| Usage::ZERO.with(Unit::Input, tokens)),
         vectors,
     })
 }
 
-/// A count that makes sense.
+/// Converts a plausible count to an integer.
 fn whole(count: f64) -> Option<u64> {
     let fits = count.fract() == 0.0 && (0.0..=MAX_QUANTITY as f64).contains(&count);
     fits.then_some(count as u64)
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn one_text_is_asked_by_itself() {
+    fn single_text_uses_embed_content() {
         let text = || EmbedInput::Text("a".to_owned());
         let extra = json!({"task_type": "RETRIEVAL_DOCUMENT", "title": "t"});
         let body = encode_embed_content_request(&request(vec![text()], Some(3), &extra)).unwrap();
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_every_text_or_none() {
+    fn usage_needs_a_count_for_every_text() {
         let of = |counts: [Value; 2]| {
             let all = counts
                 .map(|count| json!({"embeddings": {"values": [0.5], "statistics": {"token_count": count}}}));

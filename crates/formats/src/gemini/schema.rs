@@ -1,12 +1,12 @@
-//! The format's own schemas, a subset of OpenAPI 3.0, as JSON Schema.
+//! Conversion of the format's schemas, a subset of OpenAPI 3.0, to JSON Schema.
 
 use serde_json::{Map, Value, json};
 
-/// Fields whose values are schemas, lists of them, or objects of them by name.
+/// Fields whose values are a schema, a list of schemas, or schemas by name.
 const ONE: &[&str] = &["items", "additionalProperties"];
 const MANY: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems"];
 const NAMED: &[&str] = &["properties", "$defs"];
-/// Bounds that protocol buffers write as strings, being 64 bits wide.
+/// Bounds of 64 bits, which protocol buffers write as strings.
 const COUNTS: &[&str] = &[
     "minItems",
     "maxItems",
@@ -16,7 +16,7 @@ const COUNTS: &[&str] = &[
     "maxProperties",
 ];
 
-/// The same schema: types in lower case, `nullable` as a type, the order of properties left out.
+/// Converts a schema: types in lower case, `nullable` as a type, `propertyOrdering` dropped.
 pub(super) fn from_openapi(schema: Value) -> Value {
     let Value::Object(fields) = schema else {
         return schema;

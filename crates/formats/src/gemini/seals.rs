@@ -1,27 +1,28 @@
-//! `thoughtSignature`: what a provider adds to its reasoning. The field is of bytes, which the official clients decode
-//! from base64 and encode again, in its alphabet for URLs or the other one. So the gateway's wrapping is in base64, too.
+//! `thoughtSignature`: the seal of a provider's reasoning. The field has bytes, which the official
+//! clients decode from base64 and encode again, in either alphabet. So the gateway's wrapping is
+//! base64, too.
 
 use base64::Engine;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use tollgate_types::generate::Seal;
 
-use crate::seal;
+use crate::reasoning_envelope;
 
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
 const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 
-/// The text that a caller gets and sends back.
+/// The wrapped text for a caller.
 pub(super) fn wrap(seal: &Seal) -> String {
-    PLAIN.encode(seal::wrap(seal))
+    PLAIN.encode(reasoning_envelope::wrap(seal))
 }
 
-/// What a caller sends back. Without the wrapping its origin is unknown; an empty text seals nothing.
+/// Parses a wrapped text. Without the wrapping the origin is empty; an empty text is no seal.
 pub(super) fn unwrap(text: &str) -> Option<Seal> {
     let decoded = decode(text).and_then(|bytes| String::from_utf8(bytes).ok());
-    match decoded.as_deref().and_then(seal::unwrap) {
+    match decoded.as_deref().and_then(reasoning_envelope::unwrap) {
         Some(seal) if !seal.origin.is_empty() => Some(seal),
         _ => (!text.is_empty()).then(|| Seal {
             origin: String::new(),
@@ -30,14 +31,14 @@ pub(super) fn unwrap(text: &str) -> Option<Seal> {
     }
 }
 
-/// Base64 in either alphabet, with or without its padding.
+/// Decodes base64 in either alphabet, with or without padding.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let is_for_urls = text.bytes().any(|byte| matches!(byte, b'-' | b'_'));
     let engine = if is_for_urls { &FOR_URLS } else { &PLAIN };
     engine.decode(text).ok()
 }
 
-/// Base64 as documents and pictures have it.
+/// Encodes base64 in the standard alphabet, as in documents and images.
 pub(super) fn encode(bytes: &[u8]) -> String {
     PLAIN.encode(bytes)
 }

@@ -1,14 +1,14 @@
-//! What an upstream says it consumed, brought into classes that do not overlap, and back.
+//! Conversion of usage objects to disjoint token classes, and back.
 //!
-//! In this format cached tokens are part of `promptTokenCount`. Thoughts stand beside `candidatesTokenCount`, and what
-//! tools put into the prompt stands beside `promptTokenCount`.
+//! In this format `promptTokenCount` includes cached tokens. It excludes the tokens that tools add
+//! to the prompt, and `candidatesTokenCount` excludes thoughts.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
-/// What a usage object says. A count that makes no sense is none, and without a count of the prompt there is no report.
-/// Counts of zero are left out by the format.
+/// Reads a usage object. Implausible counts are ignored; without a prompt count the result is
+/// `None`. The format omits counts of zero.
 pub fn read_usage(report: &Value) -> Option<Usage> {
     let count = |name: &str| match report.get(name) {
         None | Some(Value::Null) => Some(0),
@@ -17,13 +17,13 @@ pub fn read_usage(report: &Value) -> Option<Usage> {
     report.get("promptTokenCount").and_then(Value::as_u64)?;
     let prompt = count("promptTokenCount")?;
     let cached = count("cachedContentTokenCount")?.min(prompt);
-    let fresh = prompt - cached + count("toolUsePromptTokenCount")?;
+    let uncached = prompt - cached + count("toolUsePromptTokenCount")?;
     let audio = audio_of(report, "promptTokensDetails")
         .saturating_sub(audio_of(report, "cacheTokensDetails"))
-        .min(fresh);
+        .min(uncached);
     Some(
         Usage::ZERO
-            .with(Unit::Input, fresh - audio)
+            .with(Unit::Input, uncached - audio)
             .with(Unit::InputAudio, audio)
             .with(Unit::CacheRead, cached)
             .with(Unit::Output, count("candidatesTokenCount")?)
@@ -31,7 +31,7 @@ pub fn read_usage(report: &Value) -> Option<Usage> {
     )
 }
 
-/// Tokens of sound in a list of counts by kind.
+/// Audio tokens in a list of counts by modality.
 fn audio_of(report: &Value, details: &str) -> u64 {
     let list = report.get(details).and_then(Value::as_array);
     let is_audio = |entry: &&Value| entry.get("modality").and_then(Value::as_str) == Some("AUDIO");
@@ -43,7 +43,7 @@ fn audio_of(report: &Value, details: &str) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// The usage object, with `cost` as the decimal string of credits when it is known.
+/// Writes the usage object; `cost` is written as a decimal string of credits, if known.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     let mut object = json!({
         "promptTokenCount": usage.total_input(),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_report() {
+    fn malformed_usage_is_ignored() {
         for report in [
             json!({}),
             json!(null),

@@ -1,30 +1,30 @@
-//! The same format as Vertex AI takes it. It refuses what the Gemini API lets through or adds: ids of calls, turns that
-//! do not say whose they are, and fields that are about the other service's bills and logs.
+//! The variant of the format for Vertex AI. It refuses some fields that the Gemini API accepts or
+//! adds: ids of calls, turns without a role, and fields about the Gemini API's billing and logs.
 
 use bytes::Bytes;
 
-use super::ids::Open;
+use super::ids::PendingCalls;
 use super::name::canonical;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Reader};
 use crate::lossless::{Edit, Span, field_with_comma, splice};
 
-/// Top-level fields that Vertex AI does not know (cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference).
-/// What passes validation says nothing by them but what is usual there.
+/// Top-level fields that Vertex AI does not support
+/// (cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference). Validation only
+/// accepts their default values, so they can be dropped.
 const UNKNOWN: &[&str] = &["serviceTier", "store"];
 
-/// A body of this format as Vertex AI takes it. Results of calls come in the order of their calls: without ids, their
-/// places are all that tells which call they answer. Nothing else changes. The error is that of a body that is not in the
-/// format.
+/// Converts a body of this format for Vertex AI. Tool results are sorted by their calls: without
+/// ids, only the position assigns a result to a call. Fails if the body is not in the format.
 pub fn for_vertex(body: &Bytes) -> Result<Bytes, DecodeError> {
-    let mut pass = Pass {
+    let mut rewrite = VertexRewrite {
         body,
         edits: Vec::new(),
-        open: Open::default(),
+        open: PendingCalls::default(),
         calls: Vec::new(),
     };
-    pass.read().map_err(|flaw| *flaw)?;
-    let mut edits = pass.edits;
+    rewrite.read().map_err(|error| *error)?;
+    let mut edits = rewrite.edits;
     edits.sort_by_key(|(span, _)| span.start);
     let edits: Vec<Edit<'_>> = edits
         .iter()
@@ -33,36 +33,36 @@ pub fn for_vertex(body: &Bytes) -> Result<Bytes, DecodeError> {
     Ok(splice(b"", body, &edits, b""))
 }
 
-/// One look at a body.
-struct Pass<'b> {
+/// State of one pass over a body.
+struct VertexRewrite<'b> {
     body: &'b Bytes,
     edits: Vec<(Span, Vec<u8>)>,
-    /// Calls without their results.
-    open: Open,
-    /// The ids of all calls so far, in their order.
+    /// Calls without a result so far.
+    open: PendingCalls,
+    /// The ids of all calls so far, in order.
     calls: Vec<String>,
 }
 
-/// A result of a call.
+/// Position of a tool result.
 struct Answer {
     part: Span,
-    /// Its id, from the key to the value.
+    /// The `id` field, from key to value.
     id: Option<Span>,
-    /// The place of its call among all calls.
+    /// Index of its call among all calls.
     call: usize,
 }
 
-/// What a part has in it that is looked at.
+/// The relevant fields of a part.
 #[derive(Default)]
 struct Function {
     name: String,
     id: Option<String>,
-    /// From the key to the value.
+    /// The `id` field, from key to value.
     place: Option<Span>,
 }
 
-impl Pass<'_> {
-    fn read(&mut self) -> Result<(), Flaw> {
+impl VertexRewrite<'_> {
+    fn read(&mut self) -> Result<(), BoxedError> {
         let mut reader = Reader::new(self.body, MAX_NODES)?;
         let mut fields = Vec::new();
         reader.begin_object()?;
@@ -79,16 +79,17 @@ impl Pass<'_> {
         reader.finish()
     }
 
-    /// Takes fields out of the body, each with the comma before it or, as long as none stays before it, behind it.
+    /// Removes fields from the body, each with the comma before it, or after it if no field remains
+    /// before.
     fn drop_unknown(&mut self, fields: &[(Span, bool)]) {
-        let mut kept_before = None;
+        let mut previous_end = None;
         for (index, (field, is_known)) in fields.iter().enumerate() {
             let next = fields.get(index + 1).map(|(next, _)| next.start);
-            match (is_known, kept_before) {
-                (true, _) => kept_before = Some(field.end),
+            match (is_known, previous_end) {
+                (true, _) => previous_end = Some(field.end),
                 (false, Some(end)) => {
                     self.edits.push((Span::new(end, field.end), Vec::new()));
-                    kept_before = Some(field.end);
+                    previous_end = Some(field.end);
                 }
                 (false, None) => {
                     let end = next.unwrap_or(field.end);
@@ -98,7 +99,7 @@ impl Pass<'_> {
         }
     }
 
-    fn contents(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn contents(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         reader.begin_array()?;
         let mut turn = 0;
         while reader.item()? {
@@ -108,9 +109,9 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn turn(&mut self, reader: &mut Reader<'_>, turn: usize) -> Result<(), Flaw> {
+    fn turn(&mut self, reader: &mut Reader<'_>, turn: usize) -> Result<(), BoxedError> {
         let start = reader.place();
-        let mut says_whose = false;
+        let mut has_role = false;
         reader.begin_object()?;
         while let Some(key) = reader.key()? {
             match &*canonical(&key.name) {
@@ -122,20 +123,20 @@ impl Pass<'_> {
                         let place = Span::new(place, reader.end());
                         self.edits.push((place, br#""user""#.to_vec()));
                     }
-                    says_whose = true;
+                    has_role = true;
                 }
                 "parts" => self.parts(reader, turn)?,
                 _ => reader.skip()?,
             }
         }
-        if !says_whose {
+        if !has_role {
             self.edits
                 .push((Span::at(start + 1), br#""role":"user","#.to_vec()));
         }
         Ok(())
     }
 
-    fn parts(&mut self, reader: &mut Reader<'_>, turn: usize) -> Result<(), Flaw> {
+    fn parts(&mut self, reader: &mut Reader<'_>, turn: usize) -> Result<(), BoxedError> {
         if reader.take_null()? {
             return Ok(());
         }
@@ -172,7 +173,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Brings the results of one turn into the order of their calls, without their ids.
+    /// Sorts the results of one turn by their calls and removes their ids.
     fn answers(&mut self, answers: Vec<Answer>) {
         if answers.is_sorted_by_key(|answer| answer.call) {
             answers.iter().for_each(|answer| self.drop_id(answer.id));
@@ -197,8 +198,8 @@ impl Pass<'_> {
     }
 }
 
-/// A call, or the result of one.
-fn function(reader: &mut Reader<'_>) -> Result<Option<Function>, Flaw> {
+/// Reads a call or the result of one.
+fn function(reader: &mut Reader<'_>) -> Result<Option<Function>, BoxedError> {
     if reader.take_null()? {
         return Ok(None);
     }
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_says_whose_it_is() {
+    fn every_turn_gets_a_role() {
         check(
             r#"{"contents":[{"parts":[{"text":"a"}]},{ "role" : null, "parts":[]},{"parts":[],"role":"model"}]}"#,
             r#"{"contents":[{"role":"user","parts":[{"text":"a"}]},{ "role" : "user", "parts":[]},{"parts":[],"role":"model"}]}"#,
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_calls_are_left_out_and_nothing_that_is_called_alike() {
+    fn only_function_call_ids_are_removed() {
         check(
             r#"{"contents":[{"role":"model","parts":[{"functionCall":{"id":"1","name":"f","args":{"id":"x"}},"thoughtSignature":"s"}]},
                 {"role":"user","parts":[{"function_response":{"name":"f","response":{"id":2}, "id":"1"}},{"text":"id"}]}]}"#,
@@ -257,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn results_stand_in_the_order_of_their_calls() {
+    fn results_follow_the_order_of_their_calls() {
         let calls = r#"{"role":"model","parts":[{"functionCall":{"name":"f","id":"a"}},{"functionCall":{"name":"f","id":"b"}}]}"#;
         let bare =
             r#"{"role":"model","parts":[{"functionCall":{"name":"f"}},{"functionCall":{"name":"f"}}]}"#;
-        let result = |id: &str, what: u32| {
-            format!(r#"{{"functionResponse":{{{id}"name":"f","response":{{"n":{what}}}}}}}"#)
+        let result = |id: &str, value: u32| {
+            format!(r#"{{"functionResponse":{{{id}"name":"f","response":{{"n":{value}}}}}}}"#)
         };
         let turn = |results: [String; 3]| format!(r#"{{"role":"user","parts":[{}]}}"#, results.join(","));
         let text = || r#"{"text":"t"}"#.to_owned();
@@ -274,7 +275,7 @@ mod tests {
         for results in [
             [b.clone(), text(), a.clone()],
             [a, text(), b],
-            // Without ids the places have always told.
+            // Without ids, the positions already match.
             [result("", 1), text(), result("", 2)],
         ] {
             check(
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_other_service_are_left_out_wherever_they_stand() {
+    fn gemini_only_fields_are_removed() {
         let rest = r#""contents":[],"generationConfig":{"store":1}"#;
         for before in [
             format!(r#"{{{rest}}}"#),
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_format_is_said() {
+    fn malformed_bodies_are_refused() {
         for body in ["", "[]", r#"{"contents":{}}"#, r#"{"contents":[1]}"#] {
             assert!(
                 for_vertex(&Bytes::copy_from_slice(body.as_bytes())).is_err(),

@@ -1,6 +1,7 @@
-//! The types of this format as they are on the wire, read in both spellings and written in camel case.
+//! The wire types of this format, read in both spellings and written in camel case.
 //!
-//! Requests are read into these after [`validate`](super::validate()) accepted them, so that no rule stands twice.
+//! Requests are deserialized into these types after [`validate`](super::validate()) accepted them,
+//! so no rule is written twice.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,7 +22,7 @@ pub(super) struct Request {
     pub(super) tool_config: Option<ToolConfig>,
 }
 
-/// A request to count the tokens of another one.
+/// A token-count request that contains a generate request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CountRequest {
@@ -37,7 +38,7 @@ pub(super) struct Content {
     pub(super) parts: Vec<Part>,
 }
 
-/// A part: one field says what it is.
+/// A part: exactly one field decides its kind.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part {
@@ -123,7 +124,7 @@ pub(super) struct GenerationConfig {
     pub(super) temperature: Option<f64>,
     #[serde(alias = "top_p", skip_serializing_if = "Option::is_none")]
     pub(super) top_p: Option<f64>,
-    /// Read as a float: the official client for Python writes it as one.
+    /// Read as a float, since the official Python client writes one.
     #[serde(alias = "top_k", skip_serializing_if = "Option::is_none")]
     pub(super) top_k: Option<Whole>,
     #[serde(alias = "candidate_count", skip_serializing_if = "Option::is_none")]
@@ -152,7 +153,7 @@ pub(super) struct GenerationConfig {
     pub(super) thinking_config: Option<ThinkingConfig>,
 }
 
-/// A whole number that may be written with a fraction of zero.
+/// An integer that may be written with a fraction of zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Whole(pub(super) u64);
@@ -187,7 +188,7 @@ pub(super) struct FunctionDeclaration {
     pub(super) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
-    /// In the subset of OpenAPI. Never written.
+    /// A schema in the subset of OpenAPI. Never written.
     #[serde(skip_serializing)]
     pub(super) parameters: Option<Value>,
     #[serde(alias = "parameters_json_schema", skip_serializing_if = "Option::is_none")]
@@ -210,7 +211,7 @@ pub(super) struct FunctionCallingConfig {
     pub(super) allowed_function_names: Option<Vec<String>>,
 }
 
-/// A whole answer or a piece of a streamed one, as an upstream sends it.
+/// A whole answer or one event of a stream, from an upstream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Answer {
@@ -229,11 +230,12 @@ pub(super) struct Candidate {
     pub(super) logprobs_result: Option<Value>,
 }
 
-/// A whole answer or a piece of a streamed one, as a caller gets it. Not a tree: the arguments of calls keep their text.
+/// A whole answer or one event of a stream, for a caller. Not a tree, so the arguments of calls
+/// keep their text.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Written<'a> {
-    pub(super) candidates: Vec<WrittenCandidate>,
+pub(super) struct EncodedResponse<'a> {
+    pub(super) candidates: Vec<EncodedCandidate>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) usage_metadata: Option<Value>,
     pub(super) model_version: &'a str,
@@ -242,7 +244,7 @@ pub(super) struct Written<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct WrittenCandidate {
+pub(super) struct EncodedCandidate {
     pub(super) content: Content,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) finish_reason: Option<&'static str>,
@@ -251,7 +253,7 @@ pub(super) struct WrittenCandidate {
     pub(super) logprobs_result: Option<Value>,
 }
 
-impl WrittenCandidate {
+impl EncodedCandidate {
     pub(super) fn new(index: u32, parts: Vec<Part>) -> Self {
         Self {
             content: Content {
@@ -265,7 +267,8 @@ impl WrittenCandidate {
     }
 }
 
-/// JSON text of a wire type. Those have string keys and finite numbers only, so writing them cannot fail.
+/// Serializes a wire type. Wire types have only string keys and finite numbers, so writing cannot
+/// fail.
 pub(super) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

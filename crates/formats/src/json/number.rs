@@ -1,29 +1,31 @@
-//! Numbers as they are written.
+//! Unconverted JSON numbers.
 
 /// A number of the JSON grammar, not yet converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number<'a> {
-    /// Its characters.
+    /// Verbatim text of the number.
     pub(crate) token: &'a str,
     /// Whether it has neither fraction nor exponent.
     pub(crate) integral: bool,
 }
 
 impl Number<'_> {
-    /// The value, when it is an integer that fits into 64 bits. `1.0` is not an integer here: the common providers
-    /// refuse it for integer parameters. Neither is `-0`, which many readers take for a float.
+    /// The value, if it is an integer that fits into 64 bits. `1.0` is not an integer here: the
+    /// common providers refuse it for integer parameters. Neither is `-0`, which many readers parse
+    /// as a float.
     pub(crate) fn as_i64(self) -> Option<i64> {
         let is_integer = self.integral && self.token != "-0";
         if is_integer { self.token.parse().ok() } else { None }
     }
 
-    /// The nearest value of double precision.
+    /// The nearest double.
     pub(crate) fn as_f64(self) -> f64 {
         self.token.parse().unwrap_or(f64::NAN)
     }
 }
 
-/// Length and integrality of the number at the start of `bytes`; `None` when the grammar is broken.
+/// Length of the number at the start of `bytes` and whether it is integral; `None` if it is
+/// malformed.
 pub(super) fn scan(bytes: &[u8]) -> Option<(usize, bool)> {
     let negative = usize::from(bytes.first() == Some(&b'-'));
     let mut at = negative + digits(bytes, negative);
@@ -51,9 +53,9 @@ pub(super) fn scan(bytes: &[u8]) -> Option<(usize, bool)> {
     Some((at, integral))
 }
 
-/// Whether a token that [`scan`] accepted has a value: `1e999` has none.
+/// Whether a token that [`scan`] accepted fits into a double: `1e999` does not.
 pub(super) fn is_finite(token: &str) -> bool {
-    // Only a long token, or one with an exponent of three digits, can leave the range of a double.
+    // Only a long token, or one with a three-digit exponent, can exceed the range of a double.
     let short = token.len() < 300;
     let exponent = token.bytes().rposition(|byte| matches!(byte, b'e' | b'E'));
     let small_exponent = exponent.is_none_or(|at| token.len() - at <= 3);

@@ -1,11 +1,11 @@
-//! Objects of few keys.
+//! Reading of objects with few keys.
 
 use super::path::Path;
 use super::reader::{Kind, Reader};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 
-/// Refuses the second appearance of a key of a small object. `seen` has one bit for each key.
-pub(crate) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Result<(), Flaw> {
+/// Refuses a duplicate key of a small object. `seen` has one bit for each key.
+pub(crate) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Result<(), BoxedError> {
     if *seen & (1 << bit) != 0 {
         return Err(path.duplicate(key));
     }
@@ -13,14 +13,14 @@ pub(crate) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Resu
     Ok(())
 }
 
-/// Enters an object of few keys and reads each by `read`, which gets the key as it stands in `keys`; others are
-/// unknown. A key whose value is null counts as not sent.
+/// Enters an object with few keys and calls `read` for each, with the key as in `keys`. Other keys
+/// are refused as unknown. A key whose value is null counts as not sent.
 pub(crate) fn small_object<'a>(
     reader: &mut Reader<'a>,
     keys: &[&'static str],
     path: &Path<'_>,
-    mut read: impl FnMut(&mut Reader<'a>, &'static str, &Path<'_>) -> Result<(), Flaw>,
-) -> Result<(), Flaw> {
+    mut read: impl FnMut(&mut Reader<'a>, &'static str, &Path<'_>) -> Result<(), BoxedError>,
+) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -36,13 +36,13 @@ pub(crate) fn small_object<'a>(
     Ok(())
 }
 
-/// As [`small_object`], and lets keys that are not listed through as they are.
+/// Like [`small_object`], but accepts unlisted keys.
 pub(crate) fn open_keys<'a>(
     reader: &mut Reader<'a>,
     keys: &[&'static str],
     path: &Path<'_>,
-    mut read: impl FnMut(&mut Reader<'a>, &'static str, &Path<'_>) -> Result<(), Flaw>,
-) -> Result<(), Flaw> {
+    mut read: impl FnMut(&mut Reader<'a>, &'static str, &Path<'_>) -> Result<(), BoxedError>,
+) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -58,8 +58,8 @@ pub(crate) fn open_keys<'a>(
     Ok(())
 }
 
-/// An object of any content.
-pub(crate) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Accepts an object with any content.
+pub(crate) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     if reader.kind()? != Kind::Object {
         return reader.object_at(path);
     }

@@ -1,10 +1,11 @@
-//! The way from the top of a body to a value in it.
+//! The path from the top of a body to a value.
 
 use std::fmt;
 
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 
-/// A list of steps on the stack, from the value up to the top. It is written out only when something is wrong.
+/// A linked list of steps on the stack, from the value up to the top. It is formatted only for
+/// errors.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'p> {
     parent: Option<&'p Path<'p>>,
@@ -19,13 +20,13 @@ enum Step<'p> {
 }
 
 impl<'p> Path<'p> {
-    /// The body itself.
+    /// The path of the body itself.
     pub(crate) const TOP: Path<'static> = Path {
         parent: None,
         step: Step::Top,
     };
 
-    /// The value of this key.
+    /// The path of the value of this key.
     pub(crate) fn key(&'p self, key: &'p str) -> Path<'p> {
         Path {
             parent: Some(self),
@@ -33,7 +34,7 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// The element at this place.
+    /// The path of the element at this index.
     pub(crate) fn index(&'p self, index: u32) -> Path<'p> {
         Path {
             parent: Some(self),
@@ -44,7 +45,7 @@ impl<'p> Path<'p> {
     /// `invalid_parameter` for this value. `rule` continues the sentence that starts with its name:
     /// `must be a string`.
     #[cold]
-    pub(crate) fn invalid(&self, rule: impl fmt::Display) -> Flaw {
+    pub(crate) fn invalid(&self, rule: impl fmt::Display) -> BoxedError {
         if matches!(self.step, Step::Top) {
             return Box::new(DecodeError {
                 code: tollgate_types::ErrorCode::InvalidParameter,
@@ -60,35 +61,37 @@ impl<'p> Path<'p> {
 
     /// `missing_required_parameter` for a key of this object.
     #[cold]
-    pub(crate) fn missing(&self, key: &str) -> Flaw {
+    pub(crate) fn missing(&self, key: &str) -> BoxedError {
         Box::new(DecodeError::missing(self.key(key).to_string()))
     }
 
-    /// `unsupported_parameter` for this value. `why` continues the sentence that starts with its name.
+    /// `unsupported_parameter` for this value. `why` continues the sentence that starts with its
+    /// name.
     #[cold]
-    pub(crate) fn unsupported(&self, why: impl fmt::Display) -> Flaw {
+    pub(crate) fn unsupported(&self, why: impl fmt::Display) -> BoxedError {
         Box::new(DecodeError::unsupported(self.to_string(), why))
     }
 
-    /// As [`duplicate`](Self::duplicate), for this very value.
+    /// Like [`duplicate`](Self::duplicate), for this value itself.
     #[cold]
-    pub(crate) fn duplicate_here(&self) -> Flaw {
-        self.invalid(TWICE)
+    pub(crate) fn duplicate_here(&self) -> BoxedError {
+        self.invalid(DUPLICATE_KEY)
     }
 
-    /// `invalid_parameter` for a key that this object has twice.
+    /// `invalid_parameter` for a duplicate key of this object.
     ///
-    /// RFC 8259 allows it, so it is no `invalid_json`; but readers disagree on which of the two counts, and what the
-    /// gateway prices must be what the upstream runs. The path tells the caller which key to remove.
+    /// RFC 8259 allows duplicates, so this is not `invalid_json`. Readers disagree on which of the
+    /// two counts, and the gateway must price the value that the upstream uses. The path shows the
+    /// caller which key to remove.
     #[cold]
-    pub(crate) fn duplicate(&self, key: &str) -> Flaw {
+    pub(crate) fn duplicate(&self, key: &str) -> BoxedError {
         self.key(key).duplicate_here()
     }
 }
 
-const TWICE: &str = "appears more than once; send it once";
+const DUPLICATE_KEY: &str = "appears more than once; send it once";
 
-/// A key in an error is cut to this many characters, so that a hostile body is not sent back whole.
+/// Maximum characters of a key in an error, so that a hostile body is not echoed whole.
 const SHOWN_KEY: usize = 80;
 
 impl fmt::Display for Path<'_> {

@@ -1,14 +1,14 @@
-//! The cursor.
+//! The cursor over a JSON text.
 
 use std::borrow::Cow;
 
 use super::number::{self, Number};
 use super::string::{BLOCK, Text, scan_escape, short_plain_string, specials};
 use super::{MAX_BYTES, MAX_DEPTH};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::lossless::Span;
 
-/// What kind of value stands under the cursor.
+/// The type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Object,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// With its article, for messages.
+    /// Name with its article, for messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Kind::Object => "an object",
@@ -36,16 +36,17 @@ impl Kind {
 /// A key of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Key<'a> {
-    /// Its name; owned when it was escaped.
+    /// The decoded name; owned if it had escapes.
     pub(crate) name: Cow<'a, str>,
-    /// Place of its opening quote.
+    /// Position of the opening quote.
     pub(crate) start: u32,
 }
 
-/// A cursor over one JSON text. Each method reads one token and says what is wrong with line, column and byte.
+/// A cursor over one JSON text. Each method reads one token; errors name line, column and byte.
 ///
-/// An object is read by [`begin_object`](Self::begin_object), then for every [`key`](Self::key) exactly one value; an
-/// array by [`begin_array`](Self::begin_array), then for every [`item`](Self::item) exactly one value.
+/// An object is read by [`begin_object`](Self::begin_object), then for every [`key`](Self::key)
+/// exactly one value; an array by [`begin_array`](Self::begin_array), then for every
+/// [`item`](Self::item) exactly one value.
 pub(crate) struct Reader<'a> {
     text: &'a str,
     pub(super) at: usize,
@@ -55,8 +56,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A cursor at the start of the body, which may have `max_nodes` values.
-    pub(crate) fn new(body: &'a [u8], max_nodes: u32) -> Result<Self, Flaw> {
+    /// Creates a cursor at the start of the body, which may have up to `max_nodes` values.
+    pub(crate) fn new(body: &'a [u8], max_nodes: u32) -> Result<Self, BoxedError> {
         if body.len() > MAX_BYTES {
             return Err(Box::new(DecodeError::invalid_json(
                 "The body is larger than 1 GiB.",
@@ -72,13 +73,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Place of the next character that is not white space.
+    /// Position of the next character that is not white space.
     pub(crate) fn place(&mut self) -> u32 {
         self.skip_space();
         self.at as u32
     }
 
-    /// A second cursor at the same place, to look ahead. What it reads is counted by itself.
+    /// A second cursor at the same position, for lookahead. It has its own node count.
     pub(crate) fn ahead(&self) -> Reader<'a> {
         Reader { ..*self }
     }
@@ -90,14 +91,14 @@ impl<'a> Reader<'a> {
             .unwrap_or_default()
     }
 
-    /// Place just after the last token.
+    /// Position just after the last token.
     pub(crate) fn end(&self) -> u32 {
         self.at as u32
     }
 
-    /// What kind of value comes next; nothing is consumed but white space.
+    /// The type of the next value; consumes only white space.
     #[inline]
-    pub(crate) fn kind(&mut self) -> Result<Kind, Flaw> {
+    pub(crate) fn kind(&mut self) -> Result<Kind, BoxedError> {
         self.skip_space();
         match self.peek() {
             Some(b'"') => Ok(Kind::String),
@@ -106,32 +107,32 @@ impl<'a> Reader<'a> {
             Some(b'-' | b'0'..=b'9') => Ok(Kind::Number),
             Some(b't' | b'f') => Ok(Kind::Bool),
             Some(b'n') => Ok(Kind::Null),
-            Some(_) => Err(self.syntax("a value was expected")),
-            None => Err(self.syntax("the text ends where a value was expected")),
+            Some(_) => Err(self.syntax("expected a value")),
+            None => Err(self.syntax("unexpected end of input, expected a value")),
         }
     }
 
     /// Enters the object under the cursor.
     #[inline]
-    pub(crate) fn begin_object(&mut self) -> Result<(), Flaw> {
+    pub(crate) fn begin_object(&mut self) -> Result<(), BoxedError> {
         self.begin(b'{')
     }
 
     /// Enters the array under the cursor.
     #[inline]
-    pub(crate) fn begin_array(&mut self) -> Result<(), Flaw> {
+    pub(crate) fn begin_array(&mut self) -> Result<(), BoxedError> {
         self.begin(b'[')
     }
 
     #[inline]
-    fn begin(&mut self, open: u8) -> Result<(), Flaw> {
+    fn begin(&mut self, open: u8) -> Result<(), BoxedError> {
         self.skip_space();
         if self.peek() != Some(open) {
-            return Err(self.syntax("an array or object was expected"));
+            return Err(self.syntax("expected an array or an object"));
         }
         self.count_node()?;
         if self.depth == MAX_DEPTH {
-            return Err(self.syntax(&format!("it is nested deeper than {MAX_DEPTH} levels")));
+            return Err(self.syntax(&format!("values are nested deeper than {MAX_DEPTH} levels")));
         }
         self.depth += 1;
         self.at += 1;
@@ -139,29 +140,29 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The next key of the object, its colon consumed; `None` when the object ends.
+    /// Reads the next key of the object and its colon; `None` at the end of the object.
     #[inline]
-    pub(crate) fn key(&mut self) -> Result<Option<Key<'a>>, Flaw> {
-        if !self.another(b'}', "a comma or the end of the object was expected")? {
+    pub(crate) fn key(&mut self) -> Result<Option<Key<'a>>, BoxedError> {
+        if !self.has_next(b'}', "expected ',' or '}'")? {
             return Ok(None);
         }
         let start = self.at as u32;
         if self.peek() != Some(b'"') {
-            return Err(self.syntax("a key in double quotes was expected"));
+            return Err(self.syntax("expected a key in double quotes"));
         }
         let name = self.text_token()?.decoded();
         self.colon()?;
         Ok(Some(Key { name, start }))
     }
 
-    /// As [`key`](Self::key), for one whose name does not matter.
+    /// Like [`key`](Self::key), without decoding the name.
     #[inline]
-    pub(super) fn skip_key(&mut self) -> Result<bool, Flaw> {
-        if !self.another(b'}', "a comma or the end of the object was expected")? {
+    pub(super) fn skip_key(&mut self) -> Result<bool, BoxedError> {
+        if !self.has_next(b'}', "expected ',' or '}'")? {
             return Ok(false);
         }
         if self.peek() != Some(b'"') {
-            return Err(self.syntax("a key in double quotes was expected"));
+            return Err(self.syntax("expected a key in double quotes"));
         }
         self.text_token()?;
         self.colon()?;
@@ -169,10 +170,10 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(super) fn colon(&mut self) -> Result<(), Flaw> {
+    pub(super) fn colon(&mut self) -> Result<(), BoxedError> {
         self.skip_space();
         if self.peek() != Some(b':') {
-            return Err(self.syntax("a colon was expected"));
+            return Err(self.syntax("expected ':'"));
         }
         self.at += 1;
         Ok(())
@@ -180,12 +181,12 @@ impl<'a> Reader<'a> {
 
     /// Whether the array has another element.
     #[inline]
-    pub(crate) fn item(&mut self) -> Result<bool, Flaw> {
-        self.another(b']', "a comma or the end of the array was expected")
+    pub(crate) fn item(&mut self) -> Result<bool, BoxedError> {
+        self.has_next(b']', "expected ',' or ']'")
     }
 
     #[inline]
-    fn another(&mut self, close: u8, expected: &str) -> Result<bool, Flaw> {
+    fn has_next(&mut self, close: u8, expected: &str) -> Result<bool, BoxedError> {
         self.skip_space();
         let first = std::mem::replace(&mut self.first, false);
         match self.peek() {
@@ -200,21 +201,21 @@ impl<'a> Reader<'a> {
         }
         self.skip_space();
         match self.peek() {
-            Some(byte) if byte == close => Err(self.syntax("a comma stands before the end")),
+            Some(byte) if byte == close => Err(self.syntax("trailing comma")),
             _ => Ok(true),
         }
     }
 
     /// The string under the cursor.
     #[inline]
-    pub(crate) fn string(&mut self) -> Result<Text<'a>, Flaw> {
+    pub(crate) fn string(&mut self) -> Result<Text<'a>, BoxedError> {
         self.count_node()?;
         self.text_token()
     }
 
-    /// A string or key, quotes and all.
+    /// Reads a string or key, quotes included.
     #[inline(always)]
-    pub(super) fn text_token(&mut self) -> Result<Text<'a>, Flaw> {
+    pub(super) fn text_token(&mut self) -> Result<Text<'a>, BoxedError> {
         let start = self.at + 1;
         let rest = self.text.as_bytes().get(start..).unwrap_or_default();
         if let Some(length) = short_plain_string(rest) {
@@ -226,14 +227,14 @@ impl<'a> Reader<'a> {
     }
 
     #[inline(never)]
-    fn long_text_token(&mut self) -> Result<Text<'a>, Flaw> {
+    fn long_text_token(&mut self) -> Result<Text<'a>, BoxedError> {
         let bytes = self.text.as_bytes();
         let start = self.at + 1;
         let (mut at, mut saved) = (start, 0);
         let end = 'string: loop {
             let rest = bytes.get(at..).unwrap_or_default();
             let mut hits = specials(rest);
-            // Escapes stand close together: those of one block are dealt with in one go.
+            // Escapes cluster, so all escapes of one block are handled together.
             let next = loop {
                 if hits == 0 {
                     break at + BLOCK;
@@ -247,7 +248,7 @@ impl<'a> Reader<'a> {
                         2
                     }
                     [b'\\', ..] => {
-                        let escape = scan_escape(tail).map_err(|what| self.syntax_at(place, what))?;
+                        let escape = scan_escape(tail).map_err(|problem| self.syntax_at(place, problem))?;
                         saved += escape.length - escape.character.len_utf8();
                         escape.length
                     }
@@ -260,7 +261,7 @@ impl<'a> Reader<'a> {
                 hits &= u32::MAX << (after - at);
             };
             if next > bytes.len() {
-                return Err(self.syntax_at(bytes.len(), "the text ends within a string"));
+                return Err(self.syntax_at(bytes.len(), "unterminated string"));
             }
             at = next;
         };
@@ -274,15 +275,15 @@ impl<'a> Reader<'a> {
 
     /// The number under the cursor.
     #[inline]
-    pub(crate) fn number(&mut self) -> Result<Number<'a>, Flaw> {
+    pub(crate) fn number(&mut self) -> Result<Number<'a>, BoxedError> {
         self.count_node()?;
         let rest = self.text.get(self.at..).unwrap_or_default();
         let Some((length, integral)) = number::scan(rest.as_bytes()) else {
-            return Err(self.syntax("a number is malformed"));
+            return Err(self.syntax("invalid number"));
         };
         let token = rest.get(..length).unwrap_or_default();
         if !number::is_finite(token) {
-            return Err(self.syntax("a number is too large"));
+            return Err(self.syntax("number out of range"));
         }
         self.at += length;
         Ok(Number { token, integral })
@@ -290,7 +291,7 @@ impl<'a> Reader<'a> {
 
     /// The boolean under the cursor.
     #[inline]
-    pub(crate) fn boolean(&mut self) -> Result<bool, Flaw> {
+    pub(crate) fn boolean(&mut self) -> Result<bool, BoxedError> {
         let value = self.peek() == Some(b't');
         self.word(if value { "true" } else { "false" })?;
         Ok(value)
@@ -298,27 +299,27 @@ impl<'a> Reader<'a> {
 
     /// The null under the cursor.
     #[inline]
-    pub(crate) fn null(&mut self) -> Result<(), Flaw> {
+    pub(crate) fn null(&mut self) -> Result<(), BoxedError> {
         self.word("null")
     }
 
     #[inline]
-    fn word(&mut self, word: &str) -> Result<(), Flaw> {
+    fn word(&mut self, word: &str) -> Result<(), BoxedError> {
         self.count_node()?;
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         if !rest.starts_with(word.as_bytes()) {
-            return Err(self.syntax("a value was expected"));
+            return Err(self.syntax("expected a value"));
         }
         self.at += word.len();
         Ok(())
     }
 
-    /// Fails when anything but white space follows.
-    pub(crate) fn finish(mut self) -> Result<(), Flaw> {
+    /// Fails if anything but white space follows.
+    pub(crate) fn finish(mut self) -> Result<(), BoxedError> {
         self.skip_space();
         match self.peek() {
             None => Ok(()),
-            Some(_) => Err(self.syntax("there is text after the end of the value")),
+            Some(_) => Err(self.syntax("unexpected characters after the end of the value")),
         }
     }
 
@@ -335,24 +336,24 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(super) fn count_node(&mut self) -> Result<(), Flaw> {
+    pub(super) fn count_node(&mut self) -> Result<(), BoxedError> {
         match self.nodes_left.checked_sub(1) {
             Some(left) => {
                 self.nodes_left = left;
                 Ok(())
             }
-            None => Err(self.syntax("it has too many values")),
+            None => Err(self.syntax("too many values")),
         }
     }
 
     /// `invalid_json` at the cursor.
     #[cold]
-    pub(super) fn syntax(&self, what: &str) -> Flaw {
-        self.syntax_at(self.at, what)
+    pub(super) fn syntax(&self, problem: &str) -> BoxedError {
+        self.syntax_at(self.at, problem)
     }
 
     #[cold]
-    fn syntax_at(&self, at: usize, what: &str) -> Flaw {
+    fn syntax_at(&self, at: usize, problem: &str) -> BoxedError {
         let before = self.text.as_bytes().get(..at).unwrap_or_default();
         let line = memchr::memchr_iter(b'\n', before).count() + 1;
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
@@ -363,15 +364,15 @@ impl<'a> Reader<'a> {
             .count()
             + 1;
         Box::new(DecodeError::invalid_json(format!(
-            "The body is not valid JSON: {what} (line {line}, column {column}, byte {at})."
+            "The body is not valid JSON: {problem} (line {line}, column {column}, byte {at})."
         )))
     }
 }
 
-const CONTROL: &str = "a control character in a string must be escaped";
+const CONTROL: &str = "control characters in a string must be escaped";
 
 #[cold]
-fn not_utf8(body: &[u8]) -> Flaw {
+fn not_utf8(body: &[u8]) -> BoxedError {
     let at = std::str::from_utf8(body).map_or_else(|error| error.valid_up_to(), str::len);
     Box::new(DecodeError::invalid_json(format!(
         "The body is not valid UTF-8 (at byte {at})."

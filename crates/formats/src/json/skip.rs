@@ -1,13 +1,15 @@
-//! Passing over values whose content does not matter. They are checked like any other.
+//! Skipping of values. Skipped values are checked like any other.
 
 use super::reader::{Kind, Reader};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 
 impl Reader<'_> {
-    /// Passes over the value under the cursor, whatever it is. A loop and not a recursion: the depth is the caller's.
-    pub(crate) fn skip(&mut self) -> Result<(), Flaw> {
-        let floor = self.depth;
-        // One bit for each open container, the innermost lowest: set for an object. `MAX_DEPTH` of them fit.
+    /// Skips the value under the cursor. Uses a loop instead of recursion: the caller controls the
+    /// depth of the input.
+    pub(crate) fn skip(&mut self) -> Result<(), BoxedError> {
+        let base_depth = self.depth;
+        // One bit for each open container, the innermost lowest; set for an object. Holds
+        // `MAX_DEPTH` bits.
         let mut objects = 0_u64;
         loop {
             match self.kind()? {
@@ -31,7 +33,7 @@ impl Reader<'_> {
                 Kind::Null => self.null()?,
             }
             loop {
-                if self.depth == floor {
+                if self.depth == base_depth {
                     return Ok(());
                 }
                 let more = if objects & 1 == 1 {

@@ -1,4 +1,4 @@
-//! Strings as they are written, escapes and all.
+//! Unconverted JSON strings, escapes included.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use wide::u8x16;
 /// A string of the JSON grammar, checked but still escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Text<'a> {
-    /// What stands between the quotes.
+    /// The text between the quotes, escapes included.
     pub(crate) raw: &'a str,
-    /// Bytes of it once its escapes are resolved.
+    /// Length in bytes after resolving escapes.
     pub(crate) len: usize,
 }
 
 impl<'a> Text<'a> {
-    /// The string itself; borrowed unless it has escapes.
+    /// The decoded string; borrowed unless it has escapes.
     #[inline]
     pub(crate) fn decoded(self) -> Cow<'a, str> {
         if self.len == self.raw.len() {
@@ -44,13 +44,13 @@ impl<'a> Text<'a> {
 
 /// One escape sequence.
 pub(super) struct Escape {
-    /// Bytes of the sequence, its backslash included.
+    /// Length of the sequence in bytes, backslash included.
     pub(super) length: usize,
-    /// What it stands for.
+    /// The decoded character.
     pub(super) character: char,
 }
 
-/// Reads the escape at the start of `bytes`; the error says what is wrong with it.
+/// Reads the escape at the start of `bytes`; the error is the problem for the message.
 pub(super) fn scan_escape(bytes: &[u8]) -> Result<Escape, &'static str> {
     let simple = |character| Ok(Escape { length: 2, character });
     match bytes.get(1) {
@@ -63,26 +63,26 @@ pub(super) fn scan_escape(bytes: &[u8]) -> Result<Escape, &'static str> {
         Some(b'b') => simple('\u{8}'),
         Some(b'f') => simple('\u{c}'),
         Some(b'u') => scan_unicode(bytes),
-        Some(_) => Err("there is an unknown escape sequence"),
-        None => Err("the text ends within a string"),
+        Some(_) => Err("invalid escape sequence"),
+        None => Err("unterminated string"),
     }
 }
 
 fn scan_unicode(bytes: &[u8]) -> Result<Escape, &'static str> {
-    const LONE: &str = "there is half of a surrogate pair";
-    let first = hex4(bytes, 2).ok_or("there is a \\u escape without four hexadecimal digits")?;
+    const LONE_SURROGATE: &str = "unpaired surrogate in a \\u escape";
+    let first = hex4(bytes, 2).ok_or("expected four hexadecimal digits after \\u")?;
     if let Some(character) = char::from_u32(first) {
         return Ok(Escape { length: 6, character });
     }
     let is_leading = (0xD800..0xDC00).contains(&first);
     if !is_leading || bytes.get(6..8) != Some(b"\\u") {
-        return Err(LONE);
+        return Err(LONE_SURROGATE);
     }
     let second = hex4(bytes, 8)
         .filter(|second| (0xDC00..0xE000).contains(second))
-        .ok_or(LONE)?;
+        .ok_or(LONE_SURROGATE)?;
     let code_point = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-    let character = char::from_u32(code_point).ok_or(LONE)?;
+    let character = char::from_u32(code_point).ok_or(LONE_SURROGATE)?;
     Ok(Escape {
         length: 12,
         character,
@@ -97,7 +97,8 @@ fn hex4(bytes: &[u8], from: usize) -> Option<u32> {
     })
 }
 
-/// Length of a string without escapes that ends within a few words. Nearly all keys and most values are such.
+/// Length of a string without escapes that ends within a few words, as nearly all keys and most
+/// values do.
 #[inline]
 pub(super) fn short_plain_string(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
@@ -109,11 +110,11 @@ pub(super) fn short_plain_string(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// How many bytes are looked at together.
+/// Number of bytes that are scanned together.
 pub(super) const BLOCK: usize = 16;
 
-/// One bit for each of the next bytes that needs attention, the first one lowest: quotes, backslashes, and control
-/// characters, which a string must not have unescaped.
+/// Bit mask of the special bytes in the next block, the first byte lowest: quotes, backslashes, and
+/// control characters, which must be escaped in a string.
 #[inline]
 pub(super) fn specials(bytes: &[u8]) -> u32 {
     let block = bytes.first_chunk().copied().unwrap_or_else(|| padded(bytes));
@@ -133,13 +134,14 @@ fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     block
 }
 
-/// Place of the first special byte of a word. Bits above the first hit may be wrong; the lowest never is.
+/// Position of the first special byte of a word. Bits above the first hit may be wrong; the lowest
+/// is always right.
 #[inline]
 fn special_in_word(word: [u8; 8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let word = u64::from_le_bytes(word);
-    // A byte borrows from its neighbour only when it is a hit itself; bytes above 0x7F are none.
+    // A byte borrows from its neighbour only if it is a hit itself; bytes above 0x7F never hit.
     let quotes = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
     let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
     let controls = word.wrapping_sub(ONES * 0x20);

@@ -2,10 +2,10 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 
 /// Reads the whole text and builds the tree that `serde_json` would.
-fn tree(text: &[u8]) -> Result<Value, Flaw> {
+fn tree(text: &[u8]) -> Result<Value, BoxedError> {
     let mut reader = Reader::new(text, MAX_NODES)?;
     let value = value(&mut reader)?;
     reader.finish()?;
@@ -17,7 +17,7 @@ fn tree(text: &[u8]) -> Result<Value, Flaw> {
     Ok(value)
 }
 
-fn value(reader: &mut Reader<'_>) -> Result<Value, Flaw> {
+fn value(reader: &mut Reader<'_>) -> Result<Value, BoxedError> {
     Ok(match reader.kind()? {
         Kind::Null => {
             reader.null()?;
@@ -50,13 +50,13 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, Flaw> {
     })
 }
 
-fn skipped(text: &[u8]) -> Result<(), Flaw> {
+fn skipped(text: &[u8]) -> Result<(), BoxedError> {
     let mut reader = Reader::new(text, MAX_NODES)?;
     reader.skip()?;
     reader.finish()
 }
 
-/// The reader, with and without looking, and `serde_json` are of one mind.
+/// Checks that the reader, with and without lookahead, and `serde_json` agree.
 fn check(text: &[u8]) {
     let expected = serde_json::from_slice::<Value>(text);
     let shown = String::from_utf8_lossy(text);
@@ -160,7 +160,7 @@ fn agrees_with_serde_json_on_corner_cases() {
 }
 
 #[test]
-fn control_characters_are_refused_wherever_they_stand() {
+fn unescaped_control_characters_are_refused() {
     for place in 0..80 {
         for control in [0_u8, 0x1f, b'\n'] {
             let mut text = vec![b'x'; 80];
@@ -190,7 +190,7 @@ fn the_number_of_values_is_bounded() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_name_the_position() {
     let cases: [(&[u8], &str); 6] = [
         (b"{\n  \"a\": tru\n}", "line 2, column 8, byte 9"),
         ("{\n  \"é\": x}".as_bytes(), "line 2, column 8, byte 10"),
@@ -225,7 +225,7 @@ fn written_strings_are_read_back() {
     }
 }
 
-/// JSON text, mostly well formed, of all the tokens that exist.
+/// Random JSON text, mostly well formed, with all kinds of tokens.
 fn json_text() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -243,7 +243,7 @@ fn json_text() -> impl Strategy<Value = String> {
 }
 
 fn json_string() -> impl Strategy<Value = String> {
-    let piece = prop_oneof![
+    let json_char = prop_oneof![
         4 => "[ -!#-\\[\\]-~]{0,30}",
         1 => Just("\\n".to_owned()),
         1 => Just("\\\"".to_owned()),
@@ -252,7 +252,7 @@ fn json_string() -> impl Strategy<Value = String> {
         1 => Just("\\ud83d\\ude00".to_owned()),
         1 => "[é中😀]{1,3}",
     ];
-    proptest::collection::vec(piece, 0..4).prop_map(|pieces| format!("\"{}\"", pieces.concat()))
+    proptest::collection::vec(json_char, 0..4).prop_map(|json_chars| format!("\"{}\"", json_chars.concat()))
 }
 
 proptest! {

@@ -1,15 +1,15 @@
-//! Values of an expected type: each method refuses anything else with the path of the value.
+//! Typed reads: each method refuses other types with the path of the value.
 
 use std::ops::RangeInclusive;
 
 use super::path::Path;
 use super::reader::{Kind, Reader};
 use super::string::Text;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 
 impl<'a> Reader<'a> {
-    /// Consumes a null, if one comes next. An optional parameter that is null counts as not sent.
-    pub(crate) fn take_null(&mut self) -> Result<bool, Flaw> {
+    /// Consumes a null if it comes next. An optional parameter that is null counts as not sent.
+    pub(crate) fn take_null(&mut self) -> Result<bool, BoxedError> {
         if self.kind()? != Kind::Null {
             return Ok(false);
         }
@@ -17,26 +17,24 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Enters an object.
-    pub(crate) fn object_at(&mut self, path: &Path<'_>) -> Result<(), Flaw> {
+    pub(crate) fn object_at(&mut self, path: &Path<'_>) -> Result<(), BoxedError> {
         self.expect(Kind::Object, path)?;
         self.begin_object()
     }
 
-    /// Enters an array.
-    pub(crate) fn array_at(&mut self, path: &Path<'_>) -> Result<(), Flaw> {
+    pub(crate) fn array_at(&mut self, path: &Path<'_>) -> Result<(), BoxedError> {
         self.expect(Kind::Array, path)?;
         self.begin_array()
     }
 
-    /// A string.
-    pub(crate) fn string_at(&mut self, path: &Path<'_>) -> Result<Text<'a>, Flaw> {
+    /// Reads a string; refuses other types.
+    pub(crate) fn string_at(&mut self, path: &Path<'_>) -> Result<Text<'a>, BoxedError> {
         self.expect(Kind::String, path)?;
         self.string()
     }
 
-    /// A string with at least one character.
-    pub(crate) fn filled_string_at(&mut self, path: &Path<'_>) -> Result<Text<'a>, Flaw> {
+    /// Reads a string with at least one character.
+    pub(crate) fn non_empty_string_at(&mut self, path: &Path<'_>) -> Result<Text<'a>, BoxedError> {
         let text = self.string_at(path)?;
         if text.len == 0 {
             return Err(path.invalid("must not be empty"));
@@ -44,8 +42,8 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// A string of at most `max` characters.
-    pub(crate) fn short_string_at(&mut self, max: usize, path: &Path<'_>) -> Result<Text<'a>, Flaw> {
+    /// Reads a string of at most `max` characters.
+    pub(crate) fn short_string_at(&mut self, max: usize, path: &Path<'_>) -> Result<Text<'a>, BoxedError> {
         let text = self.string_at(path)?;
         if text.len > max && text.decoded().chars().count() > max {
             return Err(path.invalid(format_args!("must have at most {max} characters")));
@@ -53,8 +51,12 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// One of the words of a list.
-    pub(crate) fn word_at(&mut self, words: &[&'static str], path: &Path<'_>) -> Result<&'static str, Flaw> {
+    /// Reads one of the listed words.
+    pub(crate) fn word_at(
+        &mut self,
+        words: &[&'static str],
+        path: &Path<'_>,
+    ) -> Result<&'static str, BoxedError> {
         let not_listed = || path.invalid(format_args!("must be one of {}", Listed(words)));
         if self.kind()? != Kind::String {
             return Err(not_listed());
@@ -67,14 +69,18 @@ impl<'a> Reader<'a> {
             .ok_or_else(not_listed)
     }
 
-    /// A boolean.
-    pub(crate) fn boolean_at(&mut self, path: &Path<'_>) -> Result<bool, Flaw> {
+    /// Reads a boolean; refuses other types.
+    pub(crate) fn boolean_at(&mut self, path: &Path<'_>) -> Result<bool, BoxedError> {
         self.expect(Kind::Bool, path)?;
         self.boolean()
     }
 
-    /// An integer within bounds.
-    pub(crate) fn integer_at(&mut self, bounds: RangeInclusive<i64>, path: &Path<'_>) -> Result<i64, Flaw> {
+    /// Reads an integer within `bounds`.
+    pub(crate) fn integer_at(
+        &mut self,
+        bounds: RangeInclusive<i64>,
+        path: &Path<'_>,
+    ) -> Result<i64, BoxedError> {
         self.expect(Kind::Number, path)?;
         match self.number()?.as_i64() {
             Some(value) if bounds.contains(&value) => Ok(value),
@@ -89,8 +95,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A number within bounds.
-    pub(crate) fn number_at(&mut self, bounds: RangeInclusive<f64>, path: &Path<'_>) -> Result<f64, Flaw> {
+    /// Reads a number within `bounds`.
+    pub(crate) fn number_at(
+        &mut self,
+        bounds: RangeInclusive<f64>,
+        path: &Path<'_>,
+    ) -> Result<f64, BoxedError> {
         self.expect(Kind::Number, path)?;
         let value = self.number()?.as_f64();
         if bounds.contains(&value) {
@@ -103,7 +113,7 @@ impl<'a> Reader<'a> {
         )))
     }
 
-    fn expect(&mut self, expected: Kind, path: &Path<'_>) -> Result<(), Flaw> {
+    fn expect(&mut self, expected: Kind, path: &Path<'_>) -> Result<(), BoxedError> {
         let found = self.kind()?;
         if found == expected {
             return Ok(());
@@ -112,7 +122,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `'a', 'b' or 'c'`.
+/// Displays words as `'a', 'b' or 'c'`.
 pub(super) struct Listed<'w>(pub(super) &'w [&'static str]);
 
 impl std::fmt::Display for Listed<'_> {

@@ -1,6 +1,6 @@
 //! Writing JSON strings.
 
-/// Appends the string with quotes and the escapes that it needs.
+/// Appends the string with quotes and the necessary escapes.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');

@@ -1,4 +1,4 @@
-//! From the wire to the common form.
+//! Decoding to the common form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -11,12 +11,12 @@ use super::usage::read_usage_value;
 use super::{validate, wire};
 use crate::error::DecodeError;
 
-/// Reads a request. It accepts exactly what [`validate()`] accepts; top-level fields that neither the format nor the
-/// common form knows are in `extra`.
+/// Decodes a request. Accepts exactly what [`validate()`] accepts; top-level fields that neither
+/// the format nor the common form knows go to `extra`.
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body)?;
     let request: wire::Request = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))?;
     Ok(request_from_wire(request))
 }
 
@@ -33,7 +33,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
             .messages
             .into_iter()
             .enumerate()
-            .map(|(index, message)| placed(message, index))
+            .map(|(index, message)| with_place(message, index))
             .collect(),
         max_tokens: request.max_completion_tokens.or(request.max_tokens),
         n: request.n.unwrap_or(1),
@@ -73,8 +73,8 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     }
 }
 
-/// A message of a request, with where it stands there.
-fn placed(message: wire::Message, index: usize) -> Message {
+/// Decodes a message and records its position in the request.
+fn with_place(message: wire::Message, index: usize) -> Message {
     let path = format!("messages[{index}]");
     let place = Place {
         content: format!("{path}.content"),
@@ -88,8 +88,8 @@ fn placed(message: wire::Message, index: usize) -> Message {
     }
 }
 
-/// A message of a request. `developer` and `system` are the same; the deprecated role `function` is a tool result
-/// that names its tool instead of its call.
+/// Decodes a message. `developer` and `system` are the same; the deprecated role `function` is a
+/// tool result that names its tool instead of its call.
 fn message_from_wire(message: wire::Message) -> Message {
     let role = match &*message.role {
         "system" | "developer" => Role::System,
@@ -122,7 +122,7 @@ fn message_from_wire(message: wire::Message) -> Message {
     }
 }
 
-/// Reasoning text stands under one of two names; some servers send it under both.
+/// Takes the reasoning text, which has one of two names; some servers send it under both.
 fn take_reasoning(extra: &mut Map<String, Value>) -> Vec<Part> {
     let mut texts = Vec::new();
     for name in ["reasoning_content", "reasoning"] {
@@ -142,7 +142,7 @@ fn take_reasoning(extra: &mut Map<String, Value>) -> Vec<Part> {
         .collect()
 }
 
-/// The parts of a content; those of unknown types are left out.
+/// The parts of a content; parts of unknown types are left out.
 pub(super) fn parts_from_wire(content: Option<wire::Content>) -> Vec<Part> {
     match content {
         None => Vec::new(),
@@ -166,7 +166,7 @@ fn part_from_wire(part: wire::ContentPart) -> Option<Part> {
         "file" => part.file.map(|file| match file.file_id {
             Some(id) => Part::Stored(Stored {
                 id,
-                is_picture: false,
+                is_image: false,
                 detail: None,
                 filename: file.filename,
                 field: "file.file_id",
@@ -177,7 +177,7 @@ fn part_from_wire(part: wire::ContentPart) -> Option<Part> {
                 ..File::default()
             }),
         }),
-        // Mistral's way to show reasoning in an answer.
+        // Mistral's form of reasoning in an answer.
         "thinking" => {
             let thinking = part.extra.get("thinking")?;
             let text = plain_text(wire::Content::deserialize(thinking).ok()?);
@@ -187,7 +187,7 @@ fn part_from_wire(part: wire::ContentPart) -> Option<Part> {
     }
 }
 
-/// The text of a content, its parts put together.
+/// Concatenates the texts of a content.
 fn plain_text(content: wire::Content) -> String {
     match content {
         wire::Content::Text(text) => text,
@@ -282,11 +282,12 @@ pub(crate) fn response_format_from_wire(format: wire::ResponseFormat) -> Respons
     }
 }
 
-/// Reads a whole answer of an upstream, leniently: what is missing gets a default, a usage report that makes no sense
-/// is no report. `extra` keeps what the common form does not have, but never the upstream's usage object.
+/// Decodes a whole answer of an upstream leniently: missing fields get defaults, and an implausible
+/// usage report is ignored. `extra` has the fields that the common form lacks, but never the
+/// upstream's usage object.
 pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     let answer: wire::Answer = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))?;
     let mut extra = answer.extra;
     let usage = extra.shift_remove("usage");
     Ok(GenerateResponse {
@@ -300,11 +301,11 @@ pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
 }
 
 fn choice_from_wire(choice: wire::Choice) -> Choice {
-    let said = choice.message.unwrap_or_default();
+    let wire_message = choice.message.unwrap_or_default();
     let message = message_from_wire(wire::Message {
         role: "assistant".to_owned(),
-        content: said.content.or(choice.text.map(wire::Content::Text)),
-        ..said
+        content: wire_message.content.or(choice.text.map(wire::Content::Text)),
+        ..wire_message
     });
     Choice {
         index: choice.index,
@@ -317,7 +318,7 @@ fn choice_from_wire(choice: wire::Choice) -> Choice {
     }
 }
 
-/// Why a choice ended. Some servers say `stop` or nothing when they call tools, and some have words of their own.
+/// The finish reason. Some servers send `stop` or nothing for tool calls, and some use other words.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("length" | "max_tokens" | "model_length") => FinishReason::Length,

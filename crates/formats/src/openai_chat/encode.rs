@@ -1,4 +1,6 @@
-//! From the common form to the wire.
+//! Encoding from the common form.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 use tollgate_types::Credits;
@@ -9,8 +11,9 @@ use tollgate_types::generate::{
 
 use super::usage::encode_usage;
 use super::{CapName, effort, wire};
+use crate::anthropic_messages::encode::with_registered_type;
 
-/// Writes a request for an upstream. Usage is always asked for when it is streamed.
+/// Writes a request for an upstream. It always requests the usage of a stream.
 pub fn encode_request(request: &GenerateRequest, cap_name: CapName) -> Vec<u8> {
     to_bytes(&request_to_wire(request, cap_name))
 }
@@ -21,11 +24,14 @@ fn request_to_wire(request: &GenerateRequest, cap_name: CapName) -> wire::Reques
         Some(Value::Object(options)) => options,
         _ => Map::new(),
     };
-    let old_name = cap_name == CapName::MaxTokens;
+    let old_name = cap_name != CapName::MaxCompletionTokens;
     let set = |condition: bool| condition.then_some(true);
     wire::Request {
         model: request.model.clone(),
-        messages: request.messages.iter().map(message_to_wire).collect(),
+        messages: results_in_text(&request.messages)
+            .iter()
+            .map(message_to_wire)
+            .collect(),
         max_completion_tokens: request.max_tokens.filter(|_| !old_name),
         max_tokens: request.max_tokens.filter(|_| old_name),
         n: Some(request.n).filter(|n| *n != 1),
@@ -54,6 +60,60 @@ fn request_to_wire(request: &GenerateRequest, cap_name: CapName) -> wire::Reques
         top_logprobs: request.top_logprobs.filter(|count| *count > 0),
         extra,
     }
+}
+
+/// The messages with text-only tool results, the only kind that the format supports: media follow
+/// in a user turn after the results.
+fn results_in_text(messages: &[Message]) -> Cow<'_, [Message]> {
+    let has_media = |message: &Message| message.role == Role::Tool && message.parts.iter().any(is_media);
+    if !messages.iter().any(has_media) {
+        return Cow::Borrowed(messages);
+    }
+    let mut written: Vec<Message> = Vec::with_capacity(messages.len() + 1);
+    let mut pending: Vec<Part> = Vec::new();
+    for message in messages {
+        let mut message = message.clone();
+        match message.role {
+            Role::Tool if has_media(&message) => {
+                let (media, mut rest): (Vec<Part>, Vec<Part>) = message.parts.into_iter().partition(is_media);
+                let call = message.tool_call_id.as_deref().unwrap_or_default();
+                pending.push(Part::Text(format!(
+                    "Attached to the result of the tool call {call}:"
+                )));
+                pending.extend(media);
+                rest.push(Part::Text(ATTACHMENT_NOTE.to_owned()));
+                message.parts = rest;
+            }
+            Role::Tool => {}
+            Role::User => {
+                let own_parts = std::mem::replace(&mut message.parts, std::mem::take(&mut pending));
+                message.parts.extend(own_parts);
+            }
+            Role::System | Role::Assistant => written.extend(attachments(&mut pending)),
+        }
+        written.push(message);
+    }
+    written.extend(attachments(&mut pending));
+    Cow::Owned(written)
+}
+
+/// Text added to a tool result whose media follow in a user turn.
+const ATTACHMENT_NOTE: &str = "[The attachments of this result are in the next message of the user.]";
+
+fn is_media(part: &Part) -> bool {
+    matches!(
+        part,
+        Part::Image { .. } | Part::Audio { .. } | Part::File(_) | Part::Stored(_)
+    )
+}
+
+/// The user turn with the pending media, if there are any.
+fn attachments(pending: &mut Vec<Part>) -> Option<Message> {
+    let parts = std::mem::take(pending);
+    (!parts.is_empty()).then(|| Message {
+        parts,
+        ..Message::default()
+    })
 }
 
 fn message_to_wire(message: &Message) -> wire::Message {
@@ -109,16 +169,16 @@ fn message_to_wire(message: &Message) -> wire::Message {
     }
 }
 
-/// How the result of a tool that failed begins: the format has no other way to say so.
-const FAILED: &str = "Error: ";
+/// Prefix of the result of a failed tool: the format has no error flag.
+const ERROR_PREFIX: &str = "Error: ";
 
 fn marked_as_failed(content: wire::Content) -> wire::Content {
     match content {
-        wire::Content::Text(text) => wire::Content::Text(format!("{FAILED}{text}")),
+        wire::Content::Text(text) => wire::Content::Text(format!("{ERROR_PREFIX}{text}")),
         wire::Content::Parts(mut parts) => {
             let mark = wire::ContentPart {
                 kind: "text".to_owned(),
-                text: Some(FAILED.to_owned()),
+                text: Some(ERROR_PREFIX.to_owned()),
                 ..wire::ContentPart::default()
             };
             parts.insert(0, mark);
@@ -127,7 +187,7 @@ fn marked_as_failed(content: wire::Content) -> wire::Content {
     }
 }
 
-/// The texts that `pick` finds, put together; `None` when it finds none.
+/// Concatenates the texts that `pick` returns; `None` without any.
 fn joined<'p>(parts: &'p [Part], pick: impl Fn(&'p Part) -> Option<&'p String>) -> Option<String> {
     let texts: Vec<&str> = parts.iter().filter_map(pick).map(String::as_str).collect();
     (!texts.is_empty()).then(|| texts.concat())
@@ -147,7 +207,7 @@ fn part_to_wire(part: &Part) -> wire::ContentPart {
             text: Some(text.clone()),
             ..part_of("text")
         },
-        // None gets here: a turn is cleared of them.
+        // Unreachable: these parts were removed from the turn before.
         Part::Reasoning(_) | Part::CacheBreakpoint(_) | Part::Stored(_) | Part::Foreign { .. } => {
             part_of("text")
         }
@@ -157,7 +217,7 @@ fn part_to_wire(part: &Part) -> wire::ContentPart {
         },
         Part::Image { url, detail } => wire::ContentPart {
             image_url: Some(wire::ImageUrl {
-                url: url.clone(),
+                url: with_registered_type(url).into_owned(),
                 detail: detail.clone(),
             }),
             ..part_of("image_url")
@@ -310,7 +370,8 @@ fn response_format_to_wire(format: &ResponseFormat) -> Option<wire::ResponseForm
     }
 }
 
-/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` what it costs the caller.
+/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` is the price
+/// for the caller.
 pub fn encode_response(response: &GenerateResponse, public_model: &str, cost: Option<Credits>) -> Vec<u8> {
     let mut extra = response.extra.clone();
     if let Some(usage) = &response.usage {
@@ -340,7 +401,7 @@ fn choice_to_wire(choice: &Choice) -> wire::Choice {
         _ => None,
     });
     let mut extra = choice.extra.clone();
-    // The SDKs' types have the key even when nothing was refused.
+    // The SDKs' types require the key even without a refusal.
     extra.insert("refusal".to_owned(), refusal.map_or(Value::Null, Value::String));
     if let Some(reasoning) = reasoning {
         extra.insert("reasoning_content".to_owned(), Value::String(reasoning));
@@ -361,7 +422,7 @@ fn choice_to_wire(choice: &Choice) -> wire::Choice {
     }
 }
 
-/// The word for the reason why a choice ended.
+/// The `finish_reason` of a choice.
 pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     match finish {
         FinishReason::Stop | FinishReason::StopSequence => "stop",
@@ -371,7 +432,8 @@ pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     }
 }
 
-/// JSON text of a wire type. Those have string keys and finite numbers only, so writing them cannot fail.
+/// Serializes a wire type. Wire types have only string keys and finite numbers, so writing cannot
+/// fail.
 pub(super) fn to_bytes(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What the gateway knows of a chat request after one look at its bytes.
+//! The data that the gateway extracts from a chat request in one pass.
 
 use std::borrow::Cow;
 
@@ -19,17 +19,17 @@ macro_rules! fields {
         }
 
         impl Field {
-            /// Every field.
+            /// All variants, in declaration order.
             pub const ALL: &'static [Field] = &[$(Field::$variant,)*];
 
-            /// Its name on the wire.
+            /// Name of the field on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Field::$variant => $name,)*
                 }
             }
 
-            /// The field with this name.
+            /// Returns the field with this wire name.
             pub fn parse(name: &str) -> Option<Field> {
                 match name {
                     $($name => Some(Field::$variant),)*
@@ -40,7 +40,7 @@ macro_rules! fields {
     };
 }
 
-// The commonest first: names are compared in this order.
+// The most frequent first: names are compared in this order.
 fields! {
     Model => "model",
     Messages => "messages",
@@ -81,26 +81,29 @@ fields! {
     FunctionCall => "function_call",
 }
 
-/// Hints of other families that some clients send everywhere. They are accepted, never forwarded, and reported as
-/// ignored.
+/// Hints of other formats that some clients always send. They are accepted, never forwarded, and
+/// reported as ignored.
 pub const IGNORED_HINTS: &[&str] = &[
     "client_metadata",
     "context_management",
     "diagnostics",
     "betas",
     "labels",
+    // OpenRouter's request for the cost, which every answer has here anyway.
+    "usage",
 ];
 
 /// The caller's cap on output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxTokens {
-    /// At least 1.
+    /// Number of tokens, at least 1.
     pub value: u64,
-    /// [`Field::MaxCompletionTokens`] or [`Field::MaxTokens`]; the former when both were sent with the same value.
+    /// [`Field::MaxCompletionTokens`] or [`Field::MaxTokens`]; the former when both were sent with
+    /// the same value.
     pub field: Field,
 }
 
-/// A validated chat request, without its content. Places in the body are kept for
+/// A validated chat request without its content. It stores positions in the body for
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug)]
 pub struct ChatHead<'a> {
@@ -108,36 +111,36 @@ pub struct ChatHead<'a> {
     pub model: Cow<'a, str>,
     /// Whether the answer is streamed.
     pub stream: bool,
-    /// Whether the caller asked for usage at the end of the stream.
+    /// Whether the caller requested usage at the end of the stream.
     pub include_usage: bool,
     /// The caller's cap on output tokens, if it set one.
     pub max_tokens: Option<MaxTokens>,
-    /// How many answers, 1 to 128.
+    /// Number of answers, 1 to 128.
     pub n: u32,
-    /// How many messages, at least 1.
+    /// Number of messages, at least 1.
     pub messages: u32,
-    /// How many tools, deprecated functions included.
+    /// Number of tools, deprecated functions included.
     pub tools: u32,
     /// The shape that the answer must have.
     pub response_format: ResponseFormatKind,
-    /// Whether token probabilities are asked for.
+    /// Whether the caller requested token probabilities.
     pub logprobs: bool,
-    /// Whether spoken output is asked for.
+    /// Whether the caller requested audio output.
     pub audio_output: bool,
     /// `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     pub reasoning_effort: Option<&'static str>,
-    /// Sampling temperature, 0 to 2: some models take less.
+    /// Sampling temperature, 0 to 2; some models have a lower maximum.
     pub temperature: Option<f64>,
-    /// Whether the caller wants the answer stored.
+    /// Value of `store`: whether the caller requested storage of the answer.
     pub store: bool,
-    /// What of the conversation is not text.
+    /// Counts of the images, audio and documents in the conversation.
     pub media: Media,
     pub(super) present: u64,
     pub(super) layout: Layout,
 }
 
 impl ChatHead<'_> {
-    /// The same without a borrow of the body, so that it can be kept beside it.
+    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
     pub fn into_owned(self) -> ChatHead<'static> {
         ChatHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -164,66 +167,64 @@ impl ChatHead<'_> {
         self.present & (1 << field as u8) != 0
     }
 
-    /// Names of top-level fields that the format does not know, in the order of the body, ignored hints included.
+    /// Names of unknown top-level fields, in the order of the body, ignored hints included.
     pub fn unknown_fields(&self) -> impl Iterator<Item = &str> {
         self.layout.unknown.iter().map(|name| &**name)
     }
 
-    /// Hints that were sent and are dropped when the request is forwarded, unless `allowed` lets them through.
+    /// Hints that were sent and are dropped on forwarding, except those in `allowed`.
     pub fn ignored_hints<'h>(&'h self, allowed: &'h [&str]) -> impl Iterator<Item = &'h str> {
         self.unknown_fields()
             .filter(|name| IGNORED_HINTS.contains(name) && !allowed.contains(name))
     }
 }
 
-/// Refuses fields that neither the format knows nor `allowed` lets through, with `unknown_parameter`. `allowed` names
-/// vendor fields of the provider that was chosen, which is why this is not part of [`validate`](super::validate()).
+/// Refuses fields that are neither known nor in `allowed` with `unknown_parameter`. `allowed` names
+/// vendor fields of the chosen provider, so this is not part of [`validate`](super::validate()).
 pub fn check_unknown(head: &ChatHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
-    let is_fine = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
-    match head.unknown_fields().find(|name| !is_fine(name)) {
+    let is_valid = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
+    match head.unknown_fields().find(|name| !is_valid(name)) {
         Some(name) => Err(DecodeError::unknown(name.chars().take(80).collect::<String>())),
         None => Ok(()),
     }
 }
 
-/// Where things stand in the body.
+/// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
-    /// Just after the opening brace.
+    /// Position just after the opening brace.
     pub(super) open: u32,
     /// Every top-level field in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// Names of those without a [`Field`].
+    /// Names of the fields without a [`Field`].
     pub(super) unknown: Vec<Box<str>>,
-    /// `stream_options`, when it is an object.
+    /// Position of `stream_options`, if it is an object.
     pub(super) stream_options: Option<StreamOptionsPlace>,
 }
 
-/// Where one top-level field stands.
+/// Position of one top-level field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldPlace {
-    /// Which one; otherwise its index in [`Layout::unknown`].
+    /// The field, or its index in [`Layout::unknown`].
     pub(super) name: FieldName,
-    /// Place of the key's opening quote.
+    /// Position of the key's opening quote.
     pub(super) key: u32,
-    /// The value.
     pub(super) value: Span,
 }
 
-/// A field's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldName {
     Known(Field),
     Unknown(u32),
 }
 
-/// What the body says in `stream_options`.
+/// Positions inside `stream_options`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamOptionsPlace {
-    /// Just after its opening brace.
+    /// Position just after its opening brace.
     pub(super) open: u32,
-    /// Whether it has no key at all.
+    /// Whether it has no keys.
     pub(super) empty: bool,
-    /// The value of `include_usage`, when the key is there.
+    /// The value of `include_usage`, if the key is present.
     pub(super) include_usage: Option<Span>,
 }

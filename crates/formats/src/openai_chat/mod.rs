@@ -1,10 +1,11 @@
 //! OpenAI chat completions, `POST /v1/chat/completions`.
 //!
-//! Two ways lead through this format. The hot one, when the upstream speaks it too: [`validate()`] the bytes,
-//! [`splice_request`] them for the upstream, then [`inspect_response`] and [`splice_response`] the answer, or
-//! [`inspect_event`] and [`splice_event`] each event of it. The other one goes over the common form: decode, encode.
+//! There are two paths. The hot path applies when the upstream uses the same format: [`validate()`]
+//! the bytes, [`splice_request`] them for the upstream, then [`inspect_response`] and
+//! [`splice_response`] the answer, or [`inspect_event`] and [`splice_event`] each event of it. The
+//! other path decodes to the common form and encodes from it.
 
-mod carry;
+mod compatibility;
 pub(crate) mod decode;
 mod effort;
 mod encode;
@@ -16,7 +17,7 @@ mod usage;
 pub(crate) mod validate;
 pub(crate) mod wire;
 
-pub use carry::carry;
+pub use compatibility::check_compatible;
 pub use decode::{decode_request, decode_response};
 pub(crate) use effort::of as effort_of;
 pub use encode::{encode_request, encode_response};

@@ -1,4 +1,4 @@
-//! What the golden files do not show: errors, cost, and what is left out.
+//! Cases that the golden files do not cover: errors, cost, and omitted fields.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ fn errors_of_upstreams_are_read() {
 }
 
 #[test]
-fn whole_answers_carry_the_public_model_and_the_cost() {
+fn whole_responses_have_the_public_model_and_the_cost() {
     let body =
         br#"{"id":"x","model":"up","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":9}}"#;
     let response = decode_response(body).unwrap();
@@ -140,7 +140,7 @@ fn answers_are_read_leniently() {
 }
 
 #[test]
-fn reasons_for_the_end_are_understood() {
+fn finish_reasons_are_mapped() {
     let finish = |reason: &str, message: &str| {
         let body = format!(r#"{{"choices":[{{"message":{{{message}}},"finish_reason":{reason}}}]}}"#);
         decode_response(body.as_bytes()).unwrap().choices[0].finish
@@ -163,7 +163,7 @@ fn reasons_for_the_end_are_understood() {
 }
 
 #[test]
-fn usage_is_shown_to_those_who_asked() {
+fn usage_is_sent_only_on_request() {
     let usage = StreamEvent::Usage(Usage::tokens(1, 2));
     let start = StreamEvent::Start {
         id: "x".to_owned(),
@@ -176,10 +176,10 @@ fn usage_is_shown_to_those_who_asked() {
     assert!(first.get("usage").is_none());
     assert_eq!(silent.encode(&usage, COST), None);
 
-    let mut asked = StreamEncoder::new("public/m", true);
-    let first = data_of(&asked.encode(&start, None).unwrap());
+    let mut with_usage = StreamEncoder::new("public/m", true);
+    let first = data_of(&with_usage.encode(&start, None).unwrap());
     assert_eq!(first.as_object().unwrap().get("usage"), Some(&Value::Null));
-    let last = asked.encode(&usage, COST).unwrap();
+    let last = with_usage.encode(&usage, COST).unwrap();
     assert_eq!(data_of(&last)["choices"], json!([]));
     assert_eq!(data_of(&last)["usage"]["cost"], "0.0125");
     assert_eq!(
@@ -190,36 +190,37 @@ fn usage_is_shown_to_those_who_asked() {
 }
 
 #[test]
-fn pieces_of_calls_are_put_in_their_place() {
+fn call_deltas_are_matched_to_their_calls() {
     let mut decoder = StreamDecoder::new();
-    let mut said = |calls: &str| {
+    let mut decoded = |calls: &str| {
         let chunk = format!(r#"{{"id":"x","choices":[{{"index":0,"delta":{{"tool_calls":{calls}}}}}]}}"#);
         let events = decoder.decode(chunk.as_bytes()).unwrap();
         let is_start = |event: &StreamEvent| matches!(event, StreamEvent::Start { .. });
-        let told = events.into_iter().filter(|event| !is_start(event));
-        told.map(|event| match event {
-            StreamEvent::ToolCallStart { call, id, name, .. } => format!("{call} {id} {name}"),
-            StreamEvent::ToolCallArguments { call, arguments, .. } => format!("{call} {arguments}"),
-            other => format!("{other:?}"),
-        })
-        .collect::<Vec<_>>()
+        let call_events = events.into_iter().filter(|event| !is_start(event));
+        call_events
+            .map(|event| match event {
+                StreamEvent::ToolCallStart { call, id, name, .. } => format!("{call} {id} {name}"),
+                StreamEvent::ToolCallArguments { call, arguments, .. } => format!("{call} {arguments}"),
+                other => format!("{other:?}"),
+            })
+            .collect::<Vec<_>>()
     };
-    // Two whole calls at once, without an index.
+    // Two whole parallel calls without an index.
     let whole = r#"[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g"}}]"#;
-    assert_eq!(said(whole), ["0 a f", "0 {}", "1 b g"]);
-    // Id and name again on a later piece.
+    assert_eq!(decoded(whole), ["0 a f", "0 {}", "1 b g"]);
+    // Id and name repeated on a later delta.
     assert_eq!(
-        said(r#"[{"index":1,"id":"b","function":{"name":"g","arguments":"x"}}]"#),
+        decoded(r#"[{"index":1,"id":"b","function":{"name":"g","arguments":"x"}}]"#),
         ["1 x"]
     );
     assert_eq!(
-        said(r#"[{"index":2,"id":"c","custom":{"name":"h","input":"y"}}]"#),
+        decoded(r#"[{"index":2,"id":"c","custom":{"name":"h","input":"y"}}]"#),
         ["2 c h", "2 y"]
     );
 }
 
 #[test]
-fn chunks_that_are_none_are_refused() {
+fn malformed_chunks_are_refused() {
     for data in ["", "{", "[]", r#"{"choices":{}}"#] {
         assert!(StreamDecoder::new().decode(data.as_bytes()).is_err(), "{data}");
     }

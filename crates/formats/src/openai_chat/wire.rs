@@ -1,6 +1,7 @@
-//! The types of this format as they are on the wire. Unknown fields are kept in `extra`.
+//! The wire types of this format. `extra` has the unknown fields.
 //!
-//! Requests are read into these after [`validate`](super::validate()) accepted them, so that no rule stands twice.
+//! Requests are deserialized into these types after [`validate`](super::validate()) accepted them,
+//! so no rule is written twice.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -133,7 +134,7 @@ pub(super) struct File {
     pub(super) filename: Option<String>,
 }
 
-/// A call in a message; `kind` says which of the two it is.
+/// A call in a message; `kind` is `function` or `custom`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ToolCall {
     #[serde(default)]
@@ -162,7 +163,7 @@ pub(super) struct CustomCall {
     pub(super) input: Option<String>,
 }
 
-/// A tool; `kind` says which of the two it is.
+/// A tool; `kind` is `function` or `custom`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Tool {
     #[serde(rename = "type")]
@@ -242,7 +243,7 @@ pub(super) struct JsonSchema {
     pub(super) strict: Option<bool>,
 }
 
-/// A whole answer, or one chunk of it. Upstreams are read leniently: what is missing gets a default.
+/// A whole answer, or one chunk of it. Read leniently: missing fields get defaults.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answer {
     #[serde(default)]
@@ -267,7 +268,7 @@ pub(super) struct Choice {
     pub(super) message: Option<Message>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) delta: Option<Delta>,
-    /// Where completions, the older format, have theirs.
+    /// The text field of completions, the older format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
     #[serde(default)]
@@ -276,7 +277,7 @@ pub(super) struct Choice {
     pub(super) finish_reason: Option<String>,
 }
 
-/// What a chunk adds to the message of a choice.
+/// The new parts of a choice's message in a chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Delta {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -290,12 +291,12 @@ pub(super) struct Delta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refusal: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_calls: Option<Vec<CallPiece>>,
+    pub(super) tool_calls: Option<Vec<CallDelta>>,
 }
 
-/// A piece of a call: the first has its id and name, the others more of its arguments.
+/// A delta of a call: the first has id and name, the others have more of its arguments.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct CallPiece {
+pub(super) struct CallDelta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) index: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

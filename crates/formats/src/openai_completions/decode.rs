@@ -1,16 +1,17 @@
-//! From the wire to the common form.
+//! Decoding to the common form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate_types::generate::{GenerateRequest, Message, Part, Place, Role, Sampling, ToolChoice};
 
-use super::head::{BEYOND_CHAT, check_lacking, is_hint};
+use super::head::{COMPLETIONS_ONLY, check_unsupported, is_hint};
 use super::validate;
 use crate::error::DecodeError;
 use crate::openai_chat::decode::response_format_from_wire;
 use crate::openai_chat::wire::{ResponseFormat, Stop};
 
-/// What is read of a request. `extra` has vendors' fields, and those that only the format has.
+/// The decoded fields of a request. `extra` has vendor fields and the fields that only this format
+/// has.
 #[derive(Deserialize)]
 struct Request {
     prompt: Prompt,
@@ -33,7 +34,7 @@ enum Prompt {
     Several([String; 1]),
 }
 
-/// The prompts of a request, as far as they are texts.
+/// The text prompts of a request.
 #[derive(Deserialize)]
 struct Prompts {
     prompt: Texts,
@@ -47,7 +48,7 @@ enum Texts {
     Tokens(serde::de::IgnoredAny),
 }
 
-/// The prompts of a request that come as text; none where they come as tokens, or where the body cannot be read.
+/// The text prompts of a request; empty if the prompts are tokens or the body cannot be parsed.
 pub fn prompts(body: &[u8]) -> Vec<String> {
     match serde_json::from_slice(body) {
         Ok(Prompts {
@@ -63,12 +64,13 @@ pub fn prompts(body: &[u8]) -> Vec<String> {
     }
 }
 
-/// Reads a request as one turn of the user. It accepts what [`validate()`] accepts, less what [`BEYOND_CHAT`] names.
+/// Decodes a request as one user turn. Accepts what [`validate()`] accepts, except the features in
+/// [`COMPLETIONS_ONLY`].
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     let head = validate(body)?;
-    check_lacking(&head, BEYOND_CHAT)?;
+    check_unsupported(&head, COMPLETIONS_ONLY)?;
     let request: Request = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))?;
     let (Prompt::One(text) | Prompt::Several([text])) = request.prompt;
     let mut extra = request.extra;
     extra.retain(|name, value| is_without_place(name) && !is_hint(name) && !value.is_null());
@@ -117,8 +119,8 @@ pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     })
 }
 
-/// Whether a field that is left has no place in the common form: the others are in the head, or ask for nothing.
+/// Whether a remaining field belongs in `extra`: the head has the others, or they have no effect.
 fn is_without_place(name: &str) -> bool {
     let in_head = ["model", "max_tokens", "n", "stream", "stream_options"];
-    !in_head.contains(&name) && !BEYOND_CHAT.contains(&name)
+    !in_head.contains(&name) && !COMPLETIONS_ONLY.contains(&name)
 }

@@ -1,4 +1,4 @@
-//! From the common form to a whole answer.
+//! Encoding of whole answers from the common form.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,12 +7,12 @@ use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part};
 
 use crate::openai_chat::encode_usage;
 
-/// The kind of an answer, and of each chunk of one.
+/// The `object` of an answer and of each chunk.
 pub(super) const OBJECT: &str = "text_completion";
 
-/// One of the answers, or a piece of one.
+/// A choice of a whole answer or of a chunk.
 #[derive(Serialize)]
-pub(super) struct Written {
+pub(super) struct EncodedChoice {
     pub(super) text: String,
     pub(super) index: u32,
     pub(super) logprobs: Option<Value>,
@@ -25,13 +25,13 @@ struct Answer<'a> {
     object: &'static str,
     created: i64,
     model: &'a str,
-    choices: Vec<Written>,
+    choices: Vec<EncodedChoice>,
     #[serde(flatten)]
     extra: Map<String, Value>,
 }
 
-/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` what it costs the caller. Reasoning
-/// and calls of tools have no place in the format.
+/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` is the price
+/// for the caller. The format cannot express reasoning and tool calls.
 pub fn encode_response(response: &GenerateResponse, public_model: &str, cost: Option<Credits>) -> Vec<u8> {
     let mut extra = response.extra.clone();
     if let Some(usage) = &response.usage {
@@ -49,20 +49,20 @@ pub fn encode_response(response: &GenerateResponse, public_model: &str, cost: Op
     serde_json::to_vec(&answer).unwrap_or_default()
 }
 
-fn choice_to_wire(choice: &Choice) -> Written {
-    let said = choice.parts.iter().filter_map(|part| match part {
+fn choice_to_wire(choice: &Choice) -> EncodedChoice {
+    let texts = choice.parts.iter().filter_map(|part| match part {
         Part::Text(text) | Part::Refusal(text) => Some(text.as_str()),
         _ => None,
     });
-    Written {
-        text: said.collect(),
+    EncodedChoice {
+        text: texts.collect(),
         index: choice.index,
         logprobs: None,
         finish_reason: Some(finish_to_wire(choice.finish)),
     }
 }
 
-/// The word for the reason why a choice ended.
+/// The `finish_reason` of a choice.
 pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     match finish {
         FinishReason::Stop | FinishReason::StopSequence | FinishReason::ToolCalls => "stop",

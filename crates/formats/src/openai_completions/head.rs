@@ -1,4 +1,4 @@
-//! What the gateway knows of a completions request after one look at its bytes.
+//! The data that the gateway extracts from a completions request in one pass.
 
 use std::borrow::Cow;
 
@@ -20,17 +20,17 @@ macro_rules! fields {
         }
 
         impl Field {
-            /// Every field.
+            /// All variants, in declaration order.
             pub const ALL: &'static [Field] = &[$(Field::$variant,)*];
 
-            /// Its name on the wire.
+            /// Name of the field on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Field::$variant => $name,)*
                 }
             }
 
-            /// The field with this name.
+            /// Returns the field with this wire name.
             pub fn parse(name: &str) -> Option<Field> {
                 match name {
                     $($name => Some(Field::$variant),)*
@@ -64,10 +64,10 @@ fields! {
     User => "user",
 }
 
-/// What only this format has. `prompt` stands for prompts that are more than one text.
-pub const BEYOND_CHAT: &[&str] = &["prompt", "suffix", "best_of", "echo", "logprobs"];
+/// Features that only this format has. `prompt` means prompts other than a single text.
+pub const COMPLETIONS_ONLY: &[&str] = &["prompt", "suffix", "best_of", "echo", "logprobs"];
 
-/// Hints for a provider's bookkeeping without which an answer is the same.
+/// Hints for a provider's bookkeeping that do not affect the answer.
 const BOOKKEEPING: &[&str] = &[
     "metadata",
     "safety_identifier",
@@ -77,7 +77,7 @@ const BOOKKEEPING: &[&str] = &[
     "prompt_cache_retention",
 ];
 
-/// A validated request, without its prompt. Places in the body are kept for
+/// A validated request without its prompt. It stores positions in the body for
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug)]
 pub struct CompletionHead<'a> {
@@ -85,21 +85,21 @@ pub struct CompletionHead<'a> {
     pub model: Cow<'a, str>,
     /// Whether the answer is streamed.
     pub stream: bool,
-    /// Whether the caller asked for usage at the end of the stream.
+    /// Whether the caller requested usage at the end of the stream.
     pub include_usage: bool,
-    /// The cap on output tokens of each answer; 0 asks for none.
+    /// Maximum output tokens of each answer; 0 generates none.
     pub max_tokens: u64,
-    /// Answers to each prompt, 1 to 128.
+    /// Number of returned answers for each prompt, 1 to 128.
     pub n: u32,
-    /// Answers that are made for each prompt, of which the best `n` are given.
+    /// Number of generated answers for each prompt; the best `n` are returned.
     pub best_of: u32,
-    /// How many prompts, at least 1.
+    /// Number of prompts, at least 1.
     pub prompts: u32,
-    /// Tokens of the prompts that are tokens.
+    /// Number of tokens in the token prompts.
     pub tokens: u64,
-    /// Bytes of the body that those tokens take.
+    /// Bytes of those tokens in the body.
     pub token_bytes: u64,
-    /// Whether answers begin with their prompt.
+    /// Whether answers start with their prompt.
     pub echo: bool,
     /// The shape that the answer must have.
     pub response_format: ResponseFormatKind,
@@ -108,7 +108,7 @@ pub struct CompletionHead<'a> {
 }
 
 impl CompletionHead<'_> {
-    /// The same without a borrow of the body, so that it can be kept beside it.
+    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
     pub fn into_owned(self) -> CompletionHead<'static> {
         CompletionHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -121,13 +121,13 @@ impl CompletionHead<'_> {
         self.present & (1 << field as u8) != 0
     }
 
-    /// How many answers come in all.
+    /// Total number of returned answers.
     pub fn choices(&self) -> u32 {
         self.n.saturating_mul(self.prompts)
     }
 
-    /// Whether the field asks for anything that leaving it out does not.
-    fn asks(&self, field: Field) -> bool {
+    /// Whether the field has an effect: its value differs from the default.
+    fn is_requested(&self, field: Field) -> bool {
         match field {
             Field::Prompt => self.prompts > 1 || self.tokens > 0,
             Field::N => self.n > 1,
@@ -137,46 +137,46 @@ impl CompletionHead<'_> {
         }
     }
 
-    /// Names of top-level fields that the format does not know, in the order of the body, hints included.
+    /// Names of unknown top-level fields, in the order of the body, hints included.
     pub fn unknown_fields(&self) -> impl Iterator<Item = &str> {
         self.layout.unknown.iter().map(|name| &**name)
     }
 
-    /// Hints that were sent and are dropped when the request is forwarded, unless `allowed` lets them through.
+    /// Hints that were sent and are dropped on forwarding, except those in `allowed`.
     pub fn ignored_hints<'h>(&'h self, allowed: &'h [&str]) -> impl Iterator<Item = &'h str> {
         self.unknown_fields()
             .filter(|name| is_hint(name) && !allowed.contains(name))
     }
 }
 
-/// Whether an answer is the same without the field.
+/// Whether the field does not affect the answer.
 pub(super) fn is_hint(name: &str) -> bool {
     IGNORED_HINTS.contains(&name) || BOOKKEEPING.contains(&name)
 }
 
-/// Refuses fields that neither the format knows nor `allowed` lets through, with `unknown_parameter`.
+/// Refuses fields that are neither known nor in `allowed` with `unknown_parameter`.
 pub fn check_unknown(head: &CompletionHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
-    let is_fine = |name: &&str| allowed.contains(name) || is_hint(name);
-    match head.unknown_fields().find(|name| !is_fine(name)) {
+    let is_valid = |name: &&str| allowed.contains(name) || is_hint(name);
+    match head.unknown_fields().find(|name| !is_valid(name)) {
         Some(name) => Err(DecodeError::unknown(name.chars().take(80).collect::<String>())),
         None => Ok(()),
     }
 }
 
-/// Refuses a request that needs one of the fields that a provider lacks, with `unsupported_parameter`. A structured
-/// answer is asked of chat alone, whoever the provider is, so it lacks what chat lacks.
-pub fn check_lacking(head: &CompletionHead<'_>, lacking: &[&str]) -> Result<(), DecodeError> {
+/// Refuses a request that needs a field that the provider lacks, with `unsupported_parameter`.
+/// Structured answers always go through chat completions, so they also refuse `COMPLETIONS_ONLY`.
+pub fn check_unsupported(head: &CompletionHead<'_>, unsupported_fields: &[&str]) -> Result<(), DecodeError> {
     let is_structured = head.response_format != ResponseFormatKind::Text;
     let lacks = |field: &&Field| {
         let name = field.as_str();
-        let beyond = is_structured && BEYOND_CHAT.contains(&name);
-        head.asks(**field) && (beyond || lacking.contains(&name))
+        let is_completions_only = is_structured && COMPLETIONS_ONLY.contains(&name);
+        head.is_requested(**field) && (is_completions_only || unsupported_fields.contains(&name))
     };
     match Field::ALL.iter().find(lacks) {
         None => Ok(()),
         Some(Field::Prompt) => Err(DecodeError::unsupported(
             "prompt",
-            "must be one text for this model; send each prompt in a request of its own, and text instead of tokens",
+            "must be a single string for this model; send each prompt as text in a separate request",
         )),
         Some(field) if is_structured => Err(DecodeError::unsupported(
             field.as_str(),
@@ -184,32 +184,30 @@ pub fn check_lacking(head: &CompletionHead<'_>, lacking: &[&str]) -> Result<(), 
         )),
         Some(field) => Err(DecodeError::unsupported(
             field.as_str(),
-            "is not known to this model; leave it out, or choose another model",
+            "is not supported by this model; remove it or choose another model",
         )),
     }
 }
 
-/// Where things stand in the body.
+/// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     /// Every top-level field in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// Names of those without a [`Field`].
+    /// Names of the fields without a [`Field`].
     pub(super) unknown: Vec<Box<str>>,
 }
 
-/// Where one top-level field stands.
+/// Position of one top-level field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldPlace {
-    /// Which one; otherwise its index in [`Layout::unknown`].
+    /// The field, or its index in [`Layout::unknown`].
     pub(super) name: FieldName,
-    /// Place of the key's opening quote.
+    /// Position of the key's opening quote.
     pub(super) key: u32,
-    /// The value.
     pub(super) value: Span,
 }
 
-/// A field's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldName {
     Known(Field),

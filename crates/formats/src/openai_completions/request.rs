@@ -1,4 +1,4 @@
-//! The request as an upstream with the same endpoint gets it.
+//! Rewriting of requests for an upstream with the same endpoint.
 
 use bytes::Bytes;
 
@@ -7,32 +7,32 @@ use super::head::{CompletionHead, Field, FieldName, FieldPlace};
 use crate::json::write_string;
 use crate::lossless::Span;
 
-/// What is changed about a request. The values of all other fields are forwarded byte for byte.
+/// Changes to a request. The values of all other fields are forwarded byte for byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestEdits<'e> {
-    /// The model's name at the upstream.
+    /// The upstream's name for the model.
     pub model: &'e str,
-    /// A cap on output tokens, sent in place of a larger one.
+    /// Maximum output tokens; replaces a larger cap.
     pub clamp_output: Option<u64>,
-    /// Top-level fields of the format that the upstream does not take. With `stream_options` among them, usage is not
-    /// asked for. The prompt always stays.
+    /// Known top-level fields that the upstream does not accept. If `stream_options` is listed,
+    /// usage is not requested. The prompt always stays.
     pub remove: &'e [&'e str],
-    /// Fields outside the format that the upstream takes. All others outside the format are dropped.
+    /// Unknown fields that the upstream accepts. All other unknown fields are dropped.
     pub vendor_fields: &'e [&'e str],
 }
 
-/// The request as the upstream gets it: the model renamed, the cap written out, usage asked for when it is streamed.
-/// `head` is what [`validate`](super::validate()) made of this body.
+/// Rewrites a request for the upstream: renames the model, writes the cap explicitly, and requests
+/// usage of a stream. `head` comes from [`validate`](super::validate()) of this body.
 pub fn splice_request(body: &[u8], head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + edits.model.len() + 64);
     out.extend_from_slice(b"{\"model\":");
     write_string(&mut out, edits.model);
-    let kept = head
+    let forwarded = head
         .layout
         .fields
         .iter()
-        .filter(|field| stays(field, head, edits));
-    for field in kept {
+        .filter(|field| is_forwarded(field, head, edits));
+    for field in forwarded {
         out.push(b',');
         out.extend_from_slice(Span::new(field.key, field.value.end).of(body));
     }
@@ -52,12 +52,12 @@ fn smaller_cap(head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> Option<u6
     edits.clamp_output.filter(|clamp| *clamp < head.max_tokens)
 }
 
-fn stays(field: &FieldPlace, head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> bool {
+fn is_forwarded(field: &FieldPlace, head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> bool {
     match field.name {
         FieldName::Known(Field::Prompt) => true,
-        // These are written anew.
+        // These are rewritten.
         FieldName::Known(Field::Model | Field::StreamOptions) => false,
-        // A structured answer is asked of chat alone; here it can only say that there is none.
+        // Structured answers go through chat only; here the field can only be the default.
         FieldName::Known(Field::ResponseFormat) => false,
         FieldName::Known(Field::MaxTokens) if smaller_cap(head, edits).is_some() => false,
         FieldName::Known(known) => head.has(known) && !edits.remove.contains(&known.as_str()),

@@ -1,4 +1,5 @@
-//! Streamed answers: the object of a whole answer again and again, each with a piece of the text, ended by `[DONE]`.
+//! Streamed answers: each event is an object like the whole answer with a part of the text.
+//! `[DONE]` ends the stream.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -6,11 +7,11 @@ use serde_json::Value;
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Usage};
 
-use super::encode::{OBJECT, Written, finish_to_wire};
+use super::encode::{EncodedChoice, OBJECT, finish_to_wire};
 use crate::openai_chat::encode_usage;
 
-/// Writes a streamed answer, event by event, for one caller. When the caller asked for usage, it comes in a chunk of its
-/// own without choices, and all chunks before have `usage: null`.
+/// Encodes a streamed answer for one caller. If the caller requested usage, a separate chunk
+/// without choices carries it, and all chunks before have `usage: null`.
 #[derive(Debug)]
 pub struct StreamEncoder {
     id: String,
@@ -20,7 +21,7 @@ pub struct StreamEncoder {
 }
 
 impl StreamEncoder {
-    /// For a caller who named the model so, and asked for usage or did not.
+    /// Creates an encoder. `public_model` is the caller's name for the model.
     pub fn new(public_model: &str, include_usage: bool) -> Self {
         Self {
             id: String::new(),
@@ -30,8 +31,8 @@ impl StreamEncoder {
         }
     }
 
-    /// The bytes of one step of the answer: a whole event, or `None` for what the format has no place for and for what
-    /// the caller must not see. `cost` goes into the usage event.
+    /// Encodes one event as a whole event of the format; `None` if the format cannot express it or
+    /// the caller must not see it. `cost` goes into the usage event.
     pub fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
         match event {
             StreamEvent::Start { id, created, .. } => {
@@ -40,10 +41,10 @@ impl StreamEncoder {
                 None
             }
             StreamEvent::Text { choice, text, .. } | StreamEvent::Refusal { choice, text } => {
-                Some(self.piece(*choice, text, None))
+                Some(self.text_chunk(*choice, text, None))
             }
             StreamEvent::Finish { choice, reason, .. } => {
-                Some(self.piece(*choice, "", Some(finish_to_wire(*reason))))
+                Some(self.text_chunk(*choice, "", Some(finish_to_wire(*reason))))
             }
             StreamEvent::Usage(usage) => {
                 let usage = encode_usage(usage, cost);
@@ -56,17 +57,17 @@ impl StreamEncoder {
         }
     }
 
-    fn piece(&self, index: u32, text: &str, finish_reason: Option<&'static str>) -> Bytes {
-        let written = Written {
+    fn text_chunk(&self, index: u32, text: &str, finish_reason: Option<&'static str>) -> Bytes {
+        let choice = EncodedChoice {
             text: text.to_owned(),
             index,
             logprobs: None,
             finish_reason,
         };
-        self.chunk(vec![written], None)
+        self.chunk(vec![choice], None)
     }
 
-    fn chunk(&self, choices: Vec<Written>, usage: Option<Value>) -> Bytes {
+    fn chunk(&self, choices: Vec<EncodedChoice>, usage: Option<Value>) -> Bytes {
         Chunk {
             id: &self.id,
             object: OBJECT,
@@ -79,8 +80,8 @@ impl StreamEncoder {
     }
 }
 
-/// A usage event for a stream of which only single chunks are known: what a caller that asked for usage gets when the
-/// upstream sent none. `id` and `created` are those of the other chunks.
+/// A usage event for a relayed stream, when the caller requested usage and the upstream sent none.
+/// `id` and `created` are those of the other chunks.
 pub fn encode_usage_event(
     id: &str,
     created: i64,
@@ -105,7 +106,7 @@ struct Chunk<'e> {
     object: &'static str,
     created: i64,
     model: &'e str,
-    choices: Vec<Written>,
+    choices: Vec<EncodedChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Value>,
 }
@@ -114,7 +115,7 @@ impl Chunk<'_> {
     fn event(&self) -> Bytes {
         let mut out = Vec::with_capacity(192);
         out.extend_from_slice(b"data: ");
-        // Writing plain data into memory cannot fail.
+        // Serializing plain data into memory cannot fail.
         let _ = serde_json::to_writer(&mut out, self);
         out.extend_from_slice(b"\n\n");
         Bytes::from(out)

@@ -1,4 +1,4 @@
-//! What is valid and what is not, what is forwarded, and what is written.
+//! Tests of validation, forwarding and encoding.
 
 use serde_json::{Value, json};
 use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part, Reasoning};
@@ -107,7 +107,7 @@ fn bounds_hold_on_both_sides() {
 }
 
 #[test]
-fn what_is_missing_twice_or_no_json_is_told() {
+fn missing_duplicate_and_malformed_fields_are_refused() {
     for (text, code, param) in [
         (
             r#"{"prompt":"a"}"#,
@@ -138,8 +138,8 @@ fn what_is_missing_twice_or_no_json_is_told() {
 }
 
 #[test]
-fn heads_count_what_multiplies_the_cost() {
-    // Members, prompts, tokens, answers that are made, answers that are given.
+fn heads_count_prompts_and_choices() {
+    // Members, prompts, tokens, generated answers, returned answers.
     for (members, expected) in [
         (json!({}), (1, 0, 1, 1)),
         (json!({"n": 3}), (1, 0, 3, 3)),
@@ -158,7 +158,7 @@ fn heads_count_what_multiplies_the_cost() {
 }
 
 #[test]
-fn what_only_this_format_has_is_refused_where_it_would_be_lost() {
+fn completions_only_fields_are_refused_for_chat() {
     for (members, param) in [
         (json!({"prompt": ["a", "b"]}), "prompt"),
         (json!({"prompt": [1]}), "prompt"),
@@ -169,8 +169,8 @@ fn what_only_this_format_has_is_refused_where_it_would_be_lost() {
     ] {
         let text = body(members);
         let head = validate(text.as_bytes()).unwrap();
-        assert_eq!(check_lacking(&head, &[]), Ok(()), "{text}");
-        let error = check_lacking(&head, BEYOND_CHAT).unwrap_err();
+        assert_eq!(check_unsupported(&head, &[]), Ok(()), "{text}");
+        let error = check_unsupported(&head, COMPLETIONS_ONLY).unwrap_err();
         assert_eq!(
             (error.code, error.param.as_deref()),
             (ErrorCode::UnsupportedParameter, Some(param))
@@ -178,7 +178,7 @@ fn what_only_this_format_has_is_refused_where_it_would_be_lost() {
         assert_eq!(decode_request(text.as_bytes()).unwrap_err(), error);
         let structured = text.replacen('{', r#"{"response_format":{"type":"json_object"},"#, 1);
         let head = validate(structured.as_bytes()).unwrap();
-        let error = check_lacking(&head, &[]).unwrap_err();
+        let error = check_unsupported(&head, &[]).unwrap_err();
         assert_eq!(
             error.param.as_deref(),
             Some(param),
@@ -188,7 +188,7 @@ fn what_only_this_format_has_is_refused_where_it_would_be_lost() {
     let nothing = body(json!({"prompt": ["a"], "best_of": 1, "echo": false, "n": 1, "suffix": null}));
     let head = validate(nothing.as_bytes()).unwrap();
     assert_eq!(
-        check_lacking(&head, &["prompt", "best_of", "echo", "n", "suffix"]),
+        check_unsupported(&head, &["prompt", "best_of", "echo", "n", "suffix"]),
         Ok(())
     );
 }
@@ -213,7 +213,7 @@ fn a_request_is_one_turn_of_the_user() {
 }
 
 #[test]
-fn prompts_are_read_as_far_as_they_are_texts() {
+fn only_text_prompts_are_read() {
     for (prompt, expected) in [
         (json!("Once \u{e9}"), vec!["Once \u{e9}"]),
         (json!(["a", "b"]), vec!["a", "b"]),
@@ -230,7 +230,7 @@ fn prompts_are_read_as_far_as_they_are_texts() {
 }
 
 #[test]
-fn the_upstream_gets_the_cap_and_is_asked_for_usage() {
+fn upstream_request_has_the_cap_and_the_usage_option() {
     let edits = RequestEdits {
         model: "up",
         clamp_output: None,
@@ -262,7 +262,7 @@ fn the_upstream_gets_the_cap_and_is_asked_for_usage() {
         (r#","max_tokens":10"#, r#","max_tokens":9"#),
         (r#","max_tokens":9"#, r#","max_tokens":9"#),
         (r#","max_tokens":8"#, r#","max_tokens":8"#),
-        // Sixteen are what no cap means.
+        // The default cap is 16.
         ("", r#","max_tokens":9"#),
         (r#","max_tokens":null"#, r#","max_tokens":9"#),
     ] {
@@ -286,7 +286,7 @@ fn the_upstream_gets_the_cap_and_is_asked_for_usage() {
 }
 
 #[test]
-fn unknown_fields_are_refused_unless_somebody_knows_them() {
+fn unknown_fields_need_a_vendor_allowance() {
     let text = body(json!({"top_k": 1, "store": true}));
     let head = validate(text.as_bytes()).unwrap();
     assert_eq!(check_unknown(&head, &["top_k"]), Ok(()));
@@ -301,7 +301,7 @@ fn unknown_fields_are_refused_unless_somebody_knows_them() {
 }
 
 #[test]
-fn answers_have_the_text_alone() {
+fn responses_have_text_only() {
     let choice = |index, parts, finish| Choice {
         index,
         parts,
@@ -311,7 +311,7 @@ fn answers_have_the_text_alone() {
         logprobs: None,
         extra: Default::default(),
     };
-    let said = |text: &str| Part::Text(text.to_owned());
+    let text_part = |text: &str| Part::Text(text.to_owned());
     let response = GenerateResponse {
         id: "cmpl-1".to_owned(),
         created: 7,
@@ -319,7 +319,11 @@ fn answers_have_the_text_alone() {
         choices: vec![
             choice(
                 0,
-                vec![Part::Reasoning(Reasoning::shown("hm")), said("a"), said("b")],
+                vec![
+                    Part::Reasoning(Reasoning::shown("hm")),
+                    text_part("a"),
+                    text_part("b"),
+                ],
                 FinishReason::Length,
             ),
             choice(
@@ -348,7 +352,7 @@ fn answers_have_the_text_alone() {
 }
 
 #[test]
-fn streams_say_text_reason_and_usage() {
+fn streams_have_text_finish_reason_and_usage() {
     let events = [
         StreamEvent::Start {
             id: "cmpl-1".to_owned(),
@@ -371,24 +375,24 @@ fn streams_say_text_reason_and_usage() {
         },
         StreamEvent::Usage(Usage::tokens(3, 2)),
     ];
-    for asked in [true, false] {
-        let mut encoder = StreamEncoder::new("maker/model", asked);
+    for with_usage in [true, false] {
+        let mut encoder = StreamEncoder::new("maker/model", with_usage);
         let written: Vec<_> = events
             .iter()
             .filter_map(|event| encoder.encode(event, None))
             .collect();
         let head =
             r#"{"id":"cmpl-1","object":"text_completion","created":7,"model":"maker/model","choices":["#;
-        let tail = if asked { r#"],"usage":null}"# } else { "]}" };
-        let piece = |text: &str, reason: &str| {
+        let tail = if with_usage { r#"],"usage":null}"# } else { "]}" };
+        let expected_chunk = |text: &str, reason: &str| {
             format!(
                 "data: {head}{{\"text\":\"{text}\",\"index\":0,\"logprobs\":null,\"finish_reason\":{reason}}}{tail}\n\n"
             )
         };
-        assert_eq!(written[0], piece("Hi", "null"));
-        assert_eq!(written[1], piece("", "\"stop\""));
-        assert_eq!(written.len(), if asked { 3 } else { 2 });
-        if asked {
+        assert_eq!(written[0], expected_chunk("Hi", "null"));
+        assert_eq!(written[1], expected_chunk("", "\"stop\""));
+        assert_eq!(written.len(), if with_usage { 3 } else { 2 });
+        if with_usage {
             let own = encode_usage_event("cmpl-1", 7, "maker/model", &Usage::tokens(3, 2), None);
             assert_eq!(written[2], own);
         }

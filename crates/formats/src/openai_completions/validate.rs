@@ -1,30 +1,30 @@
-//! The one place that says which completions requests are well formed. Reads the bytes once and keeps only a
-//! [`CompletionHead`]; `decode_request` trusts what passed here.
+//! Validation of completions requests. Reads the bytes once and stores only a [`CompletionHead`];
+//! `decode_request` trusts validated bodies.
 //!
-//! Top-level fields that the format does not know are listed for [`check_unknown`](super::check_unknown). An optional
+//! Unknown top-level fields are listed for [`check_unknown`](super::check_unknown). An optional
 //! field that is null counts as not sent.
 
 use std::borrow::Cow;
 
 use super::DEFAULT_MAX_TOKENS;
 use super::head::{CompletionHead, Field, FieldName, FieldPlace, Layout};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Key, Kind, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 use crate::openai_chat::validate::{options, response_format};
 
-/// The most top-level fields that the format does not know; no provider lets more through.
+/// Maximum number of unknown top-level fields; no provider accepts more.
 const MAX_UNKNOWN_FIELDS: usize = 64;
-/// The most prompts of one request, as many as embeddings take inputs.
+/// Maximum number of prompts per request, the same as the inputs of embeddings.
 const MAX_PROMPTS: u32 = 2_048;
 
 const FORMS: &str =
     "must be a string, an array of strings, an array of tokens or an array of arrays of tokens";
 
-/// Checks a whole request against the format (wire facts of `POST /v1/completions`): required fields, types, bounds, and
-/// the rules between fields.
+/// Checks a whole request against the format (wire facts of `POST /v1/completions`): required
+/// fields, types, bounds, and the rules between fields.
 ///
-/// Text that is not JSON is `invalid_json` whatever else is wrong with it.
+/// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
 pub fn validate(body: &[u8]) -> Result<CompletionHead<'_>, DecodeError> {
     read_request(body).map_err(|error| match well_formed(body) {
         Ok(()) => *error,
@@ -33,13 +33,13 @@ pub fn validate(body: &[u8]) -> Result<CompletionHead<'_>, DecodeError> {
 }
 
 #[cold]
-fn well_formed(body: &[u8]) -> Result<(), Flaw> {
+fn well_formed(body: &[u8]) -> Result<(), BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.skip()?;
     reader.finish()
 }
 
-fn read_request(body: &[u8]) -> Result<CompletionHead<'_>, Flaw> {
+fn read_request(body: &[u8]) -> Result<CompletionHead<'_>, BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.object_at(&Path::TOP)?;
     let mut head = CompletionHead::empty();
@@ -60,7 +60,7 @@ fn known_field<'a>(
     seen: &mut u32,
     field: Field,
     key: &Key<'a>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let bit = 1 << field as u8;
     if *seen & bit != 0 {
         return Err(Path::TOP.duplicate(field.as_str()));
@@ -88,7 +88,7 @@ fn unknown_field<'a>(
     head: &mut CompletionHead<'a>,
     reader: &mut Reader<'a>,
     key: Key<'a>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let unknown = &mut head.layout.unknown;
     if unknown.iter().any(|name| **name == *key.name) {
         return Err(Path::TOP.duplicate(&key.name));
@@ -114,9 +114,9 @@ fn value<'a>(
     reader: &mut Reader<'a>,
     field: Field,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     match field {
-        Field::Model => head.model = reader.filled_string_at(path)?.decoded(),
+        Field::Model => head.model = reader.non_empty_string_at(path)?.decoded(),
         Field::Prompt => prompt(head, reader, path)?,
         Field::MaxTokens => head.max_tokens = reader.integer_at(0..=i64::MAX, path)?.cast_unsigned(),
         Field::Stream => head.stream = reader.boolean_at(path)?,
@@ -150,11 +150,11 @@ fn value<'a>(
     Ok(())
 }
 
-fn prompt(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn prompt(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     match reader.kind()? {
         Kind::String => {
             head.prompts = 1;
-            reader.filled_string_at(path)?;
+            reader.non_empty_string_at(path)?;
             Ok(())
         }
         Kind::Array => list(head, reader, path),
@@ -162,8 +162,9 @@ fn prompt(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_
     }
 }
 
-/// An array is one prompt made of tokens, or several prompts of one kind: its first element says which.
-fn list(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads an array: one prompt made of tokens, or several prompts of one kind. The first element
+/// decides which.
+fn list(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.begin_array()?;
     if !reader.item()? {
         return Err(path.invalid("must not be empty"));
@@ -180,7 +181,7 @@ fn list(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>)
             }
             let path_of_item = path.index(head.prompts);
             if first == Kind::String {
-                reader.filled_string_at(&path_of_item)?;
+                reader.non_empty_string_at(&path_of_item)?;
             } else {
                 reader.array_at(&path_of_item)?;
                 if !reader.item()? {
@@ -199,8 +200,8 @@ fn list(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>)
     }
 }
 
-/// The tokens of an array of which the first is under the cursor.
-fn tokens(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
+/// Counts the tokens of an array. The cursor is at its first element.
+fn tokens(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let mut count = 0_u32;
     loop {
         reader.integer_at(0..=i64::from(u32::MAX), &path.index(count))?;
@@ -211,14 +212,14 @@ fn tokens(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
     }
 }
 
-/// The rules between fields.
-fn finish(mut head: CompletionHead<'_>) -> Result<CompletionHead<'_>, Flaw> {
+/// Checks the rules between fields.
+fn finish(mut head: CompletionHead<'_>) -> Result<CompletionHead<'_>, BoxedError> {
     for required in [Field::Model, Field::Prompt] {
         if !head.has(required) {
             return Err(Path::TOP.missing(required.as_str()));
         }
     }
-    let says_best_of = head.has(Field::BestOf);
+    let has_best_of = head.has(Field::BestOf);
     let rules = [
         (
             Field::StreamOptions,
@@ -227,19 +228,19 @@ fn finish(mut head: CompletionHead<'_>) -> Result<CompletionHead<'_>, Flaw> {
         ),
         (
             Field::BestOf,
-            says_best_of && head.best_of < head.n,
+            has_best_of && head.best_of < head.n,
             "must be at least 'n'",
         ),
         (
             Field::BestOf,
-            says_best_of && head.best_of > 1 && head.stream,
-            "cannot be streamed; leave it out or set 'stream' to false",
+            has_best_of && head.best_of > 1 && head.stream,
+            "cannot be combined with 'stream': true; remove it or set 'stream' to false",
         ),
     ];
     if let Some((field, _, rule)) = rules.into_iter().find(|(_, broken, _)| *broken) {
         return Err(Path::TOP.key(field.as_str()).invalid(rule));
     }
-    if !says_best_of {
+    if !has_best_of {
         head.best_of = head.n;
     }
     Ok(head)

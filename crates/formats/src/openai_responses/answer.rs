@@ -1,4 +1,4 @@
-//! Whole answers, from the wire to the common form and back.
+//! Conversion of whole answers to the common form and back.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use super::usage::{encode_usage, read_usage};
 use super::wire::{self, Answer, to_bytes};
 use crate::error::DecodeError;
 
-/// Reads a whole answer of an upstream, leniently. Items of unknown types are left out.
+/// Decodes a whole answer of an upstream leniently. Items of unknown types are left out.
 pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     let answer: Answer = lenient(body)?;
     let (mut parts, mut tool_calls, mut logprobs) = (Vec::new(), Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     })
 }
 
-/// Reasoning as its provider sends it; whose it is, the adapter adds.
+/// Decodes reasoning of an upstream; the adapter adds the origin of the seal.
 fn reasoning_from_upstream(item: wire::Item) -> Option<Reasoning> {
     let text = reasoned(&item);
     let data = item.encrypted_content.unwrap_or_default();
@@ -90,8 +90,8 @@ pub(super) fn finish_from_wire(
     }
 }
 
-/// Writes a whole answer: `cost` is what it costs the caller. Without `show_reasoning`, what was reasoned is left out
-/// and only its seals are kept.
+/// Writes a whole answer; `cost` is the price for the caller. Without `show_reasoning`, the text of
+/// the reasoning is left out and only its seals are sent.
 pub fn encode_response(
     response: &GenerateResponse,
     identity: &Identity,
@@ -101,7 +101,7 @@ pub fn encode_response(
     show_reasoning: bool,
 ) -> Vec<u8> {
     let Some(choice) = response.choices.first() else {
-        return to_bytes(&object::response(identity, echo, State::begun(), Vec::new()));
+        return to_bytes(&object::response(identity, echo, State::started(), Vec::new()));
     };
     let usage = encode_usage(&response.usage.unwrap_or_default(), cost);
     let state = State::ended(choice.finish, usage, completed_at);
@@ -109,7 +109,8 @@ pub fn encode_response(
     to_bytes(&object::response(identity, echo, state, output))
 }
 
-/// A response that waits, goes on, was given up or has failed, in this word of the format; `error` is why: a code and a text.
+/// Writes a response that is queued, in progress, cancelled or failed. `status` is the status on
+/// the wire; `error` is the code and text of the failure.
 pub fn encode_unfinished(
     identity: &Identity,
     echo: &Echo,
@@ -123,38 +124,38 @@ pub fn encode_unfinished(
     object::response(identity, echo, State::unfinished(status, error), Vec::new())
 }
 
-/// The items of an answer. What stands one after the other of one message is one item.
+/// The output items of an answer. Consecutive parts of one message form one item.
 fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: bool) -> Vec<Value> {
     let status = object::status_of(choice.finish);
     let mut output: Vec<Value> = Vec::new();
-    let mut said: Vec<Value> = Vec::new();
+    let mut content: Vec<Value> = Vec::new();
     let logprobs = choice
         .logprobs
         .as_ref()
         .and_then(|logprobs| logprobs["content"].as_array());
     let mut logprobs = logprobs.cloned().unwrap_or_default();
-    let say = |said: &mut Vec<Value>, output: &mut Vec<Value>| {
-        if !said.is_empty() {
+    let flush_message = |content: &mut Vec<Value>, output: &mut Vec<Value>| {
+        if !content.is_empty() {
             let id = identity.item_id("msg", output.len());
-            output.push(object::message(&id, status, said));
-            said.clear();
+            output.push(object::message(&id, status, content));
+            content.clear();
         }
     };
     for part in &choice.parts {
         match part {
             Part::Text(text) if !text.is_empty() => {
-                said.push(object::text_part(text, &std::mem::take(&mut logprobs)));
+                content.push(object::text_part(text, &std::mem::take(&mut logprobs)));
             }
-            Part::Refusal(refusal) if !refusal.is_empty() => said.push(object::refusal_part(refusal)),
+            Part::Refusal(refusal) if !refusal.is_empty() => content.push(object::refusal_part(refusal)),
             Part::Reasoning(reasoning) => {
-                say(&mut said, &mut output);
+                flush_message(&mut content, &mut output);
                 let id = identity.item_id("rs", output.len());
                 output.push(object::reasoning(&id, reasoning, show_reasoning));
             }
             _ => {}
         }
     }
-    say(&mut said, &mut output);
+    flush_message(&mut content, &mut output);
     for call in &choice.tool_calls {
         let call = ToolCall {
             custom: call.custom || echo.is_custom(&call.name),
@@ -166,8 +167,8 @@ fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: boo
     output
 }
 
-/// A call of which nothing but its name is known yet.
-pub(super) fn begun_call(id: &str, name: &str, custom: bool) -> ToolCall {
+/// A call at its start: only its name is known.
+pub(super) fn started_call(id: &str, name: &str, custom: bool) -> ToolCall {
     ToolCall {
         id: id.to_owned(),
         name: name.to_owned(),

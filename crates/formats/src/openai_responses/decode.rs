@@ -1,4 +1,4 @@
-//! Requests from the wire to the common form.
+//! Decoding of requests to the common form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -9,14 +9,15 @@ use tollgate_types::generate::{
 
 use super::{validate, wire};
 use crate::error::DecodeError;
-use crate::seal;
+use crate::reasoning_envelope;
 
-/// Reads a request. It accepts exactly what [`validate()`] accepts. The response before it is not a part of it: whoever
-/// keeps responses puts their items in front ([`with_items`](super::with_items)).
+/// Decodes a request. Accepts exactly what [`validate()`] accepts. The previous response is not
+/// included: code that stores responses prepends their items with
+/// [`with_items`](super::with_items).
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body)?;
     let request: wire::Request = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))?;
     Ok(request_from_wire(request))
 }
 
@@ -49,16 +50,16 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     let logprobs = include.any(|name| name == "message.output_text.logprobs");
     let top_logprobs = request.top_logprobs.unwrap_or(0);
     let mut extra = Map::new();
-    // Named as in chat completions, like all that has no common meaning.
+    // Named as in chat completions, like all fields outside the common form.
     let tier = request
         .service_tier
         .filter(|tier| !matches!(&**tier, "auto" | "default"));
-    let told = [
+    let extra_fields = [
         ("verbosity", text.verbosity),
         ("service_tier", tier),
         ("safety_identifier", request.safety_identifier),
     ];
-    for (name, value) in told {
+    for (name, value) in extra_fields {
         if let Some(value) = value {
             extra.insert(name.to_owned(), Value::String(value));
         }
@@ -69,7 +70,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
         max_tokens: request.max_output_tokens,
         n: 1,
         stream: request.stream.unwrap_or(false),
-        // The format always reports it.
+        // The format always reports usage.
         include_usage: true,
         stop: Vec::new(),
         sampling: Sampling {
@@ -114,8 +115,8 @@ fn instructions(text: String) -> Message {
     }
 }
 
-/// A message of the format is one of the common form. What the model said, reasoned and called, one after the other, is
-/// one turn.
+/// Converts an input item. Consecutive messages, reasoning and calls of the model form one turn of
+/// the common form.
 fn item_into(value: Value, index: usize, into: &mut Vec<Message>) {
     let path = format!("input[{index}]");
     let item = wire::Item::deserialize(&value).unwrap_or_default();
@@ -152,14 +153,14 @@ fn item_into(value: Value, index: usize, into: &mut Vec<Message>) {
             return;
         }
     }
-    let goes_on = |last: &&mut Message| {
+    let continues_turn = |last: &&mut Message| {
         let is_whole = last.parts.iter().any(|part| matches!(part, Part::Foreign { .. }));
         last.role == Role::Assistant && turn.role == Role::Assistant && !is_whole
     };
-    match into.last_mut().filter(goes_on) {
+    match into.last_mut().filter(continues_turn) {
         Some(last) => {
             if last.tool_calls.is_empty() && !turn.tool_calls.is_empty() {
-                // Calls are named by the place of the first of them.
+                // The path of the calls is that of the first call.
                 last.place.path = turn.place.path;
             }
             last.parts.append(&mut turn.parts);
@@ -196,7 +197,7 @@ pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
         "refusal" => part.refusal.map(Part::Refusal),
         "input_image" | "input_file" if part.file_id.is_some() => Some(Part::Stored(Stored {
             id: part.file_id?,
-            is_picture: part.kind == "input_image",
+            is_image: part.kind == "input_image",
             detail: part.detail,
             filename: part.filename,
             field: "file_id",
@@ -219,31 +220,31 @@ pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
     }
 }
 
-/// How the seal of reasoning begins whose text nobody was shown: the format has no other way to say so.
-pub(super) const HIDDEN: &str = "hidden.";
+/// Prefix of the seal of hidden reasoning: the format has no flag for it.
+pub(super) const HIDDEN_PREFIX: &str = "hidden.";
 
-/// Reasoning as callers send it back; nothing for what says nothing.
+/// Decodes reasoning from a caller; `None` if it has neither text nor seal.
 fn reasoning_from_wire(item: wire::Item) -> Option<Reasoning> {
     let text = reasoned(&item);
-    let seal = seal::unwrap(&item.encrypted_content.unwrap_or_default());
+    let seal = reasoning_envelope::unwrap(&item.encrypted_content.unwrap_or_default());
     let Some(mut seal) = seal else {
         return (!text.is_empty()).then(|| Reasoning::shown(text));
     };
-    if let Some(data) = seal.data.strip_prefix(HIDDEN) {
+    if let Some(data) = seal.data.strip_prefix(HIDDEN_PREFIX) {
         seal.data = data.to_owned();
         return Some(Reasoning {
             text: None,
             seal: Some(seal),
         });
     }
-    let says_something = !text.is_empty() || !seal.data.is_empty();
-    says_something.then_some(Reasoning {
+    let has_content = !text.is_empty() || !seal.data.is_empty();
+    has_content.then_some(Reasoning {
         text: Some(text),
         seal: Some(seal),
     })
 }
 
-/// The text of reasoning: its summary, or all of it where there is none.
+/// The text of reasoning: its summary, or the full text without a summary.
 pub(super) fn reasoned(item: &wire::Item) -> String {
     let joined = |parts: &[wire::Part]| {
         let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
@@ -292,7 +293,7 @@ fn tool_from_wire(tool: Value) -> Tool {
     }
 }
 
-/// A grammar stands in an object of its own in the common form, as in chat completions.
+/// Nests a grammar in a separate object, as in chat completions and the common form.
 fn format_of_custom(format: &Value) -> Value {
     match format["type"] == "grammar" {
         true => json!({
@@ -335,8 +336,8 @@ fn format_from_wire(format: wire::TextFormat) -> ResponseFormat {
     }
 }
 
-/// The kind of a wire value, for those that are read leniently.
+/// Parses a wire type leniently: only the deserializer checks it.
 pub(super) fn lenient<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
     serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The answer cannot be read: {error}.")))
+        .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))
 }

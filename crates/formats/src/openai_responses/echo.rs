@@ -1,11 +1,11 @@
-//! What a request says about how to answer, as the response says it again.
+//! The settings of a request that the response repeats.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::DecodeError;
 
-/// The settings of a request, defaults filled in where they are said again.
+/// The settings of a request. Defaults are added when they are written to the response.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Echo {
@@ -30,23 +30,25 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Reads the settings of a request that [`validate`](super::validate()) has accepted. The input is passed over.
+    /// Reads the settings of a request that [`validate`](super::validate()) accepted. Skips the
+    /// input.
     pub fn of(body: &[u8]) -> Result<Self, DecodeError> {
         serde_json::from_slice(body)
-            .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))
+            .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))
     }
 
-    /// Whether a tool of this name takes free text.
+    /// Whether a tool of this name accepts free text.
     pub(super) fn is_custom(&self, name: &str) -> bool {
         let mut tools = self.tools.iter().flatten();
         tools.any(|tool| tool["type"] == "custom" && tool["name"] == name)
     }
 
-    /// The members of a response that say the request again.
+    /// The members of a response that repeat the request.
     pub(super) fn members(&self) -> Map<String, Value> {
         let tools: Vec<Value> = self.tools.iter().flatten().map(tool).collect();
-        let number = |value: &Option<Value>, usual: f64| value.clone().unwrap_or_else(|| json!(usual));
-        // The tier that served the call is the usual one, whatever was automatic about it.
+        let number =
+            |value: &Option<Value>, default_value: f64| value.clone().unwrap_or_else(|| json!(default_value));
+        // Calls are always served in the default tier, also with `auto`.
         let tier = self.service_tier.as_deref().filter(|tier| *tier != "auto");
         let members = json!({
             "instructions": self.instructions,
@@ -94,7 +96,7 @@ impl Echo {
     }
 }
 
-/// A tool with every field that its type has.
+/// Adds the missing fields of a tool's type.
 fn tool(tool: &Value) -> Value {
     let mut tool = tool.clone();
     if tool["type"] == "function" {
@@ -103,7 +105,7 @@ fn tool(tool: &Value) -> Value {
     tool
 }
 
-/// Missing members are null.
+/// Adds missing members as null.
 fn fill(object: &mut Value, names: &[&str]) {
     let Some(object) = object.as_object_mut() else {
         return;

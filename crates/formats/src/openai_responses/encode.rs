@@ -1,4 +1,4 @@
-//! From the common form to a request for an upstream.
+//! Encoding of requests from the common form.
 
 use std::collections::HashSet;
 
@@ -7,14 +7,15 @@ use tollgate_types::generate::{
     GenerateRequest, Message, Part, ResponseFormat, Role, Thinking, Tool, ToolChoice,
 };
 
-use super::carry::TOLD;
+use super::compatibility::FORWARDED_FIELDS;
 use super::wire::{filled, to_bytes};
+use crate::anthropic_messages::encode::with_registered_type;
 use crate::openai_chat::effort_of;
 
-/// Writes a request. [`carry`](super::carry()) has said that it can be. Nothing is kept at the upstream, so its reasoning
-/// is asked for sealed: where the request says how to reason, and with `asks_seal`. `clamp_output` is sent when the caller
-/// set no cap.
-pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, asks_seal: bool) -> Vec<u8> {
+/// Writes a request that [`check_compatible`](super::check_compatible()) accepted. The upstream
+/// stores nothing, so sealed reasoning is requested if the request has reasoning parameters, or
+/// with `include_seal`. `clamp_output` (tokens) is sent when the caller set no cap.
+pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, include_seal: bool) -> Vec<u8> {
     let system = request
         .messages
         .iter()
@@ -26,7 +27,7 @@ pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, asks
     let calls = conversation.iter().flat_map(|message| &message.tool_calls);
     let custom: HashSet<&str> = calls.filter(|call| call.custom).map(|call| &*call.id).collect();
     let mut include = Vec::new();
-    if reasons || asks_seal {
+    if reasons || include_seal {
         include.push("reasoning.encrypted_content");
     }
     if request.top_logprobs.is_some() {
@@ -36,7 +37,8 @@ pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, asks
         "model": request.model,
         "instructions": instructions(system),
         "input": conversation.iter().flat_map(|message| items(message, &custom)).collect::<Vec<Value>>(),
-        "stream": request.stream.then_some(true),
+        // Some servers stream by default.
+        "stream": request.stream,
         "max_output_tokens": request.max_tokens.or(clamp_output),
         "temperature": request.sampling.temperature,
         "top_p": request.sampling.top_p,
@@ -52,7 +54,7 @@ pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, asks
         "store": false,
     }));
     for (name, value) in &request.extra {
-        if TOLD.contains(&&**name) && !value.is_null() {
+        if FORWARDED_FIELDS.contains(&&**name) && !value.is_null() {
             object[name] = value.clone();
         }
     }
@@ -70,7 +72,8 @@ fn instructions(system: &[Message]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// The items of a turn: what was reasoned, what was said, what was called. `custom` are the calls of custom tools.
+/// The items of a turn: reasoning, messages, calls. `custom` has the ids of the calls of custom
+/// tools.
 fn items(message: &Message, custom: &HashSet<&str>) -> Vec<Value> {
     if message.role == Role::Tool {
         let answers = message.tool_call_id.as_deref();
@@ -107,7 +110,7 @@ fn items(message: &Message, custom: &HashSet<&str>) -> Vec<Value> {
     items
 }
 
-/// Reasoning that its provider can take up again.
+/// Reasoning with a seal, which its provider can continue from.
 fn reasoning(part: &Part) -> Option<Value> {
     let Part::Reasoning(reasoning) = part else {
         return None;
@@ -121,18 +124,18 @@ fn reasoning(part: &Part) -> Option<Value> {
     Some(json!({"type": "reasoning", "summary": summary, "encrypted_content": seal.data}))
 }
 
-/// How the result of a tool that failed begins: the format has no other way to say so.
-const FAILED: &str = "Error: ";
+/// Prefix of the result of a failed tool: the format has no error flag.
+const ERROR_PREFIX: &str = "Error: ";
 
 fn output(message: &Message) -> Value {
-    let mark = if message.is_error { FAILED } else { "" };
+    let mark = if message.is_error { ERROR_PREFIX } else { "" };
     match &*message.parts {
         [] => json!(mark),
         [Part::Text(text)] => json!(format!("{mark}{text}")),
         _ => {
             let mut parts = parts(message);
             if message.is_error {
-                parts.insert(0, json!({"type": "input_text", "text": FAILED}));
+                parts.insert(0, json!({"type": "input_text", "text": ERROR_PREFIX}));
             }
             Value::Array(parts)
         }
@@ -140,16 +143,18 @@ fn output(message: &Message) -> Value {
 }
 
 fn parts(message: &Message) -> Vec<Value> {
-    let is_said = message.role == Role::Assistant;
+    let is_assistant = message.role == Role::Assistant;
     let mut parts: Vec<Value> = Vec::new();
     for part in &message.parts {
         parts.push(match part {
-            Part::Text(text) if is_said => json!({"type": "output_text", "text": text, "annotations": []}),
+            Part::Text(text) if is_assistant => {
+                json!({"type": "output_text", "text": text, "annotations": []})
+            }
             Part::Text(text) => json!({"type": "input_text", "text": text}),
             Part::Refusal(refusal) => json!({"type": "refusal", "refusal": refusal}),
             Part::Image { url, detail } => filled(json!({
                 "type": "input_image",
-                "image_url": url,
+                "image_url": with_registered_type(url),
                 "detail": detail,
             })),
             Part::Audio { data, format } => json!({
@@ -184,7 +189,7 @@ fn tool(tool: &Tool) -> Option<Value> {
                 "description": description,
                 "parameters": parameters,
             }));
-            // Without it the format forces the schema; others do not.
+            // The default of the format is strict; the default of other formats is not.
             object["strict"] = json!(strict.unwrap_or(false));
             Some(object)
         }

@@ -1,13 +1,13 @@
-//! Error bodies of this format: those of chat completions, and what says in a stream that it has failed.
+//! Error bodies of this format: those of chat completions, and the error events of a stream.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tollgate_types::Error;
 
-use super::stream::written;
+use super::stream::encode_event;
 
-/// The event that says why a stream breaks off, without its number. One family of clients reads the fields beside the
-/// type, another one those within `error`.
+/// The event that reports why a stream breaks off, without its number. Some clients read the fields
+/// beside the type, others those within `error`.
 pub(super) fn error_event(error: &Error, kind: &str) -> Value {
     json!({
         "type": "error",
@@ -23,13 +23,15 @@ pub(super) fn error_event(error: &Error, kind: &str) -> Value {
     })
 }
 
-/// The events that say why a stream of an upstream's own events breaks off. `begun` is the response as it was when it
-/// began, `sequence` the number of the next event. Nothing follows: another end would make the answer look whole.
-pub fn encode_failure(begun: Option<&Bytes>, sequence: u64, error: &Error, kind: &str) -> Bytes {
+/// The events that report why a relayed stream breaks off. `started_response` is the response
+/// object from the start of the stream, `sequence` the number of the next event. Nothing follows: a
+/// regular end would make the answer look complete.
+pub fn encode_failure(started_response: Option<&Bytes>, sequence: u64, error: &Error, kind: &str) -> Bytes {
     let mut event = error_event(error, kind);
     event["sequence_number"] = json!(sequence);
-    let mut out = written(&event).to_vec();
-    let response = begun.and_then(|begun| serde_json::from_slice::<Value>(begun).ok());
+    let mut out = encode_event(&event).to_vec();
+    let response =
+        started_response.and_then(|started_response| serde_json::from_slice::<Value>(started_response).ok());
     if let Some(mut response) = response.filter(Value::is_object) {
         response["status"] = json!("failed");
         response["error"] = failure(error);
@@ -38,12 +40,12 @@ pub fn encode_failure(begun: Option<&Bytes>, sequence: u64, error: &Error, kind:
             "response": response,
             "sequence_number": sequence.saturating_add(1),
         });
-        out.extend_from_slice(&written(&event));
+        out.extend_from_slice(&encode_event(&event));
     }
     Bytes::from(out)
 }
 
-/// Why a response failed, as it says itself.
+/// The `error` object of a failed response.
 pub(super) fn failure(error: &Error) -> Value {
     json!({"code": error.code.as_str(), "message": error.message})
 }

@@ -1,11 +1,12 @@
-//! What the gateway knows of a request for a response after one look at its bytes.
+//! The data that the gateway extracts from a responses request in one pass.
 
 use std::borrow::Cow;
 
 use crate::lossless::Span;
 use crate::request::{Media, ResponseFormatKind};
 
-/// Hints of other families, and of clients for themselves, that are accepted, never forwarded, and reported as ignored.
+/// Hints of other formats and hints that clients use themselves. They are accepted, never
+/// forwarded, and reported as ignored.
 pub(super) const IGNORED_HINTS: &[&str] = &[
     "client_metadata",
     "context_management",
@@ -14,7 +15,7 @@ pub(super) const IGNORED_HINTS: &[&str] = &[
     "labels",
 ];
 
-/// A validated request, without its content. Places in the body are kept for
+/// A validated request without its content. It stores positions in the body for
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug)]
 pub struct ResponsesHead<'a> {
@@ -22,33 +23,33 @@ pub struct ResponsesHead<'a> {
     pub model: Cow<'a, str>,
     /// Whether the answer is streamed.
     pub stream: bool,
-    /// Whether the caller wants the answer to be kept.
+    /// Value of `store`: whether the gateway should store the response. Default: true.
     pub store: bool,
-    /// Whether the caller asks for it later instead of waiting.
+    /// Whether the response runs in the background and the caller fetches it later.
     pub background: bool,
-    /// The answer that this one goes on from.
+    /// Id of the response that this request continues.
     pub previous_response_id: Option<Cow<'a, str>>,
     /// The caller's cap on output tokens.
     pub max_tokens: Option<u64>,
-    /// How many items of input.
+    /// Number of input items.
     pub items: u32,
-    /// How many tools.
+    /// Number of tools.
     pub tools: u32,
     /// The shape that the answer must have.
     pub response_format: ResponseFormatKind,
-    /// What of the conversation is not text.
+    /// Counts of the images, audio and documents in the input.
     pub media: Media,
-    /// Whether anything is said about reasoning.
-    pub says_how_to_reason: bool,
-    /// Whether a summary of the reasoning is asked for.
+    /// Whether the request has parameters about reasoning.
+    pub has_reasoning_params: bool,
+    /// Whether the caller requested a summary of the reasoning.
     pub shows_reasoning: bool,
-    /// What other formats have no place for and no answer depends on.
+    /// Fields that other formats cannot express and that do not affect the answer.
     pub(super) own_hints: Vec<&'static str>,
     pub(super) layout: Layout,
 }
 
 impl ResponsesHead<'_> {
-    /// The same without a borrow of the body, so that it can be kept beside it.
+    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
     pub fn into_owned(self) -> ResponsesHead<'static> {
         ResponsesHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -61,33 +62,33 @@ impl ResponsesHead<'_> {
             tools: self.tools,
             response_format: self.response_format,
             media: self.media,
-            says_how_to_reason: self.says_how_to_reason,
+            has_reasoning_params: self.has_reasoning_params,
             shows_reasoning: self.shows_reasoning,
             own_hints: self.own_hints,
             layout: self.layout,
         }
     }
 
-    /// Hints that were sent and that no upstream gets.
+    /// Hints that were sent and that no upstream receives.
     pub fn ignored_hints(&self) -> impl Iterator<Item = &'static str> {
         let names = self.layout.fields.iter().map(|field| field.name);
         names.filter(|name| IGNORED_HINTS.contains(name))
     }
 
-    /// Hints that were sent and that an upstream of another format does not get.
+    /// Hints that were sent and that an upstream of another format does not receive.
     pub fn own_hints(&self) -> impl Iterator<Item = &'static str> {
         self.own_hints.iter().copied()
     }
 }
 
-/// Where things stand in the body.
+/// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     /// Every top-level field in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// The items of the input, when reasoning is among them.
+    /// The input items; empty if none of them is reasoning.
     pub(super) items: Vec<ItemPlace>,
-    /// Whether `include` asks for sealed reasoning.
+    /// Whether `include` requests sealed reasoning.
     pub(super) includes_seal: bool,
 }
 
@@ -97,19 +98,18 @@ impl Layout {
     }
 }
 
-/// Where one top-level field stands.
+/// Position of one top-level field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldPlace {
     pub(super) name: &'static str,
-    /// The value.
     pub(super) value: Span,
 }
 
-/// One item of the input.
+/// Position of one input item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ItemPlace {
     pub(super) span: Span,
     pub(super) is_reasoning: bool,
-    /// The seal of reasoning, quotes and all.
+    /// The seal of reasoning, quotes included.
     pub(super) seal: Option<Span>,
 }

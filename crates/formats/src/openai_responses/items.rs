@@ -1,22 +1,23 @@
-//! The items of a request, for those who keep conversations.
+//! Input items of a request, for code that stores conversations.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::identity::item_id;
 use super::wire::{self, to_bytes};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Path, Reader};
 use crate::lossless::{Edit, Span, splice};
 
-/// The items of a request's input that [`validate`](super::validate()) has accepted: a text is a message of the user.
+/// The input items of a request that [`validate`](super::validate()) accepted. A text is converted
+/// to a user message.
 pub fn input_items(body: &[u8]) -> Result<Vec<Value>, DecodeError> {
     #[derive(serde::Deserialize)]
     struct WithInput {
         input: Option<wire::Input>,
     }
     let request: WithInput = serde_json::from_slice(body)
-        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be read: {error}.")))?;
+        .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))?;
     Ok(match request.input {
         None => Vec::new(),
         Some(wire::Input::Text(text)) => vec![message(&text)],
@@ -28,8 +29,9 @@ fn message(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
-/// The same request with these items as its input and without `previous_response_id`: for one that goes on from a
-/// response, what was said before and what it says itself. Other values keep their bytes.
+/// Replaces the input of a request with these items and removes `previous_response_id`. A request
+/// that continues a response gets the earlier items followed by its own. Other values keep their
+/// bytes.
 pub fn with_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError> {
     let places = Places::read(body)?;
     let input = to_bytes(&items);
@@ -45,7 +47,8 @@ pub fn with_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError> {
     Ok(splice(b"", body, &edits, b""))
 }
 
-/// An input item as it is listed: one that came without an id gets that of its place in the response's input.
+/// Converts an input item to its form in listings. An item without an id gets one from its index in
+/// the input.
 pub fn listed_item(mut item: Value, response: u128, index: usize) -> Value {
     let Some(members) = item.as_object_mut() else {
         return item;
@@ -74,12 +77,12 @@ pub fn listed_item(mut item: Value, response: u128, index: usize) -> Value {
     item
 }
 
-/// A message of the conversation that the gateway writes itself.
+/// A developer message that the gateway adds to the conversation.
 pub fn developer_message(text: &str) -> Value {
     json!({"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]})
 }
 
-/// Places of input items are counted from here, so that their ids are none of the output's.
+/// Offset of the indices of input items, so that their ids differ from those of output items.
 const INPUT: usize = 1 << 32;
 
 #[derive(Default)]
@@ -90,7 +93,7 @@ struct Places {
 }
 
 impl Places {
-    fn read(body: &[u8]) -> Result<Self, Flaw> {
+    fn read(body: &[u8]) -> Result<Self, BoxedError> {
         let mut reader = Reader::new(body, MAX_NODES)?;
         reader.object_at(&Path::TOP)?;
         let mut places = Places {

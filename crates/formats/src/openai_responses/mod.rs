@@ -1,12 +1,13 @@
-//! OpenAI's responses, `POST /v1/responses`, with the fields that Open Responses requires.
+//! OpenAI's Responses API, `POST /v1/responses`, with the fields that Open Responses requires.
 //!
-//! Two ways lead through this format, as through [chat completions](crate::openai_chat). When the upstream speaks it
-//! too: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and [`splice_response`] the answer,
-//! or let a [`Relay`] pass each event of it and [`dress_event`] say whose it is. Otherwise over the common form: decode,
-//! encode. What a response says is made of three things: an [`Identity`], the [`Echo`] of its request, and the answer.
+//! There are two paths, as in [chat completions](crate::openai_chat). If the upstream uses the same
+//! format: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and
+//! [`splice_response`] the answer, or pass each event through a [`Relay`] and [`apply_identity`].
+//! Otherwise decode to the common form and encode from it. A response is built from an
+//! [`Identity`], the [`Echo`] of its request, and the answer.
 
 mod answer;
-mod carry;
+mod compatibility;
 mod decode;
 mod echo;
 mod encode;
@@ -22,7 +23,7 @@ mod validate;
 mod wire;
 
 pub use answer::{decode_response, encode_response, encode_unfinished};
-pub use carry::carry;
+pub use compatibility::{MIN_OUTPUT_TOKENS, check_compatible};
 pub use decode::decode_request;
 pub use echo::Echo;
 pub use encode::encode_request;
@@ -31,9 +32,9 @@ pub use head::ResponsesHead;
 pub use identity::Identity;
 pub use items::{developer_message, input_items, listed_item, with_items};
 pub use lossless::{
-    EventKind, Relay, Relayed, RequestEdits, ResponseHead, dress_event, encode_event_of, has_foreign_seal,
-    inspect_response, not_kept, response_in_event, sequence_number, splice_request, splice_response,
-    with_sequence_number,
+    EventKind, Relay, Relayed, RequestEdits, ResponseHead, apply_identity, encode_response_event,
+    has_foreign_seal, inspect_response, response_in_event, sequence_number, splice_request, splice_response,
+    with_sequence_number, with_store_false,
 };
 pub use stream::{StreamDecoder, StreamEncoder};
 pub use usage::{encode_usage, read_usage};

@@ -1,27 +1,27 @@
-//! The response object and the items of its output.
+//! The response object and its output items.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::generate::{FinishReason, Reasoning, ToolCall};
 
-use super::decode::HIDDEN;
+use super::decode::HIDDEN_PREFIX;
 use super::echo::Echo;
 use super::identity::Identity;
-use crate::seal;
+use crate::reasoning_envelope;
 
-/// How far a response is.
+/// The status of a response and the fields that depend on it.
 pub(super) struct State {
     pub(super) status: &'static str,
     pub(super) completed_at: Option<i64>,
-    /// Why it is incomplete.
+    /// Reason of an incomplete response.
     pub(super) incomplete: Option<&'static str>,
-    /// Why it failed.
+    /// Error of a failed response; otherwise null.
     pub(super) error: Value,
     pub(super) usage: Value,
 }
 
 impl State {
-    /// Begun, and nothing said.
-    pub(super) fn begun() -> Self {
+    /// The state at the start, without output.
+    pub(super) fn started() -> Self {
         Self {
             status: "in_progress",
             completed_at: None,
@@ -31,16 +31,16 @@ impl State {
         }
     }
 
-    /// Waiting, going on or given up, in this word.
+    /// A queued, in-progress, cancelled or failed state with this status word.
     pub(super) fn unfinished(status: &'static str, error: Value) -> Self {
         Self {
             status,
             error,
-            ..Self::begun()
+            ..Self::started()
         }
     }
 
-    /// Ended for this reason. What is incomplete was not completed at any time.
+    /// The final state for this finish reason. An incomplete response has no completion time.
     pub(super) fn ended(finish: FinishReason, usage: Value, completed_at: i64) -> Self {
         let incomplete = incomplete_reason(finish);
         Self {
@@ -53,7 +53,7 @@ impl State {
     }
 }
 
-/// The object, with every field that the format requires.
+/// Writes the response object with every field that the format requires.
 pub(super) fn response(identity: &Identity, echo: &Echo, state: State, output: Vec<Value>) -> Value {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
@@ -77,7 +77,7 @@ pub(super) fn response(identity: &Identity, echo: &Echo, state: State, output: V
     Value::Object(object)
 }
 
-/// The word for how a response ended.
+/// The status of an ended response.
 pub(super) fn status_of(finish: FinishReason) -> &'static str {
     match incomplete_reason(finish) {
         Some(_) => "incomplete",
@@ -105,7 +105,7 @@ pub(super) fn refusal_part(refusal: &str) -> Value {
     json!({"type": "refusal", "refusal": refusal})
 }
 
-/// Reasoning: its text as a summary, if it is shown, and what its provider wants back.
+/// A reasoning item: the text as a summary, if it is shown, and the seal.
 pub(super) fn reasoning(id: &str, reasoning: &Reasoning, is_shown: bool) -> Value {
     let text = reasoning
         .text
@@ -115,9 +115,9 @@ pub(super) fn reasoning(id: &str, reasoning: &Reasoning, is_shown: bool) -> Valu
     let sealed = reasoning.seal.as_ref().map(|seal| {
         let mut seal = seal.clone();
         if reasoning.text.is_none() {
-            seal.data.insert_str(0, HIDDEN);
+            seal.data.insert_str(0, HIDDEN_PREFIX);
         }
-        seal::wrap(&seal)
+        reasoning_envelope::wrap(&seal)
     });
     json!({"type": "reasoning", "id": id, "summary": summary, "encrypted_content": sealed})
 }
@@ -126,7 +126,7 @@ pub(super) fn summary_part(text: &str) -> Value {
     json!({"type": "summary_text", "text": text})
 }
 
-/// A call, of a function or of a custom tool.
+/// The item of a function call or custom tool call.
 pub(super) fn call(id: &str, status: &str, call: &ToolCall) -> Value {
     match call.custom {
         true => json!({
@@ -148,7 +148,7 @@ pub(super) fn call(id: &str, status: &str, call: &ToolCall) -> Value {
     }
 }
 
-/// What the id of a call's item begins with.
+/// Prefix of the id of a call item.
 pub(super) const fn call_prefix(custom: bool) -> &'static str {
     if custom { "ctc" } else { "fc" }
 }

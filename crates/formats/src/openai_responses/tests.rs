@@ -1,4 +1,5 @@
-//! What golden files do not show: seals, failures, interleaved calls, and the items of conversations.
+//! Cases that the golden files do not cover: seals, failures, interleaved calls, and the items of
+//! conversations.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use crate::sse::{Event, EventReader};
 
 const ORIGIN: &str = "0123456789abcdef";
 
-/// What Open Responses requires of every response.
+/// Members that Open Responses requires in every response.
 const REQUIRED: &[&str] = &[
     "id",
     "object",
@@ -75,7 +76,7 @@ fn events_of(bytes: &[u8]) -> Vec<Value> {
     events.into_iter().map(read).collect()
 }
 
-/// An answer with everything in it, whole.
+/// A whole answer with all kinds of content.
 fn whole() -> GenerateResponse {
     let reasoned = |text: Option<&str>, data: &str| {
         Part::Reasoning(Reasoning {
@@ -115,8 +116,8 @@ fn whole() -> GenerateResponse {
     }
 }
 
-/// The same, piece by piece; the pieces of the two calls come by turns.
-fn pieces() -> Vec<StreamEvent> {
+/// The same answer as deltas; those of the two calls interleave.
+fn stream_events() -> Vec<StreamEvent> {
     let choice = 0;
     let seal = |data: &str, hidden| StreamEvent::ReasoningSeal {
         choice,
@@ -133,10 +134,10 @@ fn pieces() -> Vec<StreamEvent> {
         id: id.to_owned(),
         name: name.to_owned(),
     };
-    let arguments = |call, piece: &str| StreamEvent::ToolCallArguments {
+    let arguments = |call, stream_event: &str| StreamEvent::ToolCallArguments {
         choice,
         call,
-        arguments: piece.to_owned(),
+        arguments: stream_event.to_owned(),
     };
     vec![
         StreamEvent::Start {
@@ -190,10 +191,13 @@ fn echo() -> Echo {
 }
 
 #[test]
-fn a_stream_ends_with_the_response_that_a_whole_answer_is() {
+fn final_stream_event_has_the_whole_response() {
     for show in [true, false] {
         let mut encoder = StreamEncoder::new(identity(), echo(), show);
-        let mut out: Vec<u8> = pieces().iter().flat_map(|piece| encoder.encode(piece)).collect();
+        let mut out: Vec<u8> = stream_events()
+            .iter()
+            .flat_map(|stream_event| encoder.encode(stream_event))
+            .collect();
         let end = encoder.end(Some(&usage()), Some(Credits::ZERO), 9);
         out.extend_from_slice(&end);
         let events = events_of(&out);
@@ -231,7 +235,7 @@ fn a_stream_ends_with_the_response_that_a_whole_answer_is() {
 }
 
 #[test]
-fn what_a_caller_sends_back_is_what_was_reasoned() {
+fn returned_reasoning_decodes_to_the_original() {
     let answer = encode_response(&whole(), &identity(), &echo(), 9, None, true);
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     let mut input = answer["output"].as_array().unwrap().clone();
@@ -254,7 +258,7 @@ fn what_a_caller_sends_back_is_what_was_reasoned() {
 }
 
 #[test]
-fn only_what_this_upstream_has_sealed_goes_to_it() {
+fn only_own_seals_are_forwarded_to_the_upstream() {
     let sealed =
         |text: Value| json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": text});
     let body = Bytes::from(
@@ -274,6 +278,7 @@ fn only_what_this_upstream_has_sealed_goes_to_it() {
         model: "up",
         origin: ORIGIN,
         clamp_output: Some(2_000),
+        stream: false,
     };
     let sent: Value = serde_json::from_slice(&splice_request(&body, &head, edits)).unwrap();
     assert_eq!(
@@ -282,19 +287,21 @@ fn only_what_this_upstream_has_sealed_goes_to_it() {
             {"role": "user", "content": "x"}, sealed(json!("mine")), sealed(json!("plain")),
             {"role": "user", "content": "y"},
         ], "reasoning": {"effort": "low"}, "include": ["reasoning.encrypted_content"],
-        "max_output_tokens": 2_000, "store": false})
+        "max_output_tokens": 2_000, "stream": false, "store": false})
     );
 }
 
 #[test]
-fn a_clamp_takes_the_place_of_a_larger_cap() {
-    for (asked, sent) in [(2_001, 2_000), (2_000, 2_000), (1_999, 1_999)] {
-        let body = Bytes::from(json!({"model": "m", "max_output_tokens": asked, "input": "x"}).to_string());
+fn clamp_replaces_a_larger_cap() {
+    for (requested_cap, sent) in [(2_001, 2_000), (2_000, 2_000), (1_999, 1_999)] {
+        let body =
+            Bytes::from(json!({"model": "m", "max_output_tokens": requested_cap, "input": "x"}).to_string());
         let edits = RequestEdits {
             reasons: false,
             model: "up",
             origin: ORIGIN,
             clamp_output: Some(2_000),
+            stream: false,
         };
         let spliced = splice_request(&body, &validate(&body).unwrap(), edits);
         assert_eq!(validate(&spliced).unwrap().max_tokens, Some(sent), "{spliced:?}");
@@ -302,25 +309,25 @@ fn a_clamp_takes_the_place_of_a_larger_cap() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_has_no_other_end() {
+fn failed_stream_has_no_completed_event() {
     let error = Error::new(ErrorCode::UpstreamError, "It broke.").with_param("input");
     let mut encoder = StreamEncoder::new(identity(), echo(), true);
-    let mut out: Vec<u8> = pieces()[..8]
+    let mut out: Vec<u8> = stream_events()[..8]
         .iter()
-        .flat_map(|piece| encoder.encode(piece))
+        .flat_map(|stream_event| encoder.encode(stream_event))
         .collect();
     out.extend(encoder.fail(&error, "upstream_error"));
     let events = events_of(&out);
-    let [.., told, failed] = &*events else {
+    let [.., received, failed] = &*events else {
         panic!("{events:?}")
     };
     assert_eq!(
-        (&told["type"], &told["code"]),
+        (&received["type"], &received["code"]),
         (&json!("error"), &json!("upstream_error"))
     );
-    assert_eq!(told["error"]["message"], "It broke.");
-    assert_eq!(told["error"]["type"], "upstream_error");
-    assert_eq!(told["param"], "input");
+    assert_eq!(received["error"]["message"], "It broke.");
+    assert_eq!(received["error"]["type"], "upstream_error");
+    assert_eq!(received["param"], "input");
     assert_eq!(failed["type"], "response.failed");
     assert_eq!(failed["response"]["status"], "failed");
     assert_eq!(
@@ -329,8 +336,8 @@ fn a_stream_that_breaks_off_has_no_other_end() {
         "what was done is there"
     );
 
-    let begun = events_of(&out)[0]["response"].to_string();
-    let relayed = encode_failure(Some(&Bytes::from(begun)), 5, &error, "upstream_error");
+    let started_response = events_of(&out)[0]["response"].to_string();
+    let relayed = encode_failure(Some(&Bytes::from(started_response)), 5, &error, "upstream_error");
     let numbers: Vec<Value> = events_of(&relayed)
         .iter()
         .map(|event| event["sequence_number"].clone())
@@ -338,38 +345,136 @@ fn a_stream_that_breaks_off_has_no_other_end() {
     assert_eq!(numbers, [5, 6]);
 }
 
+/// llama.cpp leaves all indices out.
 #[test]
-fn failures_of_an_upstream_are_told_in_one_shape() {
-    let relay = Relay::new(ORIGIN);
+fn indices_that_a_server_leaves_out_are_put_in() {
+    let mut relay = Relay::new(ORIGIN);
+    let message = json!({"type": "message", "id": "m", "content": []});
+    let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": ""});
+    let part = json!({"type": "output_text", "text": ""});
+    for (mut event, expected) in [
+        (
+            json!({"type": "response.created", "response": {"id": "r"}}),
+            json!({}),
+        ),
+        (
+            json!({"type": "response.output_item.added", "item": {"type": "reasoning", "id": "r"}}),
+            json!({"output_index": 0}),
+        ),
+        (
+            json!({"type": "response.reasoning_text.delta", "item_id": "r", "delta": "a"}),
+            json!({"output_index": 0, "content_index": 0}),
+        ),
+        (
+            json!({"type": "response.reasoning_summary_part.added", "item_id": "r"}),
+            json!({"output_index": 0, "summary_index": 0}),
+        ),
+        (
+            json!({"type": "response.reasoning_summary_part.added", "item_id": "r"}),
+            json!({"output_index": 0, "summary_index": 1}),
+        ),
+        (
+            json!({"type": "response.output_item.added", "item": message}),
+            json!({"output_index": 1}),
+        ),
+        (
+            json!({"type": "response.content_part.added", "item_id": "m", "part": part}),
+            json!({"output_index": 1, "content_index": 0}),
+        ),
+        (
+            json!({"type": "response.output_text.delta", "item_id": "m", "delta": "a"}),
+            json!({"output_index": 1, "content_index": 0}),
+        ),
+        (
+            json!({"type": "response.content_part.added", "item_id": "m", "part": part}),
+            json!({"output_index": 1, "content_index": 1}),
+        ),
+        (
+            json!({"type": "response.output_text.done", "item_id": "m", "text": "a"}),
+            json!({"output_index": 1, "content_index": 1}),
+        ),
+        (
+            json!({"type": "response.output_item.added", "item": call}),
+            json!({"output_index": 2}),
+        ),
+        (
+            json!({"type": "response.function_call_arguments.delta", "item_id": "c", "delta": "{}"}),
+            json!({"output_index": 2}),
+        ),
+        (
+            json!({"type": "response.output_item.done", "item": message}),
+            json!({"output_index": 1}),
+        ),
+        (
+            json!({"type": "response.completed", "response": {"id": "r"}}),
+            json!({}),
+        ),
+    ] {
+        let passed = relay.pass(&event_of(&event)).unwrap().bytes.unwrap();
+        let number = sequence_number(&passed).unwrap();
+        let received = events_of(&passed).pop().unwrap();
+        event["sequence_number"] = json!(number);
+        for (name, index) in expected.as_object().unwrap() {
+            event[name] = index.clone();
+        }
+        assert_eq!(received, event);
+    }
+}
+
+#[test]
+fn indices_of_a_server_stay() {
+    let mut relay = Relay::new(ORIGIN);
+    for event in [
+        json!({"type": "response.created", "response": {"id": "r"}, "sequence_number": 5}),
+        json!({"type": "response.output_text.delta", "item_id": "m", "delta": "a", "sequence_number": 9,
+            "output_index": 3, "content_index": 4}),
+        json!({"type": "response.output_item.done", "item": {"type": "message", "id": "m"}, "sequence_number": 10,
+            "output_index": 3}),
+    ] {
+        let passed = relay.pass(&event_of(&event)).unwrap().bytes.unwrap();
+        let name = event["type"].as_str().unwrap();
+        assert_eq!(
+            passed,
+            crate::sse::write_event(Some(name.as_bytes()), event.to_string().as_bytes())
+        );
+    }
+}
+
+fn event_of(data: &Value) -> Event {
+    Event {
+        name: None,
+        id: None,
+        data: Bytes::from(data.to_string()),
+        raw: None,
+    }
+}
+
+#[test]
+fn upstream_failures_have_one_shape() {
+    let mut relay = Relay::new(ORIGIN);
     for event in [
         json!({"type": "response.failed", "response": {"status": "failed", "error": {"code": "c", "message": "m"}}}),
         json!({"type": "error", "code": "c", "message": "m", "param": null, "sequence_number": 3}),
         json!({"type": "error", "error": {"code": "c", "message": "m"}}),
         json!({"error": {"code": "c", "message": "m"}}),
     ] {
-        let event = Event {
-            name: None,
-            id: None,
-            data: Bytes::from(event.to_string()),
-            raw: None,
-        };
-        let relayed = relay.pass(&event).unwrap();
+        let relayed = relay.pass(&event_of(&event)).unwrap();
         assert_eq!((relayed.kind, relayed.bytes), (EventKind::Error, None));
-        let told: Value = serde_json::from_slice(&relayed.failure.unwrap()).unwrap();
-        assert_eq!(told["error"]["code"], "c");
+        let received: Value = serde_json::from_slice(&relayed.failure.unwrap()).unwrap();
+        assert_eq!(received["error"]["code"], "c");
     }
 }
 
 #[test]
-fn a_report_that_is_missing_is_what_was_counted() {
+fn missing_usage_is_replaced_by_the_counted_usage() {
     for usage_member in ["", r#""usage":null,"#, r#""usage":{"input_tokens":1,"x":1.50},"#] {
         let data = format!(
             r#"{{"type":"response.completed","response":{{{usage_member}"output":[],"id":"a"}},"sequence_number":41}}"#
         );
         let event = crate::sse::write_event(Some(b"response.completed"), data.as_bytes());
         assert_eq!(sequence_number(&event), Some(41));
-        let dressed = dress_event(&event, &identity(), Some((&usage(), Credits::ZERO)));
-        let response = &events_of(&dressed)[0]["response"];
+        let rewritten = apply_identity(&event, &identity(), Some((&usage(), Credits::ZERO)));
+        let response = &events_of(&rewritten)[0]["response"];
         assert_eq!(response["usage"]["cost"], "0", "{response}");
         let has_report = usage_member.contains("input_tokens");
         assert_eq!(response["usage"]["input_tokens"], if has_report { 1 } else { 3 });
@@ -380,7 +485,7 @@ fn a_report_that_is_missing_is_what_was_counted() {
 }
 
 #[test]
-fn items_take_the_place_of_the_input() {
+fn items_replace_the_input() {
     let items = [
         json!({"type": "message", "role": "user", "content": "before"}),
         json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "now"}]}),
@@ -392,15 +497,18 @@ fn items_take_the_place_of_the_input() {
         r#"{"model":"m","previous_response_id":"r","temperature":1.50}"#,
         r#"{"model":"m","input":null,"previous_response_id":null}"#,
     ] {
-        let told = with_items(&Bytes::from(body), &items).unwrap();
-        let head = validate(&told).unwrap();
+        let received = with_items(&Bytes::from(body), &items).unwrap();
+        let head = validate(&received).unwrap();
         assert_eq!(
             (head.items, head.previous_response_id.as_deref()),
             (2, None),
             "{body}"
         );
-        assert_eq!(input_items(&told).unwrap(), items);
-        assert_eq!(body.contains("1.50"), told.windows(4).any(|text| text == b"1.50"));
+        assert_eq!(input_items(&received).unwrap(), items);
+        assert_eq!(
+            body.contains("1.50"),
+            received.windows(4).any(|text| text == b"1.50")
+        );
     }
 }
 

@@ -1,14 +1,14 @@
-//! What an upstream says it consumed, brought into classes that do not overlap, and back.
+//! Conversion of usage objects to disjoint token classes, and back.
 //!
-//! In this format cached and cache-written tokens are part of `input_tokens`, and tokens of reasoning are part of
-//! `output_tokens`.
+//! In this format `input_tokens` includes cached and cache-written tokens, and `output_tokens`
+//! includes reasoning tokens.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
-/// What a usage object says. A count that makes no sense is none, and without both totals there is no report. A part
-/// above its whole is cut to it.
+/// Reads a usage object. Implausible counts are ignored; without both totals the result is `None`.
+/// A part above its whole is cut to it.
 pub fn read_usage(usage: &Value) -> Option<Usage> {
     let count = |pointer: &str| usage.pointer(pointer).and_then(quantity);
     let input = count("/input_tokens")?;
@@ -35,7 +35,7 @@ fn quantity(value: &Value) -> Option<u64> {
     value.as_u64().filter(|quantity| *quantity <= MAX_QUANTITY)
 }
 
-/// The usage object, with `cost` as the decimal string of credits when it is known.
+/// Writes the usage object; `cost` is written as a decimal string of credits, if known.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     let (cached, written) = (usage.get(Unit::CacheRead), usage.cache_written());
     let input = usage.get(Unit::Input) + usage.get(Unit::InputAudio) + cached + written;

@@ -1,7 +1,8 @@
-//! The types of this format as they are on the wire.
+//! The wire types of this format.
 //!
-//! Requests are read into these after [`validate`](super::validate()) accepted them, so that no rule stands twice.
-//! Answers of upstreams are read leniently: what is missing gets a default.
+//! Requests are deserialized into these types after [`validate`](super::validate()) accepted them,
+//! so no rule is written twice. Answers of upstreams are read leniently: missing fields get
+//! defaults.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -39,8 +40,8 @@ pub(super) enum Input {
     Items(Vec<Value>),
 }
 
-/// An item of input or output: those fields are there that its type has. What is of another type has no value: where that
-/// matters, it was refused before.
+/// An item of input or output; only the fields of its type are present. Values of a wrong type are
+/// dropped here; validation refuses them where they matter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Item {
@@ -79,7 +80,7 @@ pub(super) enum Content {
     Parts(Vec<Part>),
 }
 
-/// A part of a content: those fields are there that its type has.
+/// A part of a content; only the fields of its type are present.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Part {
@@ -149,21 +150,22 @@ pub(super) struct Incomplete {
     pub(super) reason: Option<String>,
 }
 
-/// The object with those of the members that have a value.
+/// The object without its null members.
 pub(super) fn filled(value: Value) -> Value {
     match value {
         Value::Object(members) => {
-            let kept: Map<String, Value> = members
+            let present: Map<String, Value> = members
                 .into_iter()
                 .filter(|(_, value)| !value.is_null())
                 .collect();
-            Value::Object(kept)
+            Value::Object(present)
         }
         other => other,
     }
 }
 
-/// JSON text of a wire type. Those have string keys and finite numbers only, so writing them cannot fail.
+/// Serializes a wire type. Wire types have only string keys and finite numbers, so writing cannot
+/// fail.
 pub(super) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

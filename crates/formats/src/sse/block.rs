@@ -1,10 +1,10 @@
-//! What stands between two blank lines.
+//! Parsing of a block between two blank lines.
 
 use bytes::Bytes;
 
 use super::Event;
 
-/// The event that the block makes, or `None` when it has no data. A block ends with its blank line.
+/// Parses a block, which ends with its blank line; `None` if it has no data.
 pub(super) fn parse(block: Bytes) -> Option<Event> {
     if let Some(event) = parse_simple(&block) {
         return Some(event);
@@ -32,7 +32,7 @@ pub(super) fn parse(block: Bytes) -> Option<Event> {
     })
 }
 
-/// The commonest form by far: one line `data: …` and a blank one, both ended by a line feed.
+/// Parses the most common form: one line `data: …` and a blank one, both ended by a line feed.
 fn parse_simple(block: &Bytes) -> Option<Event> {
     const PREFIX: usize = "data: ".len();
     if !block.starts_with(b"data: ") || !block.ends_with(b"\n\n") {
@@ -70,7 +70,7 @@ impl<'b> Data<'b> {
     }
 }
 
-/// Lines ended by LF, CR or both.
+/// Splits into lines that end with LF, CR or CRLF.
 fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
     std::iter::from_fn(move || {
@@ -87,7 +87,7 @@ fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Field name and value; a comment has an empty name.
+/// Splits a line into field name and value; a comment has an empty name.
 fn split(line: &[u8]) -> (&[u8], &[u8]) {
     let Some(colon) = memchr::memchr(b':', line) else {
         return (line, &[]);

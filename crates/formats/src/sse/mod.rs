@@ -1,14 +1,14 @@
-//! Event streams (WHATWG HTML, section 9.2 "Server-sent events"): a reader that takes bytes as they come, and a
+//! Event streams (WHATWG HTML, section 9.2 "Server-sent events"): an incremental reader and a
 //! writer of whole events.
 //!
-//! The reader leaves the data as bytes: what is not UTF-8 is refused by whoever reads the data.
+//! The reader does not decode the data: its consumer refuses invalid UTF-8.
 
 mod block;
 mod reader;
 
 use bytes::Bytes;
 
-pub use reader::{DEFAULT_MAX_EVENT, EventReader, EventTooLarge};
+pub use reader::{DEFAULT_MAX_EVENT_BYTES, EventReader, EventTooLarge};
 
 /// The data that ends a stream of the OpenAI family.
 pub const DONE: &[u8] = b"[DONE]";
@@ -16,22 +16,22 @@ pub const DONE: &[u8] = b"[DONE]";
 /// The whole event that ends a stream of the OpenAI family.
 pub const DONE_EVENT: &[u8] = b"data: [DONE]\n\n";
 
-/// One event.
+/// One event with at least one `data` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The last `event` field, if there was one that is not empty.
+    /// The last `event` field, unless it is missing or empty.
     pub name: Option<Bytes>,
-    /// The last `id` field, if there was one.
+    /// The last `id` field.
     pub id: Option<Bytes>,
     /// The `data` fields, joined by line feeds.
     pub data: Bytes,
-    /// The event as it came, when it was exactly `data: …` and a blank line, ended by line feeds: it can be passed on
-    /// as it is.
+    /// The verbatim event, if it was exactly `data: …` and a blank line, ended by line feeds. It
+    /// can be forwarded unchanged.
     pub raw: Option<Bytes>,
 }
 
 impl Event {
-    /// The whole event in the one form that every client reads: as it came, if it came so.
+    /// The event as bytes: verbatim if `raw` is set, rewritten otherwise.
     pub fn whole(&self) -> Bytes {
         match &self.raw {
             Some(raw) => raw.clone(),
@@ -40,8 +40,9 @@ impl Event {
     }
 }
 
-/// A whole event with its blank line, to be sent in one write: some clients forget half an event at the boundary of
-/// two reads. Line feeds within the data begin a new `data` line; a JSON text has none that matter.
+/// Writes a whole event with its blank line, to be sent in one write: some clients lose half an
+/// event at the boundary of two reads. Line feeds in the data start a new `data` line, which does
+/// not change a JSON text.
 pub fn write_event(name: Option<&[u8]>, data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + name.map_or(0, |name| name.len() + 8) + 8);
     if let Some(name) = name {

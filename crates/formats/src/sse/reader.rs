@@ -1,4 +1,4 @@
-//! The incremental reader.
+//! The incremental reader of event streams.
 
 use std::fmt;
 
@@ -7,33 +7,33 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::Event;
 use super::block;
 
-/// The most bytes that one event may have, unless the reader is told otherwise.
-pub const DEFAULT_MAX_EVENT: usize = 4 << 20;
+/// Default maximum size of one event, in bytes.
+pub const DEFAULT_MAX_EVENT_BYTES: usize = 4 << 20;
 
-/// An event that is larger than the reader's bound. The stream cannot be read on.
+/// The error for an event above the reader's limit. The rest of the stream cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventTooLarge {
-    /// The bound in bytes.
+    /// The limit in bytes.
     pub limit: usize,
 }
 
 impl fmt::Display for EventTooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an event of the stream is larger than {} bytes", self.limit)
+        write!(f, "a stream event is larger than {} bytes", self.limit)
     }
 }
 
 impl std::error::Error for EventTooLarge {}
 
-/// Reads events from the pieces of a stream, however they are cut. Feed it with [`push`](Self::push), then take
-/// events with [`next_event`](Self::next_event) until there is none. An event that lies within one piece is not
-/// copied. What is left at the end of the stream without its blank line is no event.
+/// Reads events from the chunks of a stream. Add chunks with [`push`](Self::push), then take events
+/// with [`next_event`](Self::next_event) until it returns `None`. An event within one chunk is not
+/// copied. An unfinished event at the end of the stream is dropped.
 #[derive(Debug)]
 pub struct EventReader {
     limit: usize,
-    /// Pieces of an event whose end has not come, already scanned.
+    /// Scanned chunks of an unfinished event.
     partial: BytesMut,
-    /// What is yet to be scanned.
+    /// Bytes that are not scanned yet.
     rest: Bytes,
     scan: Scan,
     at_start: bool,
@@ -41,12 +41,12 @@ pub struct EventReader {
 
 impl Default for EventReader {
     fn default() -> Self {
-        Self::new(DEFAULT_MAX_EVENT)
+        Self::new(DEFAULT_MAX_EVENT_BYTES)
     }
 }
 
 impl EventReader {
-    /// A reader that refuses events of more than `limit` bytes.
+    /// Creates a reader that refuses events of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -57,16 +57,16 @@ impl EventReader {
         }
     }
 
-    /// Takes the next piece of the stream.
-    pub fn push(&mut self, piece: Bytes) {
+    /// Adds the next chunk of the stream.
+    pub fn push(&mut self, chunk: Bytes) {
         if self.rest.is_empty() {
-            self.rest = piece;
+            self.rest = chunk;
         } else {
-            self.rest = [&self.rest[..], &piece[..]].concat().into();
+            self.rest = [&self.rest[..], &chunk[..]].concat().into();
         }
     }
 
-    /// The next whole event, or `None` when more of the stream is needed.
+    /// Returns the next whole event; `None` if it needs more of the stream.
     pub fn next_event(&mut self) -> Result<Option<Event>, EventTooLarge> {
         loop {
             self.scan.drop_line_feed(&mut self.rest);
@@ -94,7 +94,7 @@ impl EventReader {
         }
     }
 
-    /// Whether a part of an event was read whose end has not come. At the end of the stream: it was cut.
+    /// Whether an event is incomplete. At the end of the stream, this means that it was truncated.
     pub fn is_mid_event(&self) -> bool {
         !self.partial.is_empty() || !self.rest.is_empty()
     }
@@ -107,11 +107,11 @@ impl EventReader {
     }
 }
 
-/// Where the search for a blank line stands.
+/// State of the search for a blank line.
 #[derive(Debug)]
 struct Scan {
     line_is_empty: bool,
-    /// The last byte was a carriage return: a line feed right after it belongs to it.
+    /// Whether the last byte was a carriage return: a line feed directly after it belongs to it.
     after_cr: bool,
 }
 
@@ -125,7 +125,8 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// Place just after the next blank line. All of `bytes` is scanned when there is none, none of it after the place.
+    /// Position just after the next blank line. Scans up to that position, or all of `bytes` if
+    /// there is none.
     fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
@@ -152,7 +153,7 @@ impl Scan {
         None
     }
 
-    /// Drops the line feed of a CRLF that was cut in two.
+    /// Drops the line feed of a CRLF that was split between chunks.
     fn drop_line_feed(&mut self, bytes: &mut Bytes) {
         if self.after_cr && bytes.starts_with(b"\n") {
             bytes.advance(1);
@@ -160,7 +161,7 @@ impl Scan {
         }
     }
 
-    /// The line feed of a CRLF goes with its carriage return, if it is there already.
+    /// Skips the line feed of a CRLF if it has already arrived.
     fn with_line_feed(&mut self, bytes: &[u8], at: usize) -> usize {
         if self.after_cr && bytes.get(at) == Some(&b'\n') {
             self.after_cr = false;

@@ -3,12 +3,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Every event of a stream that arrives in these pieces.
-fn read(pieces: &[&[u8]]) -> Vec<Event> {
+/// All events of a stream that arrives in these chunks.
+fn read(chunks: &[&[u8]]) -> Vec<Event> {
     let mut reader = EventReader::default();
     let mut events = Vec::new();
-    for piece in pieces {
-        reader.push(Bytes::copy_from_slice(piece));
+    for chunk in chunks {
+        reader.push(Bytes::copy_from_slice(chunk));
         while let Some(event) = reader.next_event().unwrap() {
             events.push(event);
         }
@@ -16,7 +16,7 @@ fn read(pieces: &[&[u8]]) -> Vec<Event> {
     events
 }
 
-/// Name, id and data, for comparison: how an event came does not matter.
+/// Name, id and data for comparison, ignoring `raw`.
 fn shown(events: &[Event]) -> Vec<String> {
     let text = |bytes: &Option<Bytes>| {
         bytes
@@ -44,7 +44,7 @@ fn check(stream: &str, expected: &[&str]) {
 }
 
 #[test]
-fn reads_what_the_standard_says() {
+fn event_streams_follow_the_whatwg_standard() {
     check("data: a\n\ndata: b\n\n", &["None None \"a\"", "None None \"b\""]);
     check(
         "data: a\r\n\r\ndata: b\r\n\r\n",
@@ -82,22 +82,22 @@ fn reads_what_the_standard_says() {
 }
 
 #[test]
-fn a_plain_event_in_one_piece_is_not_copied() {
-    let piece = Bytes::from_static(b"data: {\"a\":1}\n\ndata: [DONE]\n\n");
+fn plain_event_in_one_chunk_is_not_copied() {
+    let chunk = Bytes::from_static(b"data: {\"a\":1}\n\ndata: [DONE]\n\n");
     let mut reader = EventReader::default();
-    reader.push(piece.clone());
+    reader.push(chunk.clone());
     let event = reader.next_event().unwrap().unwrap();
     let raw = event.raw.clone().unwrap();
-    assert_eq!(raw, piece.slice(..15));
-    assert_eq!(raw.as_ptr(), piece.as_ptr());
-    assert_eq!(event.data.as_ptr(), piece[6..].as_ptr());
+    assert_eq!(raw, chunk.slice(..15));
+    assert_eq!(raw.as_ptr(), chunk.as_ptr());
+    assert_eq!(event.data.as_ptr(), chunk[6..].as_ptr());
     assert_eq!(event.whole(), raw);
     assert_eq!(reader.next_event().unwrap().unwrap().data, DONE);
     assert!(!reader.is_mid_event());
 }
 
 #[test]
-fn only_the_plainest_form_is_passed_on_as_it_came() {
+fn only_canonical_events_keep_their_raw_bytes() {
     for stream in [
         "data:a\n\n",
         "data: a\r\n\r\n",
@@ -112,17 +112,17 @@ fn only_the_plainest_form_is_passed_on_as_it_came() {
 }
 
 #[test]
-fn a_cut_event_is_noticed() {
+fn truncated_event_is_detected() {
     let mut reader = EventReader::default();
-    for (piece, mid_event) in [
+    for (chunk, mid_event) in [
         ("data: a\n\n", false),
         ("data: b", true),
         ("\n", true),
         ("\r\n", false),
     ] {
-        reader.push(Bytes::copy_from_slice(piece.as_bytes()));
+        reader.push(Bytes::copy_from_slice(chunk.as_bytes()));
         while reader.next_event().unwrap().is_some() {}
-        assert_eq!(reader.is_mid_event(), mid_event, "after {piece:?}");
+        assert_eq!(reader.is_mid_event(), mid_event, "after {chunk:?}");
     }
 }
 
@@ -153,10 +153,10 @@ fn events_are_bounded() {
 }
 
 #[test]
-fn pieces_may_be_pushed_ahead() {
+fn chunks_may_be_pushed_ahead() {
     let mut reader = EventReader::default();
-    for piece in ["data: a\n", "\ndata", ": b\n\n"] {
-        reader.push(Bytes::copy_from_slice(piece.as_bytes()));
+    for chunk in ["data: a\n", "\ndata", ": b\n\n"] {
+        reader.push(Bytes::copy_from_slice(chunk.as_bytes()));
     }
     assert_eq!(reader.next_event().unwrap().unwrap().data, "a");
     assert_eq!(reader.next_event().unwrap().unwrap().data, "b");
@@ -177,20 +177,20 @@ fn written_events_are_read_back() {
 
 proptest! {
     #[test]
-    fn the_same_events_however_the_stream_is_cut(
+    fn events_do_not_depend_on_chunk_boundaries(
         stream in "([a-c:\\r\\n ]|data|data: |event: |id: |\\n\\n|\\r\\n\\r\\n){0,60}",
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
         let whole = shown(&read(&[stream.as_bytes()]));
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
         places.sort_unstable();
-        let mut pieces = Vec::new();
+        let mut chunks = Vec::new();
         let mut start = 0;
         for place in places {
-            pieces.push(&stream.as_bytes()[start..place]);
+            chunks.push(&stream.as_bytes()[start..place]);
             start = place;
         }
-        pieces.push(&stream.as_bytes()[start..]);
-        prop_assert_eq!(shown(&read(&pieces)), whole);
+        chunks.push(&stream.as_bytes()[start..]);
+        prop_assert_eq!(shown(&read(&chunks)), whole);
     }
 }

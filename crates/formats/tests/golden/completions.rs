@@ -1,6 +1,6 @@
-//! Completions: `request.json` decodes to `ir.json`, and an upstream with the endpoint gets `forwarded.json`;
-//! `upstream.sse` and `response.json` are what such an upstream sends, and `relayed.sse` and `relayed.json` what a caller
-//! gets of it who did not ask for usage in the stream.
+//! Completions: `request.json` decodes to `ir.json`, and `forwarded.json` is the request for an
+//! upstream with the endpoint. `upstream.sse` and `response.json` come from such an upstream;
+//! `relayed.sse` (without requested usage) and `relayed.json` are the results for the caller.
 
 use serde_json::{Map, Value};
 use tollgate_formats::openai_chat::{
@@ -40,14 +40,14 @@ fn check(case: &Case) {
     }
     if let Some(stream) = case.read("upstream.sse") {
         let edits = EventEdits::new("maker/model", false);
-        let (mut relayed, mut said, mut reports) = (Vec::new(), 0, 0);
+        let (mut relayed, mut output_bytes, mut reports) = (Vec::new(), 0, 0);
         for event in read(&stream) {
             let head = inspect_event(&event.data).unwrap();
-            said += head.output_bytes;
+            output_bytes += head.output_bytes;
             reports += u32::from(head.report.usage.is_some());
             relayed.extend(splice_event(&event, &head, &edits, None).unwrap_or_default());
         }
-        assert!(said > 0 && reports > 0, "{}", case.name);
+        assert!(output_bytes > 0 && reports > 0, "{}", case.name);
         case.expect("relayed.sse", &String::from_utf8(relayed).unwrap());
     }
     let text = serde_json::to_string_pretty(&Value::Object(forms)).unwrap();

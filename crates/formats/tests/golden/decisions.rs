@@ -1,10 +1,10 @@
-//! Typed decisions: `request.json` of a caller is read as `ir.json` and asked of an upstream as `forwarded.json`; what
-//! that says, `response.json`, is told the caller as `relayed.json`. The first word of a case says how the upstream wants
-//! to be asked.
+//! Typed decisions: `request.json` decodes to `ir.json` and is sent to an upstream as
+//! `forwarded.json`. The caller receives its answer `response.json` as `relayed.json`. The first
+//! word of a case name is the shape of the upstream.
 
 use serde_json::{Map, Value, json};
 use tollgate_formats::decisions::{
-    Asked, InputTokens, ResponseFrame, Shape, answers, ask, carry, read, write,
+    DecisionRequest, InputTokens, ResponseFrame, Shape, answers, ask, check_compatible, read, write,
 };
 use tollgate_types::Credits;
 use tollgate_types::decide::{Question, QuestionKind};
@@ -25,24 +25,24 @@ fn check(case: &Case) {
         Some("openrouter") => Shape::OpenRouter,
         _ => Shape::SystemOne,
     };
-    let asked = read(&case.read("request.json").unwrap()).unwrap();
-    carry(shape, &asked.state, &asked.questions).unwrap();
-    case.expect("ir.json", &pretty(&form(&asked)));
-    let forwarded = ask(shape, "upstream-model", &asked.state, &asked.questions);
+    let request = read(&case.read("request.json").unwrap()).unwrap();
+    check_compatible(shape, &request.state, &request.questions).unwrap();
+    case.expect("ir.json", &pretty(&form(&request)));
+    let forwarded = ask(shape, "upstream-model", &request.state, &request.questions);
     case.expect("forwarded.json", &again(&forwarded));
     let response = case.read("response.json").unwrap();
-    let (decisions, usage) = answers(shape, &response, &asked.questions).unwrap();
+    let (decisions, usage) = answers(shape, &response, &request.questions).unwrap();
     let frame = ResponseFrame {
         id: "dec_1",
         created: 1_795_000_000,
-        model: &asked.model,
+        model: &request.model,
         usage: InputTokens {
             state: usage.map_or(0, |usage| usage.total_input()),
             ..InputTokens::default()
         },
         cost: Credits::from_nanos(1_500),
     };
-    case.expect("relayed.json", &again(&write(&asked, &decisions, &frame)));
+    case.expect("relayed.json", &again(&write(&request, &decisions, &frame)));
 }
 
 fn again(body: &[u8]) -> String {
@@ -53,18 +53,18 @@ fn pretty(value: &Value) -> String {
     format!("{}\n", serde_json::to_string_pretty(value).unwrap())
 }
 
-fn form(asked: &Asked) -> Value {
-    let media = asked.state.media.iter();
+fn form(request: &DecisionRequest) -> Value {
+    let media = request.state.media.iter();
     let media =
         media.map(|medium| json!({"kind": medium.kind.as_str(), "url": medium.url, "param": medium.param}));
     json!({
-        "model": asked.model,
-        "dialect": format!("{:?}, {:?}", asked.dialect, asked.container),
-        "text": asked.state.text.lines().collect::<Vec<_>>(),
+        "model": request.model,
+        "dialect": format!("{:?}, {:?}", request.dialect, request.container),
+        "text": request.state.text.lines().collect::<Vec<_>>(),
         "media": media.collect::<Vec<_>>(),
-        "questions": asked.questions.iter().map(question).collect::<Vec<_>>(),
-        "options": format!("{:?}", asked.options),
-        "ignored": asked.ignored,
+        "questions": request.questions.iter().map(question).collect::<Vec<_>>(),
+        "options": format!("{:?}", request.options),
+        "ignored": request.ignored,
     })
 }
 

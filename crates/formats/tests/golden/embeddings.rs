@@ -1,5 +1,6 @@
-//! Embeddings: `request.json` decodes to `ir.json` and survives the way back; `response.json` likewise, in both encodings
-//! and to the bit, and `relayed.json` is what a caller gets of it who asked for the encoding that it has.
+//! Embeddings: `request.json` decodes to `ir.json` and round-trips. `response.json` does, too, in
+//! both encodings and bit for bit. `relayed.json` is the result for a caller who requested its
+//! encoding.
 
 use serde_json::{Map, Value, json};
 use tollgate_formats::embeddings::{
@@ -69,7 +70,7 @@ fn request_form(request: &EmbedRequest) -> Value {
     })
 }
 
-/// Vectors by the bits of their numbers.
+/// Vectors as the bits of their numbers.
 fn response_form(response: &EmbedResponse) -> Value {
     let bits = |vector: &Vec<f32>| -> Vec<String> {
         vector

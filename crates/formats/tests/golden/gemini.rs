@@ -1,12 +1,12 @@
-//! The golden files of generated content. `request.json` decodes to `ir.json` and survives the way back; `response.json`
-//! likewise; `upstream.sse` is a stream as the provider sends it, whose events are in `ir.json`, and which a caller gets
-//! as `relayed.sse`.
+//! Golden files of generated content. `request.json` and `response.json` decode to `ir.json` and
+//! round-trip. `upstream.sse` is a provider's stream: its events are in `ir.json`, and
+//! `relayed.sse` is the stream for the caller.
 
 use serde_json::{Map, Value};
 use tollgate_formats::gemini::{
     Relay, StreamDecoder, decode_request, decode_response, encode_request, encode_response,
 };
-use tollgate_formats::seal::origin_of;
+use tollgate_formats::reasoning_envelope::origin_of;
 use tollgate_types::generate::{GenerateResponse, Part, Reasoning};
 
 use super::{Case, cases, ir, read};
@@ -22,7 +22,7 @@ fn check(case: &Case) {
     let mut forms = Map::new();
     if let Some(body) = case.read("request.json") {
         let request = decode_request(&body).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-        let encoded = encode_request(&request, None);
+        let encoded = encode_request(&request, &Default::default(), None);
         let again = decode_request(&encoded).unwrap_or_else(|error| panic!("{}: {error}", case.name));
         assert_eq!(again, request, "{}.request.json there and back", case.name);
         forms.insert("request".to_owned(), ir::request(&request));
@@ -51,7 +51,7 @@ fn check(case: &Case) {
     case.expect("ir.json", &format!("{text}\n"));
 }
 
-/// What an adapter does: seals are its provider's.
+/// Sets the origin of the seals, as an adapter does.
 fn mark(response: &mut GenerateResponse) {
     for part in response.choices.iter_mut().flat_map(|choice| &mut choice.parts) {
         if let Part::Reasoning(Reasoning { seal: Some(seal), .. }) = part {

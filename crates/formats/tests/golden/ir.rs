@@ -1,5 +1,5 @@
-//! The common form as JSON, for the golden files. Patterns name every field, so that none is forgotten; what has its
-//! usual value is left out.
+//! The common form as JSON, for the golden files. The patterns name every field, so that new fields
+//! cause a compile error. Default values are left out.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::Usage;
@@ -9,15 +9,15 @@ use tollgate_types::generate::{
 };
 use tollgate_types::stream::StreamEvent;
 
-/// An object of those fields that say something.
+/// An object of the fields with values other than the default.
 fn object(fields: Vec<(&str, Value)>) -> Value {
-    let says_something = |value: &Value| match value {
+    let is_set = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,
         Value::Array(items) => !items.is_empty(),
         Value::Object(fields) => !fields.is_empty(),
         _ => true,
     };
-    let fields = fields.into_iter().filter(|(_, value)| says_something(value));
+    let fields = fields.into_iter().filter(|(_, value)| is_set(value));
     Value::Object(
         fields
             .map(|(name, value)| (name.to_owned(), value))
@@ -139,13 +139,13 @@ fn part(part: &Part) -> Value {
         ])}),
         Part::Stored(Stored {
             id,
-            is_picture,
+            is_image,
             detail,
             filename,
             field,
         }) => json!({"stored": object(vec![
             ("id", json!(id)),
-            ("is_picture", json!(is_picture)),
+            ("is_picture", json!(is_image)),
             ("detail", json!(detail)),
             ("filename", json!(filename)),
             ("field", json!(field)),

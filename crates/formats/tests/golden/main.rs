@@ -1,10 +1,11 @@
-//! Golden files: what each format makes of real payloads, written from the SDKs' types and the providers' documents.
+//! Golden files: the results of each format for real payloads, which follow the SDKs' types and the
+//! providers' documentation.
 //!
-//! A case is a name in the folder of its format. Of these files, those that are there are checked:
-//! `request.json` decodes to `ir.json` and survives the way back; `response.json` likewise; `stream.sse` likewise, and
-//! is written back to the byte; `upstream.sse` is a stream as a provider really sends it, whose events are in
-//! `ir.json`, and which a caller who did not ask for usage gets as `relayed.sse`.
-//! `UPDATE_GOLDEN=1` writes what is derived (`ir.json`, `relayed.sse`): read it before you keep it.
+//! A case is a name in the folder of its format. The tests check those of these files that exist:
+//! `request.json`, `response.json` and `stream.sse` decode to `ir.json` and round-trip,
+//! `stream.sse` byte for byte. `upstream.sse` is a provider's stream: its events are in `ir.json`,
+//! and `relayed.sse` is the stream for a caller who did not request usage. `UPDATE_GOLDEN=1` writes
+//! the derived files (`ir.json`, `relayed.sse`): review them before you commit them.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod completions;
@@ -97,7 +98,7 @@ fn check_request(case: &Case, body: &[u8]) -> Value {
     let request = openai_chat::decode_request(body).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     let encoded = openai_chat::encode_request(&request, CapName::AsSent);
     let mut again = openai_chat::decode_request(&encoded).unwrap();
-    // The upstream is always asked for usage.
+    // Encoding always requests usage.
     again.include_usage = request.include_usage;
     assert_eq!(again, request, "{}.request.json there and back", case.name);
     ir::request(&request)
@@ -120,14 +121,14 @@ fn check_response(case: &Case, body: &[u8]) -> Value {
     ir::response(&response)
 }
 
-/// A stream as the gateway itself writes it.
+/// Checks a stream in the gateway's own encoding.
 fn check_stream(case: &Case, stream: &Bytes) -> Value {
     let events = decoded(&read(stream));
     let Some(StreamEvent::Start { model, .. }) = events.first() else {
         panic!("{} begins with no Start", case.name);
     };
-    let asked = events.iter().any(|event| matches!(event, StreamEvent::Usage(_)));
-    let mut encoder = StreamEncoder::new(model, asked);
+    let include_usage = events.iter().any(|event| matches!(event, StreamEvent::Usage(_)));
+    let mut encoder = StreamEncoder::new(model, include_usage);
     let mut written: Vec<u8> = Vec::new();
     for event in &events {
         written.extend(encoder.encode(event, None).unwrap_or_default());
@@ -143,7 +144,7 @@ fn check_stream(case: &Case, stream: &Bytes) -> Value {
     ir::events(&events)
 }
 
-/// A stream as a provider sends it.
+/// Checks a stream in a provider's encoding.
 fn check_upstream(case: &Case, stream: &Bytes) -> Value {
     let events = read(stream);
     let edits = EventEdits::new("maker/model", false);
@@ -169,14 +170,14 @@ fn decoded(events: &[Event]) -> Vec<StreamEvent> {
     events
         .iter()
         .flat_map(|event| {
-            let said = decoder.decode(&event.data).unwrap();
+            let stream_events = decoder.decode(&event.data).unwrap();
             let head = inspect_event(&event.data).unwrap();
-            let usage = said.iter().find_map(|event| match event {
+            let usage = stream_events.iter().find_map(|event| match event {
                 StreamEvent::Usage(usage) => Some(*usage),
                 _ => None,
             });
             assert_eq!(head.report.usage, usage, "both ways read the same usage");
-            said
+            stream_events
         })
         .collect()
 }

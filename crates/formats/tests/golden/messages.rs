@@ -1,6 +1,6 @@
-//! The golden files of messages. `request.json` decodes to `ir.json` and survives the way back; `response.json`
-//! likewise; `upstream.sse` is a stream as the provider sends it, whose events are in `ir.json`, and which a caller gets
-//! as `relayed.sse`.
+//! Golden files of messages. `request.json` and `response.json` decode to `ir.json` and round-trip.
+//! `upstream.sse` is a provider's stream: its events are in `ir.json`, and `relayed.sse` is the
+//! stream for the caller.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tollgate_formats::anthropic_messages::{
     Relay, StreamDecoder, decode_request, decode_response, encode_request, encode_response,
 };
-use tollgate_formats::seal::origin_of;
+use tollgate_formats::reasoning_envelope::origin_of;
 
 use super::{Case, ir, read};
 
@@ -35,7 +35,7 @@ fn check(case: &Case) {
     let mut forms = Map::new();
     if let Some(body) = case.read("request.json") {
         let request = decode_request(&body).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-        let encoded = encode_request(&request, 1);
+        let encoded = encode_request(&request, &Default::default(), 1);
         let again = decode_request(&encoded).unwrap_or_else(|error| panic!("{}: {error}", case.name));
         assert_eq!(again, request, "{}.request.json there and back", case.name);
         forms.insert("request".to_owned(), ir::request(&request));

@@ -1,14 +1,15 @@
-//! The golden files of responses. `request.json` decodes to `ir.json` and survives the way back; `response.json`
-//! likewise; `upstream.sse` is a stream as the provider sends it, whose events are in `ir.json`, which a caller of this
-//! format gets as `relayed.sse` and one whose upstream speaks another as `written.sse`.
+//! Golden files of responses. `request.json` and `response.json` decode to `ir.json` and
+//! round-trip. `upstream.sse` is a provider's stream: its events are in `ir.json`, `relayed.sse` is
+//! the stream for a caller of this format, and `written.sse` the one if the upstream uses another
+//! format.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use tollgate_formats::openai_responses::{
-    Echo, EventKind, Identity, Relay, StreamDecoder, StreamEncoder, decode_request, decode_response,
-    dress_event, encode_request, encode_response, response_in_event,
+    Echo, EventKind, Identity, Relay, StreamDecoder, StreamEncoder, apply_identity, decode_request,
+    decode_response, encode_request, encode_response, response_in_event,
 };
-use tollgate_formats::seal::origin_of;
+use tollgate_formats::reasoning_envelope::origin_of;
 use tollgate_types::generate::{Choice, GenerateRequest, Part, Reasoning};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Usage};
@@ -76,7 +77,7 @@ fn check(case: &Case) {
 }
 
 fn check_upstream(case: &Case, stream: &Bytes) -> Value {
-    let (relay, mut decoder) = (Relay::new(&origin_of("main")), StreamDecoder::default());
+    let (mut relay, mut decoder) = (Relay::new(&origin_of("main")), StreamDecoder::default());
     let mut encoder = StreamEncoder::new(identity(), Echo::default(), true);
     let (mut relayed, mut written, mut events) = (Vec::new(), Vec::new(), Vec::new());
     for event in read(stream) {
@@ -84,7 +85,7 @@ fn check_upstream(case: &Case, stream: &Bytes) -> Value {
         let end = (&Usage::ZERO, Credits::ZERO);
         let end = (passed.kind == EventKind::End).then_some(end);
         if let Some(bytes) = &passed.bytes {
-            relayed.extend(dress_event(bytes, &identity(), end));
+            relayed.extend(apply_identity(bytes, &identity(), end));
         }
         for event in decoder.decode(&event.data).unwrap() {
             written.extend(encoder.encode(&event));
@@ -108,7 +109,8 @@ fn check_upstream(case: &Case, stream: &Bytes) -> Value {
     ir::events(&events)
 }
 
-/// Seals leave their wrapping on the way to an upstream, and nobody tells it to hide what it does not show.
+/// The parts of a request that round-trip: without reasoning, whose seals are unwrapped for the
+/// upstream, and without `hide_reasoning`.
 fn unsealed(mut request: GenerateRequest) -> GenerateRequest {
     request.hide_reasoning = false;
     for message in &mut request.messages {

@@ -1,4 +1,4 @@
-//! What a caller sends, and what the gateway does with it before it knows the provider.
+//! Requests of callers, and their treatment before the provider is known.
 
 use serde_json::{Map, Value, json};
 use tollgate_formats::anthropic_messages::Version;
@@ -7,7 +7,7 @@ use tollgate_formats::{
 };
 use tollgate_types::Format;
 
-/// In the order of the page's columns.
+/// All formats in the order of the page's columns.
 pub const ALL: [Format; 5] = [
     Format::ChatCompletions,
     Format::Completions,
@@ -30,7 +30,7 @@ pub fn index(format: Format) -> usize {
     ALL.iter().position(|client| *client == format).unwrap()
 }
 
-/// The plainest request with these members in it.
+/// A minimal request plus these members.
 pub fn body(format: Format, members: &[&Value]) -> Map<String, Value> {
     let turn = json!([{"role": "user", "content": "Hello."}]);
     let plain = match format {
@@ -47,8 +47,8 @@ pub fn body(format: Format, members: &[&Value]) -> Map<String, Value> {
     body
 }
 
-/// The hints that the caller's own format names: those that nobody gets and, where the provider speaks another format,
-/// those that only this one has.
+/// The hints of the caller's own format: those that no upstream receives, and those that only an
+/// upstream of the same format receives.
 pub fn hints(format: Format, body: &[u8]) -> Result<Vec<String>, DecodeError> {
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: &str| names.push(name.to_owned());

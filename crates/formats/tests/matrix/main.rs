@@ -1,5 +1,6 @@
-//! What becomes of each feature of a request on the way from each format of a caller to each format of a provider:
-//! docs/matrix.md is written by this test and compared with it. Nothing may be lost in silence.
+//! The conversion matrix: the result of each request feature for each pair of caller format and
+//! provider format. This test writes docs/matrix.md and compares it. No feature may be lost
+//! silently.
 //!
 //! `TOLLGATE_WRITE=1 cargo test -p tollgate-formats --test matrix` writes the page.
 
@@ -7,6 +8,7 @@
 
 mod cell;
 mod client;
+mod features;
 #[expect(
     dead_code,
     reason = "of the golden files' common form only requests are needed"
@@ -15,15 +17,14 @@ mod client;
 mod ir;
 mod page;
 mod provider;
-mod said;
 
 use std::fs;
 use std::path::Path;
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test has no configuration")]
-fn the_page_says_what_the_formats_do() {
-    let features = said::all();
+fn matrix_page_is_up_to_date() {
+    let features = features::all();
     let written = page::write(&features).unwrap_or_else(|faults| panic!("{}", faults.join("\n")));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/matrix.md");
     if std::env::var("TOLLGATE_WRITE").is_ok() {

@@ -1,34 +1,34 @@
-//! The page.
+//! The Markdown page of the matrix.
 
 use std::fmt::Write;
 
 use crate::cell;
 use crate::client;
+use crate::features::Feature;
 use crate::provider::Provider;
-use crate::said::Feature;
 
 const INTRODUCTION: &str = "\
-# What is carried from one format to another
+# Format matrix
 
-What becomes of each feature of a request, by the format that the caller speaks (the columns) and the one that the
-model's provider speaks (the tables). This page is written by a test, which also proves what it says:
-`crates/formats/tests/matrix`. [Formats](formats.md) has the rules behind it. What a provider or a model lacks beyond its
-format is in [providers](providers.md) and in `GET /v1/models`. Completions are here as they reach a chat; providers that
-have the endpoint get the caller's bytes.
+How each feature of a request is converted, by the caller's format (columns) and the provider's
+format (tables). A test generates this page and proves each cell: `crates/formats/tests/matrix`.
+[Formats](formats.md) has the rules. Limits of a provider or a model beyond its format are in
+[providers](providers.md) and in `GET /v1/models`. The completions column shows a completion that a
+chat model answers; providers with a completions endpoint receive the caller's bytes.
 
 | | |
 |---|---|
-| lossless | both speak the same format: the provider gets the caller's bytes |
-| converted | the provider is told the same in its own format |
-| converted, less `name` | the same, and named in `x-tollgate-ignored`, because not all of its places can be told |
-| fetched | the gateway fetches what is at the address, or reads what was uploaded, and the provider gets the bytes |
-| by the gateway | the provider is not told: the gateway [sees to the shape](formats.md#structured-output), or [keeps notes with the response](responses.md) |
-| left out: `name` | no answer depends on it: it is left out, and named in `x-tollgate-ignored` |
-| 400 `name`, 422 `name` | refused with this `param` before anything is held or sent |
-| – | the caller's format has no way to say it |
+| lossless | both formats are the same: the provider receives the caller's bytes |
+| converted | the provider receives the same in its format |
+| converted, less `name` | converted; `x-tollgate-ignored` names the field, because the format cannot express all of its values |
+| fetched | the gateway fetches the URL or reads the uploaded file, and the provider receives the bytes |
+| by the gateway | the provider does not receive the feature: the gateway [enforces the structure](formats.md#structured-output) or [stores the response](responses.md) |
+| left out: `name` | no answer depends on the field; it is removed and named in `x-tollgate-ignored` |
+| 400 `name`, 422 `name` | refused with this `param` before any hold or request |
+| – | the caller's format cannot express the feature |
 ";
 
-/// The page, or everything that is wrong.
+/// The page, or the list of all wrong conversions.
 pub fn write(features: &[Feature]) -> Result<String, Vec<String>> {
     let mut page = INTRODUCTION.to_owned();
     let mut faults = Vec::new();

@@ -1,13 +1,15 @@
-//! The formats that providers speak, and what the gateway does on the way into them.
+//! The provider formats, and the conversions into them.
 
 use bytes::Bytes;
 use tollgate_formats::anthropic_messages::Version;
 use tollgate_formats::openai_chat::{CapName, RequestEdits};
-use tollgate_formats::{anthropic_messages, bedrock_converse, gemini, hub, openai_chat, openai_responses};
+use tollgate_formats::{
+    anthropic_messages, bedrock_converse, gemini, openai_chat, openai_responses, to_common,
+};
 use tollgate_types::generate::{File, GenerateRequest, Part, ResponseFormat};
-use tollgate_types::{Error, Format};
+use tollgate_types::{Abilities, Error, Format};
 
-/// Whose seals the provider knows.
+/// Origin of the seals that the provider can read.
 pub const ORIGIN: &str = "0123456789abcdef";
 const CAP: u64 = 4_096;
 
@@ -29,7 +31,7 @@ impl Provider {
         Provider::Converse,
     ];
 
-    /// The format, unless no caller speaks it.
+    /// The format; `None` if no caller uses it.
     pub fn format(self) -> Option<Format> {
         match self {
             Provider::Chat => Some(Format::ChatCompletions),
@@ -40,7 +42,7 @@ impl Provider {
         }
     }
 
-    /// A model that is told how to reason in the way of today's.
+    /// A current model, whose reasoning parameters are the newest ones.
     pub fn model(self) -> &'static str {
         match self {
             Provider::GenerateContent => "gemini-3-pro",
@@ -49,32 +51,44 @@ impl Provider {
         }
     }
 
-    /// Which hints are left out, named as in the common form.
-    pub fn carry(self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
+    /// The abilities of current models.
+    fn abilities(self) -> Abilities {
+        Abilities {
+            system_turns: Some(true),
+            ..Abilities::default()
+        }
+    }
+
+    /// The hints that are left out, named as in the common form.
+    pub fn check_compatible(self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
+        let abilities = self.abilities();
         let mut ignored = match self {
-            Provider::Chat => openai_chat::carry(request),
-            Provider::Messages => anthropic_messages::carry(request),
-            Provider::Responses => openai_responses::carry(request),
-            Provider::GenerateContent => gemini::carry(request),
-            Provider::Converse => bedrock_converse::carry(request),
+            Provider::Chat => openai_chat::check_compatible(request),
+            Provider::Messages => anthropic_messages::check_compatible(request, &abilities),
+            Provider::Responses => {
+                openai_responses::check_compatible(request, openai_responses::MIN_OUTPUT_TOKENS)
+            }
+            Provider::GenerateContent => gemini::check_compatible(request, &abilities),
+            Provider::Converse => bedrock_converse::check_compatible(request, &abilities),
         }?;
-        if hub::has_foreign_reasoning(request, ORIGIN) {
+        if to_common::has_foreign_reasoning(request, ORIGIN) {
             ignored.push("reasoning".to_owned());
         }
         Ok(ignored)
     }
 
     pub fn encode(self, request: &GenerateRequest) -> Vec<u8> {
+        let abilities = self.abilities();
         match self {
             Provider::Chat => openai_chat::encode_request(request, CapName::AsSent),
-            Provider::Messages => anthropic_messages::encode_request(request, CAP),
+            Provider::Messages => anthropic_messages::encode_request(request, &abilities, CAP),
             Provider::Responses => openai_responses::encode_request(request, None, false),
-            Provider::GenerateContent => gemini::encode_request(request, None),
-            Provider::Converse => bedrock_converse::encode_request(request, CAP),
+            Provider::GenerateContent => gemini::encode_request(request, &abilities, None),
+            Provider::Converse => bedrock_converse::encode_request(request, &abilities, CAP),
         }
     }
 
-    /// The caller's own bytes, for a provider of the same format.
+    /// Rewrites the caller's bytes for a provider of the same format.
     pub fn splice(self, body: &Bytes) -> Bytes {
         match self {
             Provider::Chat => {
@@ -97,6 +111,7 @@ impl Provider {
                     model: self.model(),
                     origin: ORIGIN,
                     clamp_output: None,
+                    stream: false,
                 };
                 openai_responses::splice_request(body, &head, edits)
             }
@@ -108,7 +123,7 @@ impl Provider {
         }
     }
 
-    /// Whether it says that it leaves out what another provider sealed.
+    /// Whether the adapter reports that it drops another provider's seal.
     pub fn names_foreign_seal(self, body: &Bytes) -> bool {
         match self {
             Provider::Messages => {
@@ -128,12 +143,14 @@ impl Provider {
         }
     }
 
-    /// Whether the gateway sees to the shape of the answer, because providers of this format do not force it.
+    /// Whether providers of this format force the shape of the answer; otherwise the gateway checks
+    /// it.
     pub fn forces(self, format: &ResponseFormat) -> bool {
         !matches!(self, Provider::Messages | Provider::Converse) || *format != ResponseFormat::JsonObject
     }
 
-    /// Puts bytes in the place of addresses where the gateway fetches them for this provider; whether there were any.
+    /// Replaces the addresses that the gateway fetches for this provider with bytes. Returns
+    /// whether there were any.
     pub fn fetch(self, request: &mut GenerateRequest) -> bool {
         let mut fetched = false;
         for part in request.messages.iter_mut().flat_map(|message| &mut message.parts) {
@@ -142,21 +159,21 @@ impl Provider {
                     if url.starts_with("http")
                         && matches!(self, Provider::GenerateContent | Provider::Converse) =>
                 {
-                    *url = crate::said::media::PICTURE.to_owned();
+                    *url = crate::features::media::IMAGE.to_owned();
                     fetched = true;
                 }
                 Part::File(file) if file.url.is_some() => {
-                    (file.url, file.data) = (None, Some(crate::said::media::DOCUMENT.to_owned()));
+                    (file.url, file.data) = (None, Some(crate::features::media::DOCUMENT.to_owned()));
                     fetched = true;
                 }
                 Part::Stored(stored) => {
-                    *part = match stored.is_picture {
+                    *part = match stored.is_image {
                         true => Part::Image {
-                            url: crate::said::media::PICTURE.to_owned(),
+                            url: crate::features::media::IMAGE.to_owned(),
                             detail: None,
                         },
                         false => Part::File(File {
-                            data: Some(crate::said::media::DOCUMENT.to_owned()),
+                            data: Some(crate::features::media::DOCUMENT.to_owned()),
                             ..File::default()
                         }),
                     };

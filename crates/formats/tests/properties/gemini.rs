@@ -1,4 +1,4 @@
-//! The same for generated content.
+//! Properties of requests and streams of generated content.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -20,14 +20,14 @@ const ORIGIN: &str = "0123456789abcdef";
 const OWN: &str = "Z3cxLjAxMjM0NTY3ODlhYmNkZWYuc2ln";
 const OTHER: &str = "Z3cxLmZlZGNiYTk4NzY1NDMyMTAub3RoZXI=";
 
-/// A request that uses all there is, in both spellings.
+/// A request with all features, in both spellings.
 fn rich_request() -> Value {
     json!({
         "system_instruction": {"role": "user", "parts": [{"text": "be kind"}]},
         "contents": [
             {"role": "user", "parts": [
                 {"text": "look \"here\"\n😀"},
-                {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
+                {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
                 {"inline_data": {"mime_type": "application/pdf", "data": "AA==", "display_name": "n"}},
                 {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"}},
                 {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}, "videoMetadata": {"fps": 1}},
@@ -41,7 +41,7 @@ fn rich_request() -> Value {
             {"parts": [
                 {"functionResponse": {"name": "f", "response": {"result": "1"}}},
                 {"function_response": {"id": "b", "name": "f", "response": {"a": 2}, "parts": [
-                    {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}]}},
+                    {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]}},
                 {"text": "go on"},
             ]},
         ],
@@ -102,7 +102,8 @@ fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {
     prop::collection::vec((any::<Index>(), change()), 0..4)
 }
 
-/// The request without what only its own format has, and without seals: what must survive the way there and back.
+/// The part of a request that round-trips: without fields that only this format has, and without
+/// seals.
 fn common(mut request: GenerateRequest) -> GenerateRequest {
     for message in &mut request.messages {
         message
@@ -142,12 +143,13 @@ fn stream() -> Bytes {
     Bytes::from(text)
 }
 
-/// What a caller gets of a stream that comes in these pieces, the bytes of what was said, and whether it ended.
-fn relayed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Vec<u8>, u64, bool) {
+/// Relays a stream in these chunks. Returns the caller's bytes, the output bytes, and whether the
+/// stream ended.
+fn relayed<'p>(chunks: impl IntoIterator<Item = &'p [u8]>) -> (Vec<u8>, u64, bool) {
     let (mut reader, mut relay) = (EventReader::default(), Relay::new("public", ORIGIN));
     let (mut out, mut bytes) = (Vec::new(), 0);
-    for piece in pieces {
-        reader.push(Bytes::copy_from_slice(piece));
+    for chunk in chunks {
+        reader.push(Bytes::copy_from_slice(chunk));
         while let Ok(Some(event)) = reader.next_event() {
             let Ok(event) = relay.pass(&event) else { continue };
             out.extend(event.bytes.unwrap_or_default());
@@ -161,17 +163,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn what_is_accepted_survives_the_common_form(changes in changes()) {
+    fn accepted_requests_survive_the_common_form(changes in changes()) {
         let body = altered(&changes).to_string();
         let Ok(head) = validate(body.as_bytes(), Purpose::Generate) else { return Ok(()) };
-        // What has no place in the common form is refused by name.
+        // Features outside the common form are refused by name.
         let Ok(request) = decode_request(body.as_bytes()) else { return Ok(()) };
         prop_assert_eq!(request.max_tokens, head.max_tokens);
         prop_assert_eq!(request.tools.len() as u32, head.tools);
         prop_assert_eq!(request.n, head.candidates);
         let request = common(request);
-        let encoded = encode_request(&request, None);
-        // Without a conversation there is nothing to write.
+        let encoded = encode_request(&request, &Default::default(), None);
+        // Without messages, the encoded request is invalid.
         let Ok(again) = decode_request(&encoded) else { return Ok(()) };
         prop_assert_eq!(&again.tools, &request.tools);
         prop_assert_eq!(&again.stop, &request.stop);
@@ -181,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn splicing_keeps_what_is_said(changes in changes(), clamp in proptest::option::of(1..9_u64)) {
+    fn splicing_preserves_the_request(changes in changes(), clamp in proptest::option::of(1..9_u64)) {
         let body = Bytes::from(altered(&changes).to_string());
         let Ok(head) = validate(&body, Purpose::Generate) else { return Ok(()) };
         let spliced = splice_request(&body, &head, "m", ORIGIN, clamp);
@@ -219,19 +221,19 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_says_the_same_however_it_is_cut(cuts in prop::collection::vec(any::<Index>(), 0..6)) {
+    fn relayed_stream_does_not_depend_on_chunk_boundaries(cuts in prop::collection::vec(any::<Index>(), 0..6)) {
         let whole = stream();
         let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(whole.len())).collect();
         at.sort_unstable();
         at.push(whole.len());
         let mut from = 0;
-        let pieces: Vec<&[u8]> = at.iter().map(|to| {
-            let piece = &whole[from..*to];
+        let chunks: Vec<&[u8]> = at.iter().map(|to| {
+            let chunk = &whole[from..*to];
             from = *to;
-            piece
+            chunk
         }).collect();
         let expected = relayed([&*whole]);
-        prop_assert_eq!(relayed(pieces), expected);
+        prop_assert_eq!(relayed(chunks), expected);
     }
 }
 
@@ -241,7 +243,7 @@ fn the_rich_request_is_accepted() {
 }
 
 #[test]
-fn a_stream_cut_anywhere_is_a_beginning_of_the_whole_one() {
+fn truncated_stream_is_a_prefix_of_the_whole() {
     let whole = stream();
     let (all, bytes, is_finished) = relayed([&*whole]);
     let text = String::from_utf8(all.clone()).unwrap();

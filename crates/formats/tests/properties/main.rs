@@ -1,4 +1,4 @@
-//! What holds for every request, however it is written.
+//! Properties of all chat requests, answers and events.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod gemini;
@@ -16,7 +16,7 @@ use tollgate_formats::openai_chat::{
 use tollgate_formats::sse;
 use tollgate_types::Credits;
 
-/// A request that uses all there is.
+/// A request with all features.
 fn rich_request() -> Value {
     json!({
         "model": "maker/model",
@@ -56,12 +56,12 @@ fn rich_request() -> Value {
         "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}, "strict": null}},
         "metadata": {"k": "v"}, "service_tier": "auto", "modalities": ["text", "audio"],
         "audio": {"format": "wav", "voice": {"id": "v"}}, "prediction": {"type": "content", "content": "p"},
-        "web_search_options": {}, "user": "u", "store": false, "safety_identifier": "s",
+        "user": "u", "store": false, "safety_identifier": "s",
         "functions": [{"name": "g"}], "function_call": "auto", "top_k": 4,
     })
 }
 
-/// Values to put where they do not belong.
+/// Values of wrong types, to insert anywhere.
 fn stray_values() -> Vec<Value> {
     let texts = [
         "",
@@ -97,7 +97,7 @@ fn stray_values() -> Vec<Value> {
     values
 }
 
-/// Every place in a tree, as a JSON pointer.
+/// All positions in a tree, as JSON pointers.
 fn places(value: &Value, here: &str, out: &mut Vec<String>) {
     out.push(here.to_owned());
     match value {
@@ -115,7 +115,7 @@ fn places(value: &Value, here: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Some change to a tree: another value, a key less, a key more.
+/// A change to a tree: replace a value, remove a key, add a key.
 #[derive(Clone, Debug)]
 enum Change {
     Replace(Value),
@@ -123,7 +123,7 @@ enum Change {
     Add(&'static str, Value),
 }
 
-/// The body with these changes.
+/// Applies these changes to the body.
 fn altered(mut body: Value, changes: &[(Index, Change)]) -> Value {
     for (index, change) in changes {
         let mut found = Vec::new();
@@ -209,7 +209,7 @@ fn apply(request: &mut Value, place: &str, change: Change) {
     }
 }
 
-/// A tree as text with this white space between all tokens.
+/// Writes a tree with this white space between all tokens.
 fn write(value: &Value, space: &str, out: &mut String) {
     match value {
         Value::Array(items) => {
@@ -235,11 +235,11 @@ fn write(value: &Value, space: &str, out: &mut String) {
     }
 }
 
-/// What the upstream must get, worked out on the tree.
+/// The expected upstream request, computed on the tree.
 fn expected_of(request: &Value, edits: &RequestEdits<'_>, known: impl Fn(&str) -> bool) -> Value {
     let cap_of = |name: &str| request.get(name).filter(|cap| !cap.is_null()).cloned();
     let cap = cap_of("max_completion_tokens").or_else(|| cap_of("max_tokens"));
-    // A smaller cap of the gateway's takes the place of the caller's.
+    // A smaller cap of the gateway replaces the caller's.
     let cap = cap.map(|cap| match edits.clamp_output {
         Some(clamp) if clamp < cap.as_u64().unwrap() => json!(clamp),
         _ => cap,
@@ -248,19 +248,19 @@ fn expected_of(request: &Value, edits: &RequestEdits<'_>, known: impl Fn(&str) -
     for (key, value) in request.as_object().unwrap() {
         let is_cap = key == "max_tokens" || key == "max_completion_tokens";
         let renames = edits.cap_name != CapName::AsSent || (cap.is_none() && edits.clamp_output.is_some());
-        let lets_through = known(key) || edits.vendor_fields.contains(&key.as_str());
-        if !edits.remove.contains(&key.as_str()) && lets_through && !(is_cap && renames) {
-            let kept = if is_cap && !value.is_null() {
+        let is_allowed = known(key) || edits.vendor_fields.contains(&key.as_str());
+        if !edits.remove.contains(&key.as_str()) && is_allowed && !(is_cap && renames) {
+            let expected_value = if is_cap && !value.is_null() {
                 cap.as_ref()
             } else {
                 None
             };
-            out.insert(key.clone(), kept.unwrap_or(value).clone());
+            out.insert(key.clone(), expected_value.unwrap_or(value).clone());
         }
     }
     let cap_name = match edits.cap_name {
-        CapName::MaxTokens => "max_tokens",
-        _ => "max_completion_tokens",
+        CapName::MaxCompletionTokens => "max_completion_tokens",
+        _ => "max_tokens",
     };
     match (cap, edits.clamp_output) {
         (Some(cap), _) if edits.cap_name != CapName::AsSent => {
@@ -291,9 +291,9 @@ fn subset(all: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static st
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4 * ProptestConfig::default().cases))]
 
-    /// Whatever `validate` accepts, `decode` can read; what is read can be written, and reads the same again.
+    /// Every request that `validate` accepts can be decoded, and round-trips.
     #[test]
-    fn what_is_valid_can_be_decoded(changes in proptest::collection::vec((any::<Index>(), change()), 0..4)) {
+    fn valid_requests_can_be_decoded(changes in proptest::collection::vec((any::<Index>(), change()), 0..4)) {
         let mut request = rich_request();
         for (place, change) in changes {
             let mut all = Vec::new();
@@ -315,7 +315,7 @@ proptest! {
         }
     }
 
-    /// A spliced request is what the same edits make of the tree, and its untouched values keep their bytes.
+    /// Splicing has the same effect as editing the tree, and preserves the bytes of other values.
     #[test]
     fn splicing_is_editing_the_tree(
         (order, dropped) in (any::<u64>(), proptest::collection::vec(any::<Index>(), 0..12)),
@@ -382,7 +382,7 @@ proptest! {
         }
     }
 
-    /// An answer is changed in `model` and `usage.cost` only.
+    /// Only `model` and `usage.cost` of an answer change.
     #[test]
     fn splicing_an_answer_is_editing_its_tree(
         order in 0..5_usize,
@@ -436,7 +436,7 @@ proptest! {
         }
     }
 
-    /// No bytes make anything panic.
+    /// No input makes a reader panic.
     #[test]
     fn garbage_is_refused(
         bytes in proptest::collection::vec(any::<u8>(), 0..80),
@@ -456,7 +456,7 @@ proptest! {
     }
 }
 
-/// The request that everything above changes is fine itself.
+/// The base request of all tests here is valid.
 #[test]
 fn the_rich_request_is_valid() {
     validate(rich_request().to_string().as_bytes()).unwrap();

@@ -1,12 +1,12 @@
-//! The same for responses.
+//! Properties of requests and streams of responses.
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 use tollgate_formats::openai_responses::{
-    Echo, EventKind, Identity, Relay, RequestEdits, StreamDecoder, StreamEncoder, decode_request,
-    decode_response, dress_event, encode_request, encode_response, input_items, inspect_response,
+    Echo, EventKind, Identity, Relay, RequestEdits, StreamDecoder, StreamEncoder, apply_identity,
+    decode_request, decode_response, encode_request, encode_response, input_items, inspect_response,
     response_in_event, sequence_number, splice_request, splice_response, validate, with_items,
 };
 use tollgate_formats::sse::EventReader;
@@ -18,14 +18,14 @@ use super::{Change, change};
 
 const ORIGIN: &str = "0123456789abcdef";
 
-/// A request that uses all there is.
+/// A request with all features.
 fn rich_request() -> Value {
     json!({
         "model": "maker/model", "stream": true, "instructions": "be kind",
         "input": [
             {"role": "user", "content": [
                 {"type": "input_text", "text": "look \"here\"\n😀", "prompt_cache_breakpoint": {}},
-                {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"},
+                {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"},
                 {"type": "input_file", "file_data": "data:application/pdf;base64,AA", "filename": "f"},
                 {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}},
             ]},
@@ -70,7 +70,8 @@ fn identity() -> Identity {
     }
 }
 
-/// What must survive the way there and back: not what only this format has, nor seals, nor what is hidden.
+/// The part of a request that round-trips: without fields that only this format has, seals, and
+/// hidden reasoning.
 fn common(mut request: GenerateRequest) -> GenerateRequest {
     request.hide_reasoning = false;
     request.model.clear();
@@ -93,7 +94,7 @@ fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {
     prop::collection::vec((any::<Index>(), change()), 0..4)
 }
 
-/// Steps of an answer in any order that an adapter may send them in: calls begin before their arguments.
+/// Stream events in any order that an adapter may send: a call starts before its arguments.
 fn steps() -> impl Strategy<Value = Vec<StreamEvent>> {
     let step = prop_oneof![
         "[a-z\n\"]{0,4}".prop_map(|text| StreamEvent::Text {
@@ -135,7 +136,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn what_is_accepted_survives_the_common_form(changes in changes()) {
+    fn accepted_requests_survive_the_common_form(changes in changes()) {
         let body = altered(&changes);
         let Ok(head) = validate(&body) else { return Ok(()) };
         let request = decode_request(&body).unwrap();
@@ -145,7 +146,8 @@ proptest! {
         prop_assert_eq!(request.stream, head.stream);
         let _ = Echo::of(&body).unwrap();
         let request = common(request);
-        // Without a conversation there is nothing to write, and tools of this format alone are not written.
+        // Without messages, the encoded request is invalid. Tools that only this format has are not
+        // encoded.
         let Ok(again) = decode_request(&encode_request(&request, None, false)) else { return Ok(()) };
         prop_assert_eq!(again.sampling.temperature, request.sampling.temperature);
         let texts = |request: &GenerateRequest| -> Vec<String> {
@@ -155,18 +157,18 @@ proptest! {
                 _ => None,
             }).collect()
         };
-        // Instructions at the beginning are joined.
+        // Leading instructions are joined.
         prop_assert_eq!(texts(&again).join("\n\n"), texts(&request).join("\n\n"));
     }
 
     #[test]
-    fn splicing_changes_what_it_must_and_nothing_else(changes in changes()) {
+    fn splicing_changes_only_the_required_fields(changes in changes()) {
         let body = altered(&changes);
         let Ok(head) = validate(&body) else { return Ok(()) };
-        let edits = RequestEdits { model: "upstream \"model\"", origin: ORIGIN, clamp_output: None, reasons: false };
+        let edits = RequestEdits { model: "upstream \"model\"", origin: ORIGIN, clamp_output: None, stream: head.stream, reasons: false };
         let spliced = splice_request(&body, &head, edits);
         prop_assert!(!String::from_utf8_lossy(&spliced).contains("gw1.fedcba9876543210"));
-        // An input of nothing but reasoning of others has nothing in it.
+        // An input with only foreign reasoning becomes empty.
         let Ok(again) = validate(&spliced) else { return Ok(()) };
         prop_assert_eq!(&*again.model, "upstream \"model\"");
         prop_assert!(!again.store);
@@ -174,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn items_stand_in_front_of_whatever_is_accepted(changes in changes()) {
+    fn items_are_prepended_to_accepted_input(changes in changes()) {
         let body = altered(&changes);
         if validate(&body).is_err() { return Ok(()) }
         let before = [json!({"type": "message", "role": "user", "content": "before"})];
@@ -199,7 +201,7 @@ proptest! {
             }
             let _ = decode_response(&text);
             let _ = StreamDecoder::default().decode(&text);
-            let _ = dress_event(&text, &identity(), Some((&Usage::ZERO, Credits::ZERO)));
+            let _ = apply_identity(&text, &identity(), Some((&Usage::ZERO, Credits::ZERO)));
             let _ = (response_in_event(&text), sequence_number(&text));
             let mut reader = EventReader::default();
             reader.push(text);
@@ -210,14 +212,14 @@ proptest! {
     }
 
     #[test]
-    fn any_order_of_steps_makes_a_proper_stream(steps in steps()) {
+    fn any_step_order_makes_a_valid_stream(steps in steps()) {
         let mut encoder = StreamEncoder::new(identity(), Echo::default(), true);
         let mut out: Vec<u8> = steps.iter().flat_map(|step| encoder.encode(step)).collect();
         out.extend(encoder.encode(&StreamEvent::Finish { choice: 0, reason: FinishReason::Stop, stop_sequence: None }));
         out.extend(encoder.end(None, None, 9));
         let events = events_of(&out);
-        let (mut decoder, relay) = (StreamDecoder::default(), Relay::new(ORIGIN));
-        let (mut open, mut done, mut said) = (None, Vec::new(), String::new());
+        let (mut decoder, mut relay) = (StreamDecoder::default(), Relay::new(ORIGIN));
+        let (mut open, mut done, mut full_text) = (None, Vec::new(), String::new());
         for (number, event) in events.iter().enumerate() {
             prop_assert_eq!(&event["sequence_number"], number);
             match event["type"].as_str().unwrap() {
@@ -233,7 +235,7 @@ proptest! {
             }
             for decoded in decoder.decode(event.to_string().as_bytes()).unwrap() {
                 if let StreamEvent::Text { text, .. } = decoded {
-                    said.push_str(&text);
+                    full_text.push_str(&text);
                 }
             }
         }
@@ -244,8 +246,8 @@ proptest! {
             StreamEvent::Text { text, .. } => Some(text.as_str()),
             _ => None,
         }).collect();
-        prop_assert_eq!(said, expected);
-        // The whole response says the same when it is read as one.
+        prop_assert_eq!(full_text, expected);
+        // The whole response decodes to the same answer.
         let whole = last["response"].to_string();
         let answer = decode_response(whole.as_bytes()).unwrap();
         let again = encode_response(&answer, &identity(), &Echo::default(), 9, None, true);

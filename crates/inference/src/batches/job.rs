@@ -1,5 +1,6 @@
-//! Batches as jobs. Each line is written down before its call is made and again with what came of it; one that was begun and has no end
-//! when a process takes the batch over may have been carried out, and is not begun again. The charge of the batch is the sum of its lines.
+//! Executes batches as jobs. Each line is recorded before its call and again with its result. If a
+//! process takes over a batch, started lines without a result are not repeated, because their calls
+//! may have been made. The charge of the batch is the sum of its lines.
 
 use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
@@ -13,124 +14,126 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::Semaphore;
 use tollgate_accounts::{Caller, Vault};
 use tollgate_edge::RequestContext;
-use tollgate_jobs::{Handler, Jobs, Ran, Webhooks, Work};
+use tollgate_jobs::{Handler, JobOutcome, Jobs, Webhooks, Work};
 use tollgate_pipeline::Pipeline;
 use tollgate_storage::{
-    AccountStore, BatchLine, BatchStore, Compat, Job, JobLease, KeptFile, KeyMode, LineState, NewJobEvent,
+    AccountStore, BatchLine, BatchStore, Compat, FileRecord, Job, JobLease, KeyMode, LineState, NewJobEvent,
     PriceStore, StorageError, StorageErrorKind,
 };
 use tollgate_types::id::IdSource;
 use tollgate_types::{AccountId, Clock, Error, ErrorCode, Prices, RequestId, Timestamp};
 
-use super::freed::Freed;
+use super::hold_release::HoldRelease;
 use super::lines::{Line, Lines};
-use super::native::Handed;
-use super::order::{KIND, MESSAGES_KIND, Order, Outcome, opened};
+use super::native::SubmittedChunks;
 use super::outputs::{self, LineCost, Place, line_of};
-use super::request::{Named, Reading};
+use super::payload::{BatchPayload, KIND, MESSAGES_KIND, Outcome, opened};
+use super::request::{NamedRequest, Reading};
 use crate::files::Files;
-use crate::responses::kept::unavailable;
+use crate::responses::store::unavailable;
 
-/// Lines of one account that run at once on a node, whatever its batches.
-pub(super) const AT_ONCE: usize = 16;
-/// Lines of all accounts that run at once on a node.
-const AT_ONCE_TOGETHER: usize = 128;
-/// Batches of a node whose lines are handed over or read at once.
-const HANDED_AT_ONCE: usize = 2;
-/// How often a line is tried whose providers did not take it.
-const ATTEMPTS: u32 = 3;
-/// How long it waits between.
-const PAUSE: Duration = Duration::from_secs(5);
-/// Events that are read at once.
-const EVENTS: u32 = 100;
+/// Maximum number of concurrent lines of an account on a node, over all its batches.
+pub(super) const MAX_CONCURRENT_LINES: usize = 16;
+/// Maximum number of concurrent lines of a node.
+const MAX_CONCURRENT_LINES_PER_NODE: usize = 128;
+/// Maximum number of batches per node that submit lines to a provider or read results.
+const MAX_CONCURRENT_SUBMISSIONS: usize = 2;
+/// Maximum number of attempts per line if the providers do not accept the call.
+const MAX_ATTEMPTS: u32 = 3;
+/// Delay between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum number of job events per query.
+const EVENTS_PAGE_SIZE: u32 = 100;
 
-/// Carries batches out.
+/// Executes file batches as jobs of kind `batch`.
 pub struct Batches {
-    /// Jobs.
+    /// Queue of the batch jobs.
     pub jobs: Arc<Jobs>,
-    /// Their lines.
+    /// Stored lines of the batches.
     pub store: Arc<dyn BatchStore>,
-    /// Their files.
+    /// Input and result files.
     pub files: Arc<Files>,
-    /// Makes calls.
+    /// Routes, admits, meters and settles every model call.
     pub pipeline: Arc<Pipeline>,
-    /// Seals what is asked for and what came of it.
+    /// Encrypts requests and results.
     pub vault: Vault,
-    /// Who asks.
+    /// Accounts of the callers.
     pub accounts: Arc<dyn AccountStore>,
-    /// What was agreed.
+    /// Price versions, to charge the prices at acceptance.
     pub prices: Arc<dyn PriceStore>,
-    /// Who is told of the end.
+    /// Delivers webhooks when batches end.
     pub webhooks: Arc<Webhooks>,
-    /// Tokens that the unfinished batches of an account may consume that has no limit of its own.
-    pub most_tokens: u64,
-    /// Makes ids of requests.
+    /// Default limit on the estimated tokens of the unfinished batches of an account.
+    pub max_open_tokens: u64,
+    /// Source of request ids.
     pub ids: Arc<IdSource>,
-    /// The time.
+    /// Clock for deadlines and event times.
     pub clock: Arc<dyn Clock>,
-    /// How many lines run.
-    pub room: LineRoom,
+    /// Limits on concurrent lines.
+    pub slots: LineSlots,
 }
 
-/// How many lines may run at once.
-pub struct LineRoom {
-    together: Arc<Semaphore>,
-    /// Batches whose lines are being handed over or read, which are in memory then.
-    pub(super) handing: Semaphore,
+/// Semaphores that limit the concurrent lines of a node and of each account.
+pub struct LineSlots {
+    node: Arc<Semaphore>,
+    /// Limits the batches that submit lines or read results, because these are held in memory.
+    pub(super) submission: Semaphore,
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
 
-impl Default for LineRoom {
+impl Default for LineSlots {
     fn default() -> Self {
         Self {
-            together: Arc::new(Semaphore::new(AT_ONCE_TOGETHER)),
-            handing: Semaphore::new(HANDED_AT_ONCE),
+            node: Arc::new(Semaphore::new(MAX_CONCURRENT_LINES_PER_NODE)),
+            submission: Semaphore::new(MAX_CONCURRENT_SUBMISSIONS),
             accounts: Mutex::default(),
         }
     }
 }
 
-impl LineRoom {
+impl LineSlots {
     fn of(&self, account: AccountId) -> Arc<Semaphore> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that nobody uses are forgotten.
-        accounts.retain(|_, room| Arc::strong_count(room) > 1);
-        let room = accounts.entry(account);
-        room.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone()
+        // Remove the semaphores that no batch uses.
+        accounts.retain(|_, slots| Arc::strong_count(slots) > 1);
+        let slots = accounts.entry(account);
+        slots
+            .or_insert_with(|| Arc::new(Semaphore::new(MAX_CONCURRENT_LINES)))
+            .clone()
     }
 }
 
-/// Why no more lines are begun.
+/// Reason why no more lines are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// There are none.
+pub(super) enum StopReason {
+    /// All lines were started.
     End,
     Expired,
     Cancelled,
-    /// The process is on its way out.
-    Leaving,
+    /// The process is shutting down.
+    ShuttingDown,
 }
 
-/// What all lines of a batch have in common.
-pub(super) struct Run<'w> {
+/// Data that all lines of a batch share.
+pub(super) struct BatchRun<'w> {
     pub(super) job: &'w Job,
     pub(super) lease: JobLease,
-    pub(super) order: &'w Order,
+    pub(super) payload: &'w BatchPayload,
     pub(super) reading: Reading,
     pub(super) caller: Caller,
     pub(super) agreed: Prices,
-    room: Arc<Semaphore>,
-    /// Whether something has come of this run.
-    has_gone_on: AtomicBool,
-    /// What the hold has beyond what is needed.
-    freed: Freed,
+    slots: Arc<Semaphore>,
+    /// Whether a line has ended in this run.
+    has_progressed: AtomicBool,
+    /// Releases the part of the hold that is no longer needed.
+    hold_release: HoldRelease,
 }
 
-impl Run<'_> {
+impl BatchRun<'_> {
     pub(super) fn place<'p>(&'p self, number: u32, custom_id: &'p str) -> Place<'p> {
         Place {
             batch: self.job,
-            endpoint: self.order.endpoint,
+            endpoint: self.payload.endpoint,
             number,
             custom_id,
         }
@@ -140,7 +143,7 @@ impl Run<'_> {
 type Running<'r> = Pin<Box<dyn Future<Output = tollgate_storage::Result<()>> + Send + 'r>>;
 
 impl Batches {
-    pub(super) fn order(&self, job: &Job) -> Result<Order, Error> {
+    pub(super) fn payload(&self, job: &Job) -> Result<BatchPayload, Error> {
         opened(&self.vault, job, &job.terms.body)
     }
 
@@ -149,10 +152,10 @@ impl Batches {
         sealed.map(|sealed| opened(&self.vault, job, sealed)).transpose()
     }
 
-    /// Who has asked, with the prices that were agreed.
-    async fn agreed(&self, job: &Job, order: &Order) -> Result<(Caller, Prices), Error> {
-        let mode = KeyMode::parse(&order.mode).unwrap_or(KeyMode::Live);
-        let compat = Compat::parse(&order.compat).unwrap_or(Compat::Strict);
+    /// Returns the caller and the prices at acceptance.
+    async fn agreed(&self, job: &Job, payload: &BatchPayload) -> Result<(Caller, Prices), Error> {
+        let mode = KeyMode::parse(&payload.mode).unwrap_or(KeyMode::Live);
+        let compat = Compat::parse(&payload.compat).unwrap_or(Compat::Strict);
         let caller = Caller::of_job(&*self.accounts, job, mode, compat).await;
         let caller = caller.map_err(|error| unavailable(&error))?;
         let agreed = self.prices.get(job.price_version).await;
@@ -161,42 +164,46 @@ impl Batches {
         Ok((caller, agreed.prices))
     }
 
-    pub(super) fn stop(&self, work: &Work, order: &Order) -> Option<Stop> {
+    pub(super) fn stop(&self, work: &Work, payload: &BatchPayload) -> Option<StopReason> {
         if work.cancelled().is_cancelled() {
-            Some(Stop::Cancelled)
-        } else if self.clock.now() >= order.expires_at() {
-            Some(Stop::Expired)
+            Some(StopReason::Cancelled)
+        } else if self.clock.now() >= payload.expires_at() {
+            Some(StopReason::Expired)
         } else if self.pipeline.calls.is_closed() {
-            Some(Stop::Leaving)
+            Some(StopReason::ShuttingDown)
         } else {
             None
         }
     }
 
-    /// Carries out the lines that were not begun yet.
+    /// Executes the lines that were not started yet.
     async fn lines(
         &self,
         work: &Work,
-        run: &Run<'_>,
-        file: &KeptFile,
-        begun: &HashSet<u32>,
-    ) -> tollgate_storage::Result<Stop> {
-        let content = self.files.open(file, None).await.map_err(|error| lost(&error))?;
+        run: &BatchRun<'_>,
+        file: &FileRecord,
+        started: &HashSet<u32>,
+    ) -> tollgate_storage::Result<StopReason> {
+        let content = self
+            .files
+            .open(file, None)
+            .await
+            .map_err(|error| to_storage_error(&error))?;
         let (mut lines, mut next) = (Lines::new(content), 0);
         let mut running: FuturesUnordered<Running<'_>> = FuturesUnordered::new();
         let mut stop = None;
         loop {
-            while stop.is_none() && running.len() < AT_ONCE {
-                stop = self.stop(work, run.order);
+            while stop.is_none() && running.len() < MAX_CONCURRENT_LINES {
+                stop = self.stop(work, run.payload);
                 if stop.is_some() {
                     break;
                 }
                 match lines.next().await? {
-                    None => stop = Some(Stop::End),
+                    None => stop = Some(StopReason::End),
                     Some(line) => {
                         let number = next;
                         next += 1;
-                        if !begun.contains(&number) {
+                        if !started.contains(&number) {
                             running.push(Box::pin(self.line(run, number, line)));
                         }
                     }
@@ -210,11 +217,11 @@ impl Batches {
         }
     }
 
-    /// Carries out one line.
-    async fn line(&self, run: &Run<'_>, number: u32, line: Line) -> tollgate_storage::Result<()> {
+    /// Executes one line.
+    async fn line(&self, run: &BatchRun<'_>, number: u32, line: Line) -> tollgate_storage::Result<()> {
         let _permits = (
-            run.room.acquire().await.map_err(closed)?,
-            self.room.together.acquire().await.map_err(closed)?,
+            run.slots.acquire().await.map_err(slots_closed)?,
+            self.slots.node.acquire().await.map_err(slots_closed)?,
         );
         let (job, version) = (run.job, run.job.price_version);
         let now = self.clock.now();
@@ -224,11 +231,11 @@ impl Batches {
         let named = line
             .text
             .as_deref()
-            .map(|text| Named::read(text, run.order.endpoint));
+            .map(|text| NamedRequest::read(text, run.payload.endpoint));
         let (content, state, cost) = match named {
             Some(Ok(named)) => self.answer(run, number, &named).await,
             _ => {
-                let error = Error::internal("a line that was checked cannot be read");
+                let error = Error::internal("a validated line is malformed");
                 let content = outputs::failed(&run.place(number, ""), self.request(), &error);
                 (content, LineState::Failed, LineCost::default())
             }
@@ -237,30 +244,35 @@ impl Batches {
         self.ended(run, line_of(job, number, state, sealed, &cost)).await
     }
 
-    /// Writes down what has become of a line.
-    pub(super) async fn ended(&self, run: &Run<'_>, line: BatchLine) -> tollgate_storage::Result<()> {
-        let beyond = line.held.saturating_sub(line.charge);
+    /// Records the result of a line.
+    pub(super) async fn ended(&self, run: &BatchRun<'_>, line: BatchLine) -> tollgate_storage::Result<()> {
+        let excess = line.held.saturating_sub(line.charge);
         self.store.end(run.lease, line, self.clock.now()).await?;
-        run.freed.add(self, run, beyond).await?;
-        match run.has_gone_on.swap(true, Ordering::Relaxed) {
+        run.hold_release.add(self, run, excess).await?;
+        match run.has_progressed.swap(true, Ordering::Relaxed) {
             true => Ok(()),
-            false => self.store.goes_on(run.lease).await,
+            false => self.store.reset_deaths(run.lease).await,
         }
     }
 
-    async fn answer(&self, run: &Run<'_>, number: u32, named: &Named) -> (Vec<u8>, LineState, LineCost) {
+    async fn answer(
+        &self,
+        run: &BatchRun<'_>,
+        number: u32,
+        named: &NamedRequest,
+    ) -> (Vec<u8>, LineState, LineCost) {
         let place = run.place(number, &named.custom_id);
         let mut attempt = 1;
         loop {
             let request = self.request();
-            let ctx = RequestContext::of_accepted(request, self.clock.now(), None);
-            let (pipeline, settled) = self.pipeline.carrying_out_line(run.job);
-            let made = match named.prepare(&pipeline, &ctx, &run.caller, &run.reading) {
+            let ctx = RequestContext::for_background(request, self.clock.now(), None);
+            let (pipeline, settled) = self.pipeline.executing_batch_line(run.job);
+            let result = match named.prepare(&pipeline, &ctx, &run.caller, &run.reading) {
                 Ok(call) => call.make(&pipeline, &ctx, run.job, run.agreed).await,
                 Err(error) => Err(error),
             };
             let cost = LineCost::from(&*settled);
-            let error = match made {
+            let error = match result {
                 Ok(body) => {
                     let content = outputs::answered(&place, request, &body);
                     return (content, LineState::Done, cost);
@@ -271,9 +283,9 @@ impl Batches {
                 .settlement
                 .as_ref()
                 .is_none_or(|settled| settled.charge.is_zero());
-            if is_free && attempt < ATTEMPTS && passes(&error) {
+            if is_free && attempt < MAX_ATTEMPTS && is_transient(&error) {
                 attempt += 1;
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
                 continue;
             }
             let content = outputs::failed(&place, request, &error);
@@ -290,26 +302,30 @@ impl Batches {
         sealed.map_err(|error| StorageError::new(StorageErrorKind::Corrupt, error.to_string()))
     }
 
-    /// Ends lines that a process has left in the middle: they may have been carried out, and nobody pays for them.
+    /// Fails lines that an earlier process started and did not finish. Their calls may have been
+    /// made, and they are not charged.
     async fn end_abandoned(
         &self,
-        run: &Run<'_>,
-        file: &KeptFile,
+        run: &BatchRun<'_>,
+        file: &FileRecord,
         abandoned: &HashSet<u32>,
     ) -> tollgate_storage::Result<()> {
         if abandoned.is_empty() {
             return Ok(());
         }
-        let content = self.files.open(file, None).await.map_err(|error| lost(&error))?;
+        let content = self
+            .files
+            .open(file, None)
+            .await
+            .map_err(|error| to_storage_error(&error))?;
         let (mut lines, mut number) = (Lines::new(content), 0);
         while let Some(line) = lines.next().await? {
             if abandoned.contains(&number) {
                 let named = line
                     .text
-                    .and_then(|text| Named::read(&text, run.order.endpoint).ok());
+                    .and_then(|text| NamedRequest::read(&text, run.payload.endpoint).ok());
                 let custom_id = named.map(|named| named.custom_id).unwrap_or_default();
-                let message =
-                    "The gateway was stopped while the request was carried out. It was not charged.";
+                let message = "The gateway stopped while the request was executed. It was not charged.";
                 let error = Error::new(ErrorCode::InternalError, message);
                 let content = outputs::failed(&run.place(number, &custom_id), self.request(), &error);
                 let sealed = self.sealed(run.job, &content)?;
@@ -321,87 +337,95 @@ impl Batches {
         Ok(())
     }
 
-    async fn carry_out(&self, work: &mut Work) -> Result<Ran, Error> {
+    async fn execute(&self, work: &mut Work) -> Result<JobOutcome, Error> {
         let job = work.job().clone();
-        let order = self.order(&job)?;
-        if let Some(fault) = order.faults.first() {
+        let payload = self.payload(&job)?;
+        if let Some(fault) = payload.faults.first() {
             let error = Error::new(ErrorCode::InvalidParameter, fault.message.clone());
             return Ok(self.failed(&job, &error));
         }
-        let file = self.files.find(job.account, order.input).await?;
+        let file = self.files.find(job.account, payload.input).await?;
         let Some(file) = file else {
-            let message = "The file with the requests is not there any more.";
+            let message = "The input file no longer exists.";
             let states = self.store.counts(job.account, job.terms.id).await;
             let counts = states.map_err(|error| unavailable(&error))?;
-            if counts.done + counts.failed + counts.begun == 0 {
+            if counts.done + counts.failed + counts.started == 0 {
                 return Ok(self.failed(&job, &Error::new(ErrorCode::NotFound, message)));
             }
-            return self.finalize(work, &order, None, Stop::Expired).await;
+            return self.finalize(work, &payload, None, StopReason::Expired).await;
         };
-        let (caller, agreed) = self.agreed(&job, &order).await?;
-        let run = Run {
+        let (caller, agreed) = self.agreed(&job, &payload).await?;
+        let run = BatchRun {
             job: &job,
             lease: work.lease(),
-            order: &order,
-            reading: order.reading(),
+            payload: &payload,
+            reading: payload.reading(),
             caller,
             agreed,
-            room: self.room.of(job.account),
-            has_gone_on: AtomicBool::new(false),
-            freed: Freed::new(self, &job).await?,
+            slots: self.slots.of(job.account),
+            has_progressed: AtomicBool::new(false),
+            hold_release: HoldRelease::new(self, &job).await?,
         };
+        work.pause_work().await.map_err(|error| unavailable(&error))?;
         let (stop, pause) = self.all_lines(work, &run, &file).await?;
         match (stop, pause) {
-            (Stop::Leaving, _) => Ok(Ran::Later(Duration::ZERO)),
-            (_, Some(pause)) => Ok(Ran::Later(pause)),
-            (stop, None) => self.finalize(work, &order, Some(&file), stop).await,
+            (StopReason::ShuttingDown, _) => Ok(JobOutcome::Later(Duration::ZERO)),
+            (_, Some(pause)) => Ok(JobOutcome::Later(pause)),
+            (stop, None) => {
+                work.resume_work().await.map_err(|error| unavailable(&error))?;
+                self.finalize(work, &payload, Some(&file), stop).await
+            }
         }
     }
 
-    /// Carries out all lines, by the provider's own batches or one by one: why no more are begun, and when there is more to do.
+    /// Executes all lines, in native batches of the provider or one by one. Returns the reason why
+    /// no more lines are started, and the delay until the next run if work is left.
     async fn all_lines(
         &self,
         work: &Work,
-        run: &Run<'_>,
-        file: &KeptFile,
-    ) -> Result<(Stop, Option<Duration>), Error> {
+        run: &BatchRun<'_>,
+        file: &FileRecord,
+    ) -> Result<(StopReason, Option<Duration>), Error> {
         let states = self.store.states(run.job.account, run.job.terms.id).await;
         let states = states.map_err(|error| unavailable(&error))?;
-        let mut begun: HashSet<u32> = states.iter().map(|(number, _)| *number).collect();
-        // What came of lines that were handed over can be asked for again.
-        let handed = Handed::of(work)?.lines();
+        let mut started: HashSet<u32> = states.iter().map(|(number, _)| *number).collect();
+        // The results of submitted lines can still be fetched from the provider.
+        let submitted = SubmittedChunks::of(work)?.lines();
         let is_abandoned =
-            |(number, state): &&(u32, LineState)| *state == LineState::Begun && !handed.contains(number);
+            |(number, state): &&(u32, LineState)| *state == LineState::Started && !submitted.contains(number);
         let abandoned = states.iter().filter(is_abandoned).map(|(number, _)| *number);
         let abandoned = self.end_abandoned(run, file, &abandoned.collect()).await;
         abandoned.map_err(|error| unavailable(&error))?;
-        let later = self.hand_over(work, run, file, &begun).await?;
-        let handed = Handed::of(work)?;
-        begun.extend(handed.lines());
-        let is_complete = begun.len() as u64 >= u64::from(run.order.total);
-        let stop = match self.stop(work, run.order) {
-            Some(Stop::Leaving) => return Ok((Stop::Leaving, None)),
-            // They are handed over later.
-            None if later.is_some() => Stop::End,
-            stop if is_complete && !handed.is_empty() => stop.unwrap_or(Stop::End),
+        let later = self.submit_chunks(work, run, file, &started).await?;
+        let submitted = SubmittedChunks::of(work)?;
+        started.extend(submitted.lines());
+        let is_complete = started.len() as u64 >= u64::from(run.payload.total);
+        let stop = match self.stop(work, run.payload) {
+            Some(StopReason::ShuttingDown) => return Ok((StopReason::ShuttingDown, None)),
+            // The remaining lines are submitted later.
+            None if later.is_some() => StopReason::End,
+            stop if is_complete && !submitted.is_empty() => stop.unwrap_or(StopReason::End),
             _ => {
-                let stop = self.lines(work, run, file, &begun).await;
+                let stop = self.lines(work, run, file, &started).await;
                 stop.map_err(|error| unavailable(&error))?
             }
         };
         let pause = match stop {
-            Stop::Leaving => None,
-            stop => self.follow(work, run, file, stop).await?,
+            StopReason::ShuttingDown => None,
+            stop => self.poll_chunks(work, run, file, stop).await?,
         };
-        let later = later.filter(|_| stop == Stop::End);
+        let later = later.filter(|_| stop == StopReason::End);
         Ok((stop, pause.into_iter().chain(later).min()))
     }
 
-    /// When something was told of a batch for the first time.
-    pub(super) async fn told_at(&self, job: &Job, kind: &str) -> Result<Option<Timestamp>, Error> {
+    /// Returns the time of the first event of this kind.
+    pub(super) async fn first_event_at(&self, job: &Job, kind: &str) -> Result<Option<Timestamp>, Error> {
         let mut read = 0;
         loop {
-            let events = self.jobs.events(job.account, job.terms.id, read, EVENTS).await;
+            let events = self
+                .jobs
+                .events(job.account, job.terms.id, read, EVENTS_PAGE_SIZE)
+                .await;
             let events = events.map_err(|error| unavailable(&error))?;
             let Some(last) = events.last() else {
                 return Ok(None);
@@ -413,7 +437,7 @@ impl Batches {
         }
     }
 
-    /// When the caller did not want a batch any more.
+    /// Returns the time at which cancellation was requested.
     pub(super) async fn cancelling_at(
         &self,
         job: &Job,
@@ -423,9 +447,9 @@ impl Batches {
         if known.is_some() || !job.cancel_requested {
             return Ok(known);
         }
-        // One that nobody had begun was cancelled at once.
-        let told = self.told_at(job, NewJobEvent::CANCELLING).await?;
-        Ok(told.or(job.completed_at))
+        // A batch that had not started was cancelled immediately.
+        let requested_at = self.first_event_at(job, NewJobEvent::CANCELLING).await?;
+        Ok(requested_at.or(job.completed_at))
     }
 }
 
@@ -435,18 +459,18 @@ impl Handler for Batches {
         KIND
     }
 
-    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<Ran> {
-        match self.carry_out(work).await {
+    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<JobOutcome> {
+        match self.execute(work).await {
             Ok(ran) => Ok(ran),
             Err(error) => {
-                tracing::warn!(%error, job.id = %work.job().terms.id, "a batch goes on later");
-                Ok(Ran::Later(PAUSE))
+                tracing::warn!(%error, job.id = %work.job().terms.id, "the batch will be retried");
+                Ok(JobOutcome::Later(RETRY_INTERVAL))
             }
         }
     }
 }
 
-/// Carries out those in the format of messages, in the same way.
+/// Executes message batches in the same way as file batches.
 pub struct MessageBatches(pub Arc<Batches>);
 
 #[async_trait]
@@ -455,23 +479,23 @@ impl Handler for MessageBatches {
         MESSAGES_KIND
     }
 
-    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<Ran> {
+    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<JobOutcome> {
         self.0.run(work).await
     }
 }
 
-/// Whether it may work later what does not work now.
-fn passes(error: &Error) -> bool {
+/// Whether a later attempt may succeed.
+fn is_transient(error: &Error) -> bool {
     matches!(
         error.code,
         ErrorCode::RateLimitExceeded | ErrorCode::Overloaded | ErrorCode::ModelUnavailable
     )
 }
 
-fn lost(error: &Error) -> StorageError {
+fn to_storage_error(error: &Error) -> StorageError {
     StorageError::new(StorageErrorKind::Unavailable, error.to_string())
 }
 
-fn closed(_: tokio::sync::AcquireError) -> StorageError {
-    StorageError::new(StorageErrorKind::Unavailable, "the room for lines is closed")
+fn slots_closed(_: tokio::sync::AcquireError) -> StorageError {
+    StorageError::new(StorageErrorKind::Unavailable, "the semaphore for lines is closed")
 }

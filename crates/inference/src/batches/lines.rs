@@ -1,82 +1,86 @@
-//! The lines of a file, one by one, however large the file is.
+//! Reads the lines of a file one by one, in bounded memory.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use tollgate_storage::Result;
 use tollgate_storage::blob::BlobContent;
 
-/// The longest line, in bytes.
-pub(super) const MOST_LINE: usize = 8 << 20;
-/// What some programs put before the first letter of a text.
-const MARK: &[u8] = b"\xef\xbb\xbf";
+/// Maximum length of a line, in bytes.
+pub(super) const MAX_LINE_BYTES: usize = 8 << 20;
+/// UTF-8 byte order mark, which some programs write at the start of a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads lines.
+/// Iterator over the lines of a file that are not blank.
 pub(super) struct Lines {
     content: BlobContent,
     buffer: BytesMut,
     has_ended: bool,
-    place: u32,
-    most: usize,
+    line_number: u32,
+    max_bytes: usize,
 }
 
 /// A line that is not blank.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Which line of the file it is, from 1.
-    pub(super) place: u32,
-    /// What it says; nothing when it is too long.
+    /// Line number in the file, starting at 1.
+    pub(super) line_number: u32,
+    /// Content of the line; `None` if it is too long.
     pub(super) text: Option<Bytes>,
 }
 
 impl Lines {
-    /// The lines of this content.
+    /// Creates a reader with the limit `MAX_LINE_BYTES`.
     pub(super) fn new(content: BlobContent) -> Self {
-        Self::with_most(content, MOST_LINE)
+        Self::with_max_bytes(content, MAX_LINE_BYTES)
     }
 
-    fn with_most(content: BlobContent, most: usize) -> Self {
+    fn with_max_bytes(content: BlobContent, max_bytes: usize) -> Self {
         Self {
             content,
             buffer: BytesMut::new(),
             has_ended: false,
-            place: 0,
-            most,
+            line_number: 0,
+            max_bytes,
         }
     }
 
-    /// The next line that is not blank.
+    /// Returns the next line that is not blank; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Line>> {
         loop {
             let Some(text) = self.any().await? else {
                 return Ok(None);
             };
-            let place = self.place;
+            let line_number = self.line_number;
             let Some(text) = text else {
-                return Ok(Some(Line { place, text: None }));
+                return Ok(Some(Line {
+                    line_number,
+                    text: None,
+                }));
             };
-            let text = match place {
-                1 if text.starts_with(MARK) => text.slice(MARK.len()..),
+            let text = match line_number {
+                1 if text.starts_with(BYTE_ORDER_MARK) => text.slice(BYTE_ORDER_MARK.len()..),
                 _ => text,
             };
             if !text.trim_ascii().is_empty() {
                 return Ok(Some(Line {
-                    place,
+                    line_number,
                     text: Some(text),
                 }));
             }
         }
     }
 
-    /// The next line, blank or not; the inner nothing is one that is too long, which is passed over and not kept.
+    /// Returns the next line, even if it is blank. The inner `None` is a line that is too long; it
+    /// is skipped and not buffered.
     async fn any(&mut self) -> Result<Option<Option<Bytes>>> {
         let (mut searched, mut is_too_long) = (0, false);
         loop {
             let rest = self.buffer.get(searched..).unwrap_or_default();
             if let Some(end) = memchr::memchr(b'\n', rest) {
                 let line = self.buffer.split_to(searched + end + 1).freeze();
-                self.place += 1;
-                let is_kept = !is_too_long && line.len() - 1 <= self.most;
-                return Ok(Some(is_kept.then(|| line.slice(..line.len() - 1))));
+                self.line_number += 1;
+                let fits = !is_too_long && line.len() - 1 <= self.max_bytes;
+                return Ok(Some(fits.then(|| line.slice(..line.len() - 1))));
             }
             searched = self.buffer.len();
             if self.has_ended {
@@ -84,17 +88,17 @@ impl Lines {
                 if line.is_empty() && !is_too_long {
                     return Ok(None);
                 }
-                self.place += 1;
-                let is_kept = !is_too_long && line.len() <= self.most;
-                return Ok(Some(is_kept.then_some(line)));
+                self.line_number += 1;
+                let fits = !is_too_long && line.len() <= self.max_bytes;
+                return Ok(Some(fits.then_some(line)));
             }
-            if searched > self.most {
+            if searched > self.max_bytes {
                 is_too_long = true;
                 self.buffer.clear();
                 searched = 0;
             }
             match self.content.next().await {
-                Some(piece) => self.buffer.extend_from_slice(&piece?),
+                Some(chunk) => self.buffer.extend_from_slice(&chunk?),
                 None => self.has_ended = true,
             }
         }
@@ -108,23 +112,23 @@ mod tests {
     use super::*;
 
     async fn read(content: &'static [u8], size: usize) -> Vec<(u32, Option<String>)> {
-        let pieces: Vec<_> = content
+        let chunks: Vec<_> = content
             .chunks(size)
-            .map(|piece| Ok(Bytes::from_static(piece)))
+            .map(|chunk| Ok(Bytes::from_static(chunk)))
             .collect();
-        let mut lines = Lines::with_most(Box::pin(stream::iter(pieces)), 6);
+        let mut lines = Lines::with_max_bytes(Box::pin(stream::iter(chunks)), 6);
         let mut found = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
             let text = line
                 .text
                 .map(|text| String::from_utf8_lossy(&text).trim().to_owned());
-            found.push((line.place, text));
+            found.push((line.line_number, text));
         }
         found
     }
 
     #[tokio::test]
-    async fn lines_are_the_same_however_they_come() {
+    async fn lines_do_not_depend_on_chunk_boundaries() {
         for (content, expected) in [
             (&b""[..], &[][..]),
             (b"\n \r\n", &[]),
@@ -141,7 +145,7 @@ mod tests {
             for size in [1, 2, 3, 100] {
                 let expected: Vec<_> = expected
                     .iter()
-                    .map(|(place, text)| (*place, text.map(str::to_owned)))
+                    .map(|(line_number, text)| (*line_number, text.map(str::to_owned)))
                     .collect();
                 assert_eq!(read(content, size).await, expected, "{content:?} by {size}");
             }

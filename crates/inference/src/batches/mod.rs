@@ -1,30 +1,31 @@
-//! `/v1/batches`: many requests in one file, carried out within a day at 35 % below list. [`request`] is a line, [`service`] accepts,
-//! [`job`] carries out, [`ending`] closes, [`outputs`] is what is delivered.
+//! `/v1/batches`: many requests in one file, executed within 24 hours at 35 % below the list price.
+//! [`request`] parses a line, [`service`] accepts batches, [`job`] executes them, [`finalize`]
+//! closes them, and [`outputs`] writes the result files.
 
-mod ending;
-mod freed;
+mod finalize;
+mod hold_release;
 mod job;
 mod lines;
 mod messages;
 mod native;
-mod order;
 mod outputs;
+mod payload;
 mod read;
 mod request;
 mod routes;
 mod service;
-mod told;
+mod summary;
 mod wire;
 
 use utoipa_axum::router::OpenApiRouter;
 
-pub use job::{Batches, LineRoom, MessageBatches};
+pub use job::{Batches, LineSlots, MessageBatches};
 pub(crate) use service::needs;
-pub use told::{BatchRecords, BatchSummary, KINDS};
+pub use summary::{BatchRecords, BatchSummary, KINDS};
 
 use crate::Inference;
 
-/// The routes of this group.
+/// Returns the router of `/v1/batches` and `/v1/messages/batches`.
 pub fn routes() -> OpenApiRouter<Inference> {
     routes::routes().merge(messages::routes())
 }

@@ -1,35 +1,35 @@
-//! What comes of a batch, as lines of its two files: what was answered, and what has failed or was not begun.
+//! Writes the lines of the two result files: successful responses, and requests that failed or were
+//! not started.
 
 use std::collections::{HashSet, VecDeque};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tollgate_edge::ErrorBody;
 use tollgate_edge::error::status_and_type;
-use tollgate_formats::anthropic_messages;
+use tollgate_edge::{ClientDialect, ErrorBody};
 use tollgate_pipeline::job::Settled;
-use tollgate_storage::{BatchLine, BatchStore, Job, KeptFile, LineState, Settlement};
+use tollgate_storage::{BatchLine, BatchStore, FileRecord, Job, LineState, Settlement};
 use tollgate_types::{Credits, Error, RequestId, Usage};
 
 use super::job::Batches;
 use super::lines::Lines;
-use super::request::{Endpoint, Named};
-use crate::files::Pieces;
-use crate::responses::kept::unavailable;
+use super::request::{Endpoint, NamedRequest};
+use crate::files::ChunkSource;
+use crate::responses::store::unavailable;
 
-/// How many lines are read together.
-const PAGE: u32 = 200;
+/// Maximum number of lines per query.
+const PAGE_SIZE: u32 = 200;
 
-/// Why a request was not begun.
+/// Reason why a request was not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotBegun {
+pub(super) enum NotStarted {
     Expired,
     Cancelled,
 }
 
-/// The line of a request that was answered.
+/// Writes the line of a successful request.
 pub(super) fn answered(place: &Place<'_>, request: RequestId, body: &[u8]) -> Vec<u8> {
-    // What breaks a line of JSON stands between its values.
+    // In valid JSON, line breaks occur only between tokens, so spaces can replace them.
     let body: Vec<u8> = body
         .iter()
         .map(|byte| {
@@ -58,27 +58,27 @@ pub(super) fn answered(place: &Place<'_>, request: RequestId, body: &[u8]) -> Ve
     [head.as_bytes(), &body, tail].concat()
 }
 
-/// The line of a request that has failed.
+/// Writes the line of a failed request.
 pub(super) fn failed(place: &Place<'_>, request: RequestId, error: &Error) -> Vec<u8> {
-    let status = status_and_type(error.code).0.as_u16();
     if place.endpoint == Endpoint::Messages {
-        let body = anthropic_messages::encode_error(error, status, &request.to_string());
+        let body = ClientDialect::Messages.error_body(error, &request.to_string());
         let error: Value = serde_json::from_slice(&body).unwrap_or_default();
         return place.result(&json!({"type": "errored", "error": error}));
     }
+    let status = status_and_type(error.code).0.as_u16();
     let response = json!({"status_code": status, "request_id": request, "body": ErrorBody::from(error)});
     place.line(&response, &Value::Null)
 }
 
-/// The line of a request that was not begun.
-pub(super) fn not_begun(place: &Place<'_>, why: NotBegun) -> Vec<u8> {
+/// Writes the line of a request that was not started.
+pub(super) fn not_started(place: &Place<'_>, why: NotStarted) -> Vec<u8> {
     let (code, message, name) = match why {
-        NotBegun::Expired => (
+        NotStarted::Expired => (
             "batch_expired",
             "This request could not be executed before the completion window expired.",
             "expired",
         ),
-        NotBegun::Cancelled => (
+        NotStarted::Cancelled => (
             "batch_cancelled",
             "This request was not executed: the batch was cancelled before.",
             "canceled",
@@ -90,7 +90,7 @@ pub(super) fn not_begun(place: &Place<'_>, why: NotBegun) -> Vec<u8> {
     }
 }
 
-/// Where a request stands.
+/// Position of a request in its batch.
 pub(super) struct Place<'p> {
     pub(super) batch: &'p Job,
     pub(super) endpoint: Endpoint,
@@ -115,47 +115,47 @@ impl Place<'_> {
     }
 }
 
-/// Lines of a batch in one state, opened, and what stands behind them.
-pub(super) struct Told<'b> {
+/// Decrypted lines of a batch in one state, followed by additional lines.
+pub(super) struct OutputLines<'b> {
     batches: &'b Batches,
     batch: &'b Job,
     state: LineState,
     from: Option<u32>,
     ready: VecDeque<Bytes>,
-    behind: Vec<Bytes>,
+    appended: Vec<Bytes>,
 }
 
-impl<'b> Told<'b> {
-    pub(super) fn new(batches: &'b Batches, batch: &'b Job, state: LineState, behind: Vec<Bytes>) -> Self {
+impl<'b> OutputLines<'b> {
+    pub(super) fn new(batches: &'b Batches, batch: &'b Job, state: LineState, appended: Vec<Bytes>) -> Self {
         Self {
             batches,
             batch,
             state,
             from: Some(0),
             ready: VecDeque::new(),
-            behind,
+            appended,
         }
     }
 }
 
-impl Pieces for Told<'_> {
+impl ChunkSource for OutputLines<'_> {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             if let Some(line) = self.ready.pop_front() {
                 return Ok(Some(line));
             }
             let Some(from) = self.from else {
-                self.ready.extend(std::mem::take(&mut self.behind));
+                self.ready.extend(std::mem::take(&mut self.appended));
                 return Ok(self.ready.pop_front());
             };
             let (account, id) = (self.batch.account, self.batch.terms.id);
-            let page = self.batches.store.lines(account, id, from, PAGE).await;
+            let page = self.batches.store.lines(account, id, from, PAGE_SIZE).await;
             let page = page.map_err(|error| unavailable(&error))?;
             self.from = next_page(&page);
             for line in page.iter().filter(|line| line.state == self.state) {
                 let opened = self.batches.vault.open(account, id.as_u128(), &line.content);
                 let opened =
-                    opened.ok_or_else(|| Error::internal(format!("a line of {id} cannot be opened")))?;
+                    opened.ok_or_else(|| Error::internal(format!("a line of {id} cannot be decrypted")))?;
                 self.ready.push_back(opened.into());
             }
         }
@@ -163,13 +163,13 @@ impl Pieces for Told<'_> {
 }
 
 fn next_page(page: &[BatchLine]) -> Option<u32> {
-    let is_full = page.len() >= usize::try_from(PAGE).unwrap_or(usize::MAX);
+    let is_full = page.len() >= usize::try_from(PAGE_SIZE).unwrap_or(usize::MAX);
     page.last().filter(|_| is_full).map(|last| last.number + 1)
 }
 
-/// What the lines of a batch cost together.
+/// Sums over all lines of a batch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sum {
+pub(super) struct LineTotals {
     pub(super) done: u64,
     pub(super) failed: u64,
     pub(super) charge: Credits,
@@ -177,17 +177,19 @@ pub(super) struct Sum {
     pub(super) usage: Usage,
 }
 
-/// Adds the lines of a batch up.
-pub(super) async fn sum(store: &dyn BatchStore, batch: &Job) -> tollgate_storage::Result<Sum> {
-    let (mut sum, mut from) = (Sum::default(), Some(0));
+/// Computes the sums over all lines of a batch.
+pub(super) async fn sum(store: &dyn BatchStore, batch: &Job) -> tollgate_storage::Result<LineTotals> {
+    let (mut sum, mut from) = (LineTotals::default(), Some(0));
     while let Some(start) = from {
-        let page = store.lines(batch.account, batch.terms.id, start, PAGE).await?;
+        let page = store
+            .lines(batch.account, batch.terms.id, start, PAGE_SIZE)
+            .await?;
         from = next_page(&page);
         for line in page {
             match line.state {
                 LineState::Done => sum.done += 1,
                 LineState::Failed => sum.failed += 1,
-                LineState::Begun => {}
+                LineState::Started => {}
             }
             sum.charge = sum.charge.checked_add(line.charge).unwrap_or(Credits::MAX);
             sum.overrun = sum.overrun.checked_add(line.overrun).unwrap_or(Credits::MAX);
@@ -197,20 +199,22 @@ pub(super) async fn sum(store: &dyn BatchStore, batch: &Job) -> tollgate_storage
     Ok(sum)
 }
 
-/// The lines of requests that were not begun.
-pub(super) async fn those_not_begun(
+/// Writes the lines of all requests that were not started.
+pub(super) async fn not_started_lines(
     batches: &Batches,
     batch: &Job,
-    file: &KeptFile,
-    begun: &HashSet<u32>,
+    file: &FileRecord,
+    started: &HashSet<u32>,
     endpoint: Endpoint,
-    why: NotBegun,
+    why: NotStarted,
 ) -> Result<Vec<Bytes>, Error> {
     let content = batches.files.open(file, None).await?;
     let (mut lines, mut number, mut found) = (Lines::new(content), 0, Vec::new());
     while let Some(line) = lines.next().await.map_err(|error| unavailable(&error))? {
-        if !begun.contains(&number) {
-            let named = line.text.and_then(|text| Named::read(&text, endpoint).ok());
+        if !started.contains(&number) {
+            let named = line
+                .text
+                .and_then(|text| NamedRequest::read(&text, endpoint).ok());
             let custom_id = named.map(|named| named.custom_id).unwrap_or_default();
             let place = Place {
                 batch,
@@ -218,14 +222,15 @@ pub(super) async fn those_not_begun(
                 number,
                 custom_id: &custom_id,
             };
-            found.push(not_begun(&place, why).into());
+            found.push(not_started(&place, why).into());
         }
         number += 1;
     }
     Ok(found)
 }
 
-/// What a line cost, and what the hold of its batch had for it. Nothing of either where it was not carried out.
+/// Settlement of a line, and its share of the batch's hold. Both are empty if the line was not
+/// executed.
 #[derive(Default)]
 pub(super) struct LineCost {
     pub(super) held: Credits,
@@ -241,7 +246,7 @@ impl From<&Settled> for LineCost {
     }
 }
 
-/// A line that has ended in this way.
+/// Builds the stored record of a line that has ended.
 pub(super) fn line_of(
     batch: &Job,
     number: u32,

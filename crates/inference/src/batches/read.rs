@@ -1,4 +1,4 @@
-//! The request.
+//! Parses and validates a request to create a batch.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use tollgate_types::{Error, ErrorCode};
 
 use super::request::Endpoint;
 
-/// Most pairs of `metadata`, and most characters of a name and a value.
-const METADATA: (usize, usize, usize) = (16, 64, 512);
-/// How long what comes of a batch may be kept, in seconds.
-const KEPT: std::ops::RangeInclusive<u64> = 3_600..=2_592_000;
+/// Maximum number of `metadata` pairs, and maximum characters of a key and of a value.
+const METADATA_LIMITS: (usize, usize, usize) = (16, 64, 512);
+/// Allowed retention of the result files, in seconds.
+const RETENTION_SECONDS: std::ops::RangeInclusive<u64> = 3_600..=2_592_000;
 
-/// A batch that is asked for.
+/// A validated request to create a batch.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct BatchParams {
     pub(super) input_file_id: String,
     pub(super) endpoint: Endpoint,
     pub(super) metadata: Option<BTreeMap<String, String>>,
-    pub(super) kept: Option<u64>,
+    pub(super) retention_seconds: Option<u64>,
     pub(super) webhook_url: Option<String>,
 }
 
-/// Reads a request.
-pub(super) fn create(body: &[u8]) -> Result<Asked, Error> {
+/// Parses a request body. Errors name the path of the invalid parameter.
+pub(super) fn create(body: &[u8]) -> Result<BatchParams, Error> {
     let body: Map<String, Value> = serde_json::from_slice(body).map_err(|error| {
         let message = format!("The body is not a JSON object: {error}.");
         Error::new(ErrorCode::InvalidJson, message)
@@ -37,22 +37,22 @@ pub(super) fn create(body: &[u8]) -> Result<Asked, Error> {
         "webhook_url",
     ];
     if let Some(unknown) = body.keys().find(|name| !known.contains(&name.as_str())) {
-        let shown: String = unknown.chars().take(60).collect();
-        let message = format!("'{shown}' is not a parameter of this endpoint. Leave it out.");
-        return Err(Error::new(ErrorCode::UnknownParameter, message).with_param(shown));
+        return Err(Error::unknown_parameter(
+            unknown.chars().take(60).collect::<String>(),
+        ));
     }
     let input_file_id = required(&body, "input_file_id")?;
     let endpoint = required(&body, "endpoint")?;
     let endpoint = Endpoint::parse(&endpoint)
-        .ok_or_else(|| invalid("endpoint", "is '/v1/chat/completions' or '/v1/embeddings'"))?;
+        .ok_or_else(|| invalid("endpoint", "must be '/v1/chat/completions' or '/v1/embeddings'"))?;
     if required(&body, "completion_window")? != "24h" {
-        return Err(invalid("completion_window", "is '24h'"));
+        return Err(invalid("completion_window", "must be '24h'"));
     }
-    Ok(Asked {
+    Ok(BatchParams {
         input_file_id,
         endpoint,
         metadata: metadata(body.get("metadata"))?,
-        kept: kept(body.get("output_expires_after"))?,
+        retention_seconds: retention_seconds(body.get("output_expires_after"))?,
         webhook_url: text(&body, "webhook_url")?,
     })
 }
@@ -61,7 +61,7 @@ fn text(body: &Map<String, Value>, name: &str) -> Result<Option<String>, Error> 
     match body.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(invalid(name, "is a text")),
+        Some(_) => Err(invalid(name, "must be a string")),
     }
 }
 
@@ -76,45 +76,48 @@ fn required(body: &Map<String, Value>, name: &str) -> Result<String, Error> {
 }
 
 fn metadata(value: Option<&Value>) -> Result<Option<BTreeMap<String, String>>, Error> {
-    let (most, name_length, value_length) = METADATA;
+    let (max, name_length, value_length) = METADATA_LIMITS;
     let pairs = match value {
         None | Some(Value::Null) => return Ok(None),
-        Some(Value::Object(pairs)) if pairs.len() <= most => pairs,
+        Some(Value::Object(pairs)) if pairs.len() <= max => pairs,
         Some(_) => {
             return Err(invalid(
                 "metadata",
-                &format!("is an object of at most {most} pairs"),
+                &format!("must be an object of at most {max} pairs"),
             ));
         }
     };
     let mut found = BTreeMap::new();
     for (name, value) in pairs {
-        let shown: String = name.chars().take(name_length).collect();
-        let fits = |text: &str, most: usize| text.chars().count() <= most;
+        let view: String = name.chars().take(name_length).collect();
+        let fits = |text: &str, max: usize| text.chars().count() <= max;
         match value {
             Value::String(value) if fits(name, name_length) && fits(value, value_length) => {
                 found.insert(name.clone(), value.clone());
             }
             _ => {
                 let what =
-                    format!("is a text of at most {value_length} characters, its name of {name_length}");
-                return Err(invalid(&format!("metadata.{shown}"), &what));
+                    format!("must be a string of at most {value_length} characters, its key {name_length}");
+                return Err(invalid(&format!("metadata.{view}"), &what));
             }
         }
     }
     Ok(Some(found))
 }
 
-fn kept(value: Option<&Value>) -> Result<Option<u64>, Error> {
+fn retention_seconds(value: Option<&Value>) -> Result<Option<u64>, Error> {
     let value = match value {
         None | Some(Value::Null) => return Ok(None),
         Some(value) => value,
     };
     if value["anchor"] != "created_at" {
-        return Err(invalid("output_expires_after.anchor", "is 'created_at'"));
+        return Err(invalid("output_expires_after.anchor", "must be 'created_at'"));
     }
-    let seconds = value["seconds"].as_u64().filter(|seconds| KEPT.contains(seconds));
-    let seconds = seconds.ok_or_else(|| invalid("output_expires_after.seconds", "is 3600 to 2592000"))?;
+    let seconds = value["seconds"]
+        .as_u64()
+        .filter(|seconds| RETENTION_SECONDS.contains(seconds));
+    let seconds =
+        seconds.ok_or_else(|| invalid("output_expires_after.seconds", "must be 3600 to 2592000"))?;
     Ok(Some(seconds))
 }
 
@@ -129,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn invalid_input_is_reported_with_its_path() {
         let whole =
             json!({"input_file_id": "file-1", "endpoint": "/v1/embeddings", "completion_window": "24h"});
         assert!(create(whole.to_string().as_bytes()).is_ok());

@@ -1,39 +1,42 @@
-//! A line of a batch: a request to one endpoint, checked as it would be there, and priced.
+//! Parses a line of a batch: a request to one endpoint, validated and priced as if it were sent
+//! there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{Betas, Version};
-use tollgate_pipeline::{BatchAt, CallRequest, Pipeline, Routed};
+use tollgate_pipeline::{CallRequest, Pipeline, ProviderBatches, Routed};
 use tollgate_storage::Job;
 use tollgate_types::{Credits, Error, ErrorCode, Prices};
 
 use crate::admission::{admit, line_bound};
 use crate::{chat_completions, embeddings, messages};
 
-/// The longest name of a request, in characters.
-const MOST_NAME: usize = 512;
+/// Maximum length of a `custom_id`, in characters.
+const MAX_CUSTOM_ID_CHARS: usize = 512;
 
-/// Where the requests of a batch go.
+/// Endpoint of the requests of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Endpoint {
-    /// Chat completions.
+    /// The Chat Completions API.
     #[serde(rename = "/v1/chat/completions")]
     Chat,
-    /// Embeddings.
+    /// The Embeddings API.
     #[serde(rename = "/v1/embeddings")]
     Embeddings,
-    /// Messages, whose batches have a shape of their own.
+    /// The Messages API, which has its own batch endpoint.
     #[serde(rename = "/v1/messages")]
     Messages,
 }
 
 impl Endpoint {
-    /// The path.
+    /// Returns the path of the endpoint.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Endpoint::Chat => "/v1/chat/completions",
@@ -42,7 +45,7 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint at this path, of those that files name.
+    /// Parses the path of an endpoint that file batches support.
     pub(super) fn parse(path: &str) -> Option<Self> {
         [Endpoint::Chat, Endpoint::Embeddings]
             .into_iter()
@@ -50,17 +53,17 @@ impl Endpoint {
     }
 }
 
-/// How the lines of a batch are read.
+/// Options for parsing the lines of a batch.
 #[derive(Clone, Debug)]
 pub(super) struct Reading {
     pub(super) endpoint: Endpoint,
-    /// For messages: what their headers would say, were each of them sent alone.
+    /// For messages: version and beta features, which come from headers in single requests.
     pub(super) version: Version,
     pub(super) betas: Betas,
 }
 
 impl Reading {
-    /// What a request is called that a caller has sent: what it was sent as.
+    /// Returns the word for a request in error messages, as the caller sent it.
     pub(super) fn unit(&self) -> &'static str {
         match self.endpoint {
             Endpoint::Messages => "request",
@@ -79,18 +82,18 @@ impl From<Endpoint> for Reading {
     }
 }
 
-/// What is wrong with a line, or with all of them.
+/// An error of a line or of the whole file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Fault {
     pub(super) code: String,
     pub(super) message: String,
     pub(super) param: Option<String>,
-    /// Which line of the file, from 1.
+    /// Line of the file, starting at 1.
     pub(super) line: Option<u32>,
 }
 
 impl Fault {
-    /// A fault of a line.
+    /// Creates an error without a line number.
     pub(super) fn new(code: &str, message: impl Into<String>, param: Option<&str>) -> Self {
         Self {
             code: code.to_owned(),
@@ -108,43 +111,45 @@ impl From<Error> for Fault {
     }
 }
 
-/// A line as it is written.
+/// A line before validation.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
-struct Written<'l> {
+struct EncodedRequest<'l> {
     custom_id: Option<String>,
     method: Option<String>,
     url: Option<String>,
     #[serde(borrow)]
     body: Option<&'l RawValue>,
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
 }
 
-/// A request, without its body.
-pub(super) struct Named {
-    /// Its name in this batch.
+/// A validated line whose body is not parsed yet.
+pub(super) struct NamedRequest {
+    /// Id of the request, unique in its batch.
     pub(super) custom_id: String,
     body: Bytes,
 }
 
-/// A call that can be made.
+/// A validated and routed call.
 pub(super) enum Call {
     Chat(Box<(Routed, CallRequest)>),
     Messages(Box<(Routed, CallRequest)>),
     Embeddings(Box<embeddings::service::Prepared>),
 }
 
-impl Named {
-    /// Reads a line, as far as it is not the request itself.
+impl NamedRequest {
+    /// Parses a line except its body.
     pub(super) fn read(text: &[u8], endpoint: Endpoint) -> Result<Self, Fault> {
         let unreadable = |message: String| Fault::new(ErrorCode::InvalidJson.as_str(), message, None);
-        // A list of the four would be read as well.
+        // Serde would accept an array of the four fields as well.
         if text.trim_ascii_start().starts_with(b"[") {
             return Err(unreadable(
-                "The line is a list, and no object of a request.".to_owned(),
+                "The line must be a JSON object, not an array.".to_owned(),
             ));
         }
-        let written: Written<'_> = serde_json::from_slice(text)
-            .map_err(|error| unreadable(format!("The line is no JSON object of a request: {error}.")))?;
+        let written: EncodedRequest<'_> = serde_json::from_slice(text)
+            .map_err(|error| unreadable(format!("The line is not a valid JSON object: {error}.")))?;
         let missing = |param: &str| {
             let code = ErrorCode::MissingRequiredParameter.as_str();
             Fault::new(code, format!("'{param}' is missing."), Some(param))
@@ -153,16 +158,23 @@ impl Named {
             let code = ErrorCode::InvalidParameter.as_str();
             Fault::new(code, format!("'{param}' {what}."), Some(param))
         };
+        if let Some(unknown) = written.others.keys().next() {
+            let view: String = unknown.chars().take(60).collect();
+            let message =
+                format!("Unknown parameter '{view}'. Use only 'custom_id', 'method', 'url' and 'body'.");
+            let code = ErrorCode::UnknownParameter.as_str();
+            return Err(Fault::new(code, message, Some(&view)));
+        }
         let custom_id = written.custom_id.ok_or_else(|| missing("custom_id"))?;
-        if custom_id.is_empty() || custom_id.chars().count() > MOST_NAME {
-            return Err(invalid("custom_id", "has 1 to 512 characters"));
+        if custom_id.is_empty() || custom_id.chars().count() > MAX_CUSTOM_ID_CHARS {
+            return Err(invalid("custom_id", "must have 1 to 512 characters"));
         }
         if written.method.ok_or_else(|| missing("method"))? != "POST" {
-            return Err(invalid("method", "is 'POST'"));
+            return Err(invalid("method", "must be 'POST'"));
         }
         if written.url.ok_or_else(|| missing("url"))? != endpoint.as_str() {
             let message = format!(
-                "'url' is that of the batch's endpoint, '{}', on every line.",
+                "'url' must be the endpoint of the batch, '{}'.",
                 endpoint.as_str()
             );
             return Err(Fault::new("mismatched_endpoint", message, Some("url")));
@@ -174,7 +186,7 @@ impl Named {
         })
     }
 
-    /// The call that it asks for, and all that can be refused before it is made.
+    /// Validates and routes the request, and returns the call to make.
     pub(super) fn prepare(
         &self,
         pipeline: &Pipeline,
@@ -204,23 +216,22 @@ impl Named {
     }
 }
 
-/// Refuses what only makes sense while somebody waits.
+/// Rejects options that batches do not support: streaming, and media that must be fetched.
 fn check_text((routed, request): &(Routed, CallRequest)) -> Result<(), Error> {
     if request.call.stream {
-        let message = "The answers of a batch are not streamed: leave 'stream' out.";
+        let message = "Batches do not support streaming. Remove 'stream'.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("stream"));
     }
     let common = request.call.common.as_deref();
     if common.is_some_and(|common| routed.must_fetch(common)) {
-        let message =
-            "What a request of a batch shows must stand in it: addresses and file ids are not read.";
+        let message = "Batches do not load media from URLs or file ids. Send the media inline.";
         return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("messages"));
     }
     Ok(())
 }
 
 impl Call {
-    /// Where it goes.
+    /// Returns the route of the call.
     pub(super) fn routed(&self) -> &Routed {
         match self {
             Call::Chat(call) | Call::Messages(call) => &call.0,
@@ -228,7 +239,7 @@ impl Call {
         }
     }
 
-    /// The most that it can cost as a line, and the tokens that it may consume, by a likely measure.
+    /// Returns the maximum cost as a batch line and the estimated number of tokens.
     pub(super) fn bound(&mut self, pipeline: &Pipeline) -> Result<(Credits, u64), Error> {
         let (amount, demand) = match self {
             Call::Chat(call) | Call::Messages(call) => {
@@ -244,12 +255,13 @@ impl Call {
         Ok((amount, demand.input_estimate().saturating_add(output)))
     }
 
-    /// Puts what a provider has answered in the place of what would be asked.
-    pub(super) fn answer_with(&mut self, at: &BatchAt, status: u16, body: Bytes) {
-        self.routed_mut().answer_with(at, status, body);
+    /// Replaces the upstream call with a response from a provider's batch.
+    pub(super) fn replay_batch_answer(&mut self, at: &ProviderBatches, status: u16, body: Bytes) {
+        self.routed_mut().replay_batch_answer(at, status, body);
     }
 
-    /// The call at the prices that were agreed as a line under this name for the batches of a provider. It is not made.
+    /// Encodes the call as a line with this name for a provider's batch, at the agreed prices. The
+    /// call is not made.
     pub(super) async fn write(
         mut self,
         pipeline: &Arc<Pipeline>,
@@ -257,13 +269,13 @@ impl Call {
         job: &Job,
         agreed: Prices,
         (provider, name): (&str, &str),
-    ) -> Result<tollgate_upstream::Written, Error> {
+    ) -> Result<tollgate_upstream::EncodedRequest, Error> {
         let routed = self.routed_mut();
-        if !routed.keep_at(provider) {
-            return Err(Error::internal("the provider does not take the request"));
+        if !routed.retain_provider(provider) {
+            return Err(Error::internal("the provider does not support the request"));
         }
-        routed.agree(job.price_version, agreed);
-        routed.as_line();
+        routed.use_agreed_prices(job.price_version, agreed);
+        routed.apply_batch_discount();
         match self {
             Call::Chat(call) | Call::Messages(call) => {
                 let (routed, request) = *call;
@@ -284,7 +296,7 @@ impl Call {
         }
     }
 
-    /// Makes the call at the prices that were agreed: the body of its answer.
+    /// Makes the call at the agreed prices and returns the body of its response.
     pub(super) async fn make(
         mut self,
         pipeline: &Arc<Pipeline>,
@@ -293,8 +305,8 @@ impl Call {
         agreed: Prices,
     ) -> Result<Bytes, Error> {
         let routed = self.routed_mut();
-        routed.agree(job.price_version, agreed);
-        routed.as_line();
+        routed.use_agreed_prices(job.price_version, agreed);
+        routed.apply_batch_discount();
         match self {
             Call::Chat(call) => {
                 let (routed, request) = *call;
@@ -314,8 +326,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_named_request_to_the_endpoint() {
-        let read = |text: &str| Named::read(text.as_bytes(), Endpoint::Chat);
+    fn lines_need_a_custom_id_and_the_batch_endpoint() {
+        let read = |text: &str| NamedRequest::read(text.as_bytes(), Endpoint::Chat);
         let whole = r#"{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}"#;
         let named = read(whole).ok().unwrap();
         assert_eq!(
@@ -327,6 +339,11 @@ mod tests {
             ("[1]", "invalid_json", None),
             (r#" ["a","POST","/v1/chat/completions",{}]"#, "invalid_json", None),
             ("5", "invalid_json", None),
+            (
+                &whole.replace("{\"custom_id\"", "{\"foo\":1,\"custom_id\""),
+                "unknown_parameter",
+                Some("foo"),
+            ),
             ("\u{0}\u{1}", "invalid_json", None),
             ("{}", "missing_required_parameter", Some("custom_id")),
             (r#"{"custom_id":""}"#, "invalid_parameter", Some("custom_id")),

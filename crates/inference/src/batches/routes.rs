@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Batch API.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,7 +13,7 @@ use super::service;
 use super::wire::{Batch, BatchList, BatchesQuery, CreateBatch};
 use crate::Inference;
 
-/// The routes of this group.
+/// Returns the router of `/v1/batches`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new()
         .routes(routes!(create_batch, list_batches))
@@ -21,7 +21,10 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .routes(routes!(cancel_batch))
 }
 
-/// Carries out the requests of a file within a day, each at 35 % below list. All of them are held for at once; each costs what it costs.
+/// Creates a batch from a file of requests.
+///
+/// The requests are executed within 24 hours at 35 % below the list price. The maximum cost of all
+/// requests is held when the batch is created. Each request is charged its actual cost.
 #[utoipa::path(
     post, path = "/v1/batches", tag = "Files", operation_id = "create_batch",
     request_body = CreateBatch,
@@ -39,7 +42,7 @@ async fn create_batch(
     ))
 }
 
-/// Batches of the account, the newest first.
+/// Lists the batches of the account, newest first.
 #[utoipa::path(
     get, path = "/v1/batches", tag = "Files", operation_id = "list_batches",
     params(BatchesQuery),
@@ -53,17 +56,17 @@ async fn list_batches(
 ) -> Result<Json<BatchList>, ApiError> {
     let limit = query.limit.unwrap_or(20);
     if !(1..=100).contains(&limit) {
-        return Err(ApiError(invalid("limit", "is 1 to 100")));
+        return Err(ApiError(invalid("limit", "must be 1 to 100")));
     }
     let after = query.after.map(|after| after.parse());
     let after = after
         .transpose()
-        .map_err(|_| invalid("after", "is the id of no batch"))?;
+        .map_err(|_| invalid("after", "is not the id of a batch"))?;
     let (batches, has_more) = service::list(&inference.batches, caller.account_id(), after, limit).await?;
     Ok(Json(BatchList::of(batches, has_more)))
 }
 
-/// A batch, and how far it is.
+/// Returns a batch and its progress.
 #[utoipa::path(
     get, path = "/v1/batches/{batch_id}", tag = "Files", operation_id = "get_batch",
     params(("batch_id" = String, Path, description = "Id of the batch")),
@@ -80,7 +83,10 @@ async fn get_batch(
     ))
 }
 
-/// Begins no more requests of a batch. Those that run are answered and paid; the others cost nothing.
+/// Cancels a batch.
+///
+/// Requests that are already running finish and are charged. The others are not started and cost
+/// nothing.
 #[utoipa::path(
     post, path = "/v1/batches/{batch_id}/cancel", tag = "Files", operation_id = "cancel_batch",
     params(("batch_id" = String, Path, description = "Id of the batch")),

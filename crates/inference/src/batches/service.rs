@@ -1,4 +1,4 @@
-//! The use cases: accept, show, list, cancel.
+//! Use cases of batches: create, get, list and cancel.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,33 +9,33 @@ use tollgate_accounts::Caller;
 use tollgate_billing::{FixedTerms, Hold, HoldRequest};
 use tollgate_catalog::Model;
 use tollgate_edge::RequestContext;
-use tollgate_storage::{Account, FilePurpose, Job, JobCancel, JobFilter, KeptFile, LineCounts, NewJob};
+use tollgate_storage::{Account, FilePurpose, FileRecord, Job, JobCancel, JobFilter, LineCounts, NewJob};
 use tollgate_types::{AccountId, BatchId, Credits, Error, ErrorCode, FileId, JobId, JobStatus};
 
-use super::ending::FINALIZING;
+use super::finalize::FINALIZING_EVENT;
 use super::job::Batches;
 use super::lines::Lines;
-use super::order::{KIND, MESSAGES_KIND, Order, seal};
+use super::payload::{BatchPayload, KIND, MESSAGES_KIND, seal};
 use super::read::{self, invalid};
-use super::request::{Fault, Named, Reading};
-use super::wire::{Batch, Shown};
-use crate::responses::kept::unavailable;
+use super::request::{Fault, NamedRequest, Reading};
+use super::wire::{Batch, BatchView};
+use crate::responses::store::unavailable;
 
-/// The path of the endpoint, as usage rows have it.
+/// Endpoint name in usage records.
 const ENDPOINT: &str = "/v1/batches";
 const MESSAGES_ENDPOINT: &str = "/v1/messages/batches";
-/// The most requests of a batch.
-const MOST_LINES: u32 = 50_000;
-/// The most faults that are told.
-const MOST_FAULTS: usize = 100;
-/// Batches of an account that have not ended.
-const MOST_OPEN: u32 = 1_000;
-/// After so many lines others have a turn on this thread.
-const TURN: u32 = 16;
+/// Maximum number of requests of a batch.
+const MAX_LINES: u32 = 50_000;
+/// Maximum number of reported errors of an input file.
+const MAX_REPORTED_FAULTS: usize = 100;
+/// Maximum number of unfinished batches that are queried per kind and status.
+const MAX_OPEN_BATCHES: u32 = 1_000;
+/// Number of lines after which the task yields to others.
+const LINES_PER_YIELD: u32 = 16;
 
-/// What all lines of a file ask for together.
+/// Result of validating all lines of a file.
 pub(super) struct Examined {
-    /// That of the first line that can be carried out.
+    /// Model of the first valid line.
     model: Option<(Arc<str>, Arc<Model>)>,
     held: Credits,
     pub(super) total: u32,
@@ -43,72 +43,73 @@ pub(super) struct Examined {
     pub(super) faults: Vec<Fault>,
 }
 
-/// Accepts a batch.
+/// Creates a batch from a request.
 pub(super) async fn create(
     batches: &Batches,
     ctx: &RequestContext,
     caller: Caller,
     body: Bytes,
 ) -> Result<Batch, Error> {
-    let asked = read::create(&body)?;
+    let params = read::create(&body)?;
     let account = caller.account_id();
     let file = batches
         .files
-        .get(account, &asked.input_file_id, "input_file_id")
+        .get(account, &params.input_file_id, "input_file_id")
         .await?;
     if file.purpose != FilePurpose::Batch {
-        return Err(invalid("input_file_id", "is a file with the purpose 'batch'"));
+        return Err(invalid("input_file_id", "must be a file with purpose 'batch'"));
     }
     let id = JobId::from_u128(ctx.id.as_u128());
-    let webhook = asked.webhook_url.as_deref();
+    let webhook = params.webhook_url.as_deref();
     let webhook = webhook
         .map(|url| batches.webhooks.address(account, id, url))
         .transpose()?;
-    let examined = examine(batches, ctx, &caller, &asked.endpoint.into(), &file).await?;
-    let order = Order {
+    let examined = examine(batches, ctx, &caller, &params.endpoint.into(), &file).await?;
+    let payload = BatchPayload {
         input: file.id,
-        endpoint: asked.endpoint,
+        endpoint: params.endpoint,
         version: None,
         previews: Vec::new(),
         total: examined.total,
         tokens: examined.tokens,
-        metadata: asked.metadata,
-        kept: asked.kept,
+        metadata: params.metadata,
+        retention_seconds: params.retention_seconds,
         mode: caller.mode.as_str().to_owned(),
         compat: caller.compat.as_str().to_owned(),
         accepted_at: ctx.accepted_at,
         faults: examined.faults.clone(),
     };
-    let job = accept(batches, ctx, &caller, (KIND, webhook), &order, examined).await?;
+    let job = accept(batches, ctx, &caller, (KIND, webhook), &payload, examined).await?;
     show(batches, &job).await
 }
 
-/// Accepts a batch as a job: all of its lines are held for, or none.
+/// Accepts a batch as a job, with a hold for all of its lines or for none.
 pub(super) async fn accept(
     batches: &Batches,
     ctx: &RequestContext,
     caller: &Caller,
     (kind, webhook): (&str, Option<Vec<u8>>),
-    order: &Order,
+    payload: &BatchPayload,
     examined: Examined,
 ) -> Result<Job, Error> {
     let (account, id) = (caller.account_id(), JobId::from_u128(ctx.id.as_u128()));
-    let is_sound = examined.faults.is_empty();
-    if is_sound {
+    let is_valid = examined.faults.is_empty();
+    if is_valid {
         check_tokens(batches, &caller.account, examined.tokens).await?;
     }
     let (name, model) = match examined.model {
         Some(known) => known,
-        // It will not be carried out; its hold of nothing names a list all the same.
+        // The batch will not be executed, but its empty hold needs a price version.
         None => any_model(batches)?,
     };
-    // What cannot be carried out is not paid for; what could be of it must be payable all the same.
-    let amount = if is_sound { examined.held } else { Credits::ZERO };
+    // Invalid lines are not paid for, but the account must be able to pay for the valid ones.
+    let amount = if is_valid { examined.held } else { Credits::ZERO };
     let job = NewJob {
         id,
         kind: Arc::from(kind),
-        body: seal(&batches.vault, account, id, order)?,
-        // One that nobody begins in time has its files, too: they say so of each request.
+        body: seal(&batches.vault, account, id, payload)?,
+        // A batch that is not started in time still writes its files, which report every request as
+        // expired.
         start_by: None,
         webhook,
     };
@@ -121,14 +122,14 @@ pub(super) async fn accept(
         max_cost: ctx.max_cost.amount(),
         accepted_at: ctx.accepted_at,
         ahead: caller.account.test_clock.unwrap_or_default(),
-        // The hold of a job lasts as long as that.
+        // The hold of a job lasts as long as the job.
         lifetime: Duration::ZERO,
     };
     let terms = FixedTerms {
         price_version: model.price_version,
         not_covered_by: model.not_covered_by.clone(),
     };
-    if !is_sound {
+    if !is_valid {
         Hold::check_amount(&*batches.pipeline.ledger, &hold, &terms, examined.held).await?;
     }
     let jobs = batches.jobs.clone();
@@ -138,23 +139,23 @@ pub(super) async fn accept(
         .await?;
     let job = batches.jobs.get(account, id).await;
     let job = job.map_err(|error| unavailable(&error))?;
-    job.ok_or_else(|| Error::internal("a batch that was accepted is not there"))
+    job.ok_or_else(|| Error::internal("an accepted batch does not exist"))
 }
 
 fn any_model(batches: &Batches) -> Result<(Arc<str>, Arc<Model>), Error> {
     let snapshot = batches.pipeline.catalog.current();
     let model = snapshot.models().first().cloned();
-    let model = model.ok_or_else(|| Error::new(ErrorCode::ModelNotFound, "There are no models."))?;
+    let model = model.ok_or_else(|| Error::new(ErrorCode::ModelNotFound, "No models are available."))?;
     Ok((Arc::from("-"), model))
 }
 
-/// Goes through all lines: what is wrong with them, and what they cost at the most.
+/// Validates all lines and computes their maximum cost.
 pub(super) async fn examine(
     batches: &Batches,
     ctx: &RequestContext,
     caller: &Caller,
     reading: &Reading,
-    file: &KeptFile,
+    file: &FileRecord,
 ) -> Result<Examined, Error> {
     let mut lines = Lines::new(batches.files.open(file, None).await?);
     let mut names = HashSet::new();
@@ -167,9 +168,9 @@ pub(super) async fn examine(
     };
     let mut is_cut = false;
     while let Some(line) = lines.next().await.map_err(|error| unavailable(&error))? {
-        if found.total == MOST_LINES {
+        if found.total == MAX_LINES {
             is_cut = true;
-            let message = format!("A batch has at most {MOST_LINES} requests.");
+            let message = format!("A batch must have at most {MAX_LINES} requests.");
             found.faults.push(Fault::new("too_many_requests", message, None));
             break;
         }
@@ -177,21 +178,21 @@ pub(super) async fn examine(
         let checked = match &line.text {
             Some(text) => check_line(batches, ctx, caller, reading, text, &mut names, &mut found),
             None => {
-                let message = format!("A {} has at most 8 MiB.", reading.unit());
+                let message = format!("A {} must have at most 8 MiB.", reading.unit());
                 Err(Fault::new("line_too_long", message, None))
             }
         };
         if let Err(fault) = checked {
             found.faults.push(Fault {
-                line: Some(line.place),
+                line: Some(line.line_number),
                 ..fault
             });
-            if found.faults.len() == MOST_FAULTS {
+            if found.faults.len() == MAX_REPORTED_FAULTS {
                 is_cut = true;
                 break;
             }
         }
-        if found.total.is_multiple_of(TURN) {
+        if found.total.is_multiple_of(LINES_PER_YIELD) {
             tokio::task::yield_now().await;
         }
     }
@@ -216,18 +217,18 @@ fn check_line(
     names: &mut HashSet<String>,
     found: &mut Examined,
 ) -> Result<(), Fault> {
-    let named = Named::read(text, reading.endpoint)?;
+    let named = NamedRequest::read(text, reading.endpoint)?;
     let mut call = named.prepare(&batches.pipeline, ctx, caller, reading)?;
     let routed = call.routed();
     let (name, model) = (routed.public_model.clone(), routed.model.clone());
     let (first, _) = found.model.get_or_insert((name, model.clone()));
     if *first != routed.public_model {
-        let message = format!("All requests of a batch are to one model, here '{first}'.");
+        let message = format!("All requests of a batch must use the same model, here '{first}'.");
         return Err(Fault::new("mismatched_model", message, Some("body.model")));
     }
     if !names.insert(named.custom_id.clone()) {
         let unit = reading.unit();
-        let message = format!("Another {unit} has this 'custom_id': each has one of its own.");
+        let message = format!("Another {unit} has the same 'custom_id'. Each {unit} needs a unique one.");
         return Err(Fault::new("duplicate_custom_id", message, Some("custom_id")));
     }
     let (held, tokens) = call.bound(&batches.pipeline)?;
@@ -236,7 +237,7 @@ fn check_line(
     Ok(())
 }
 
-/// Batches of an account that have not ended.
+/// Lists the unfinished batches of an account.
 async fn open(batches: &Batches, account: AccountId) -> Result<Vec<Job>, Error> {
     let mut found = Vec::new();
     for kind in [KIND, MESSAGES_KIND] {
@@ -247,7 +248,7 @@ async fn open(batches: &Batches, account: AccountId) -> Result<Vec<Job>, Error> 
                 before: None,
                 after: None,
             };
-            let listed = batches.jobs.list(account, filter, MOST_OPEN).await;
+            let listed = batches.jobs.list(account, filter, MAX_OPEN_BATCHES).await;
             found.extend(listed.map_err(|error| unavailable(&error))?);
         }
     }
@@ -257,24 +258,24 @@ async fn open(batches: &Batches, account: AccountId) -> Result<Vec<Job>, Error> 
 async fn check_tokens(batches: &Batches, account: &Account, tokens: u64) -> Result<(), Error> {
     let mut waiting = 0_u64;
     for job in open(batches, account.id).await? {
-        waiting = waiting.saturating_add(batches.order(&job)?.tokens);
+        waiting = waiting.saturating_add(batches.payload(&job)?.tokens);
     }
-    let most = account.limits.batch_tokens.unwrap_or(batches.most_tokens);
-    if waiting.saturating_add(tokens) <= most {
+    let max = account.limits.batch_tokens.unwrap_or(batches.max_open_tokens);
+    if waiting.saturating_add(tokens) <= max {
         return Ok(());
     }
     let message = format!(
-        "The unfinished batches of an account may have {most} tokens together, as far as can be told beforehand; {waiting} \
-         are there and this one has {tokens}. Wait for one to end, or send a smaller one."
+        "The unfinished batches of an account may have an estimated {max} tokens in total. They have {waiting}, and this \
+         batch has {tokens}. Wait until one ends, or send a smaller batch."
     );
     Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("input_file_id"))
 }
 
-/// Whether an unfinished batch needs a file.
+/// Whether an unfinished batch needs this input file.
 pub(crate) async fn needs(batches: &Batches, account: AccountId, file: FileId) -> Result<bool, Error> {
     for job in open(batches, account).await? {
-        let order = batches.order(&job)?;
-        if order.input == file && order.faults.is_empty() {
+        let payload = batches.payload(&job)?;
+        if payload.input == file && payload.faults.is_empty() {
             return Ok(true);
         }
     }
@@ -283,7 +284,7 @@ pub(crate) async fn needs(batches: &Batches, account: AccountId, file: FileId) -
 
 async fn find(batches: &Batches, account: AccountId, id: &str) -> Result<Job, Error> {
     let not_found = || {
-        let message = "There is no such batch. GET /v1/batches lists those of the account.";
+        let message = "No such batch. List the batches of the account with GET /v1/batches.";
         Error::new(ErrorCode::NotFound, message).with_param("batch_id")
     };
     let id: BatchId = id.parse().map_err(|_| not_found())?;
@@ -292,13 +293,13 @@ async fn find(batches: &Batches, account: AccountId, id: &str) -> Result<Job, Er
     job.filter(|job| &*job.terms.kind == KIND).ok_or_else(not_found)
 }
 
-/// A batch.
+/// Returns a batch of the account, or 404.
 pub(super) async fn get(batches: &Batches, account: AccountId, id: &str) -> Result<Batch, Error> {
     let job = find(batches, account, id).await?;
     show(batches, &job).await
 }
 
-/// Batches, the newest first, and whether there are more.
+/// Lists batches, newest first, and returns whether more follow.
 pub(super) async fn list(
     batches: &Batches,
     account: AccountId,
@@ -313,17 +314,17 @@ pub(super) async fn list(
     };
     let listed = batches.jobs.list(account, filter, limit.saturating_add(1)).await;
     let mut listed = listed.map_err(|error| unavailable(&error))?;
-    let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let has_more = listed.len() > most;
-    listed.truncate(most);
-    let mut shown = Vec::with_capacity(listed.len());
+    let max = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = listed.len() > max;
+    listed.truncate(max);
+    let mut view = Vec::with_capacity(listed.len());
     for job in &listed {
-        shown.push(show(batches, job).await?);
+        view.push(show(batches, job).await?);
     }
-    Ok((shown, has_more))
+    Ok((view, has_more))
 }
 
-/// The batch when its owner does not want it any more.
+/// Requests cancellation of a batch. Fails with 409 if the batch has already ended in another way.
 pub(super) async fn cancel(batches: &Batches, account: AccountId, id: &str) -> Result<Batch, Error> {
     let job = find(batches, account, id).await?;
     let cancelled = batches
@@ -342,14 +343,14 @@ pub(super) async fn cancel(batches: &Batches, account: AccountId, id: &str) -> R
             show(batches, &now).await
         }
         JobCancel::Ended(_) => {
-            let message = "The batch has ended: there is nothing to cancel.";
+            let message = "The batch has already ended and cannot be cancelled.";
             Err(Error::new(ErrorCode::Conflict, message).with_param("batch_id"))
         }
     }
 }
 
 async fn show(batches: &Batches, job: &Job) -> Result<Batch, Error> {
-    let order = batches.order(job)?;
+    let payload = batches.payload(job)?;
     let outcome = batches.outcome(job)?;
     let counts = match &outcome {
         Some(outcome) => outcome.counts(),
@@ -361,13 +362,13 @@ async fn show(batches: &Batches, job: &Job) -> Result<Batch, Error> {
     };
     let finalizing_at = match &outcome {
         Some(outcome) => outcome.finalizing_at,
-        None if job.status == JobStatus::InProgress => batches.told_at(job, FINALIZING).await?,
+        None if job.status == JobStatus::InProgress => batches.first_event_at(job, FINALIZING_EVENT).await?,
         None => None,
     };
     let cancelling_at = batches.cancelling_at(job, outcome.as_ref()).await?;
-    Ok(Batch::of(Shown {
+    Ok(Batch::of(BatchView {
         job,
-        order,
+        payload,
         outcome,
         counts,
         finalizing_at,

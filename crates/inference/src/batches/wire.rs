@@ -1,4 +1,4 @@
-//! Bodies.
+//! Request and response schemas of `/v1/batches`.
 
 use std::collections::BTreeMap;
 
@@ -8,165 +8,170 @@ use tollgate_storage::{Job, LineCounts};
 use tollgate_types::{BatchId, FileId, JobStatus, Timestamp, Unit, Usage};
 use utoipa::{IntoParams, ToSchema};
 
-use super::order::{Order, Outcome};
+use super::payload::{BatchPayload, Outcome};
 use super::request::Fault;
 
-/// A batch that is asked for.
+/// Request body of `POST /v1/batches`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateBatch {
-    /// A file with the purpose `batch`: a request on each line, `{"custom_id", "method": "POST", "url", "body"}`.
+    /// Id of a file with purpose `batch`. Each line is a request:
+    /// `{"custom_id", "method": "POST", "url", "body"}`.
     input_file_id: String,
-    /// `/v1/chat/completions` or `/v1/embeddings`: `url` of every line.
+    /// Endpoint of all requests, equal to the `url` of every line: `/v1/chat/completions` or
+    /// `/v1/embeddings`.
     endpoint: String,
-    /// Always `24h`.
+    /// Time within which the batch is executed. Always `24h`.
     completion_window: String,
-    /// At most 16 pairs of texts.
+    /// At most 16 key-value pairs of strings.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
-    /// `{"anchor": "created_at", "seconds"}`: how long what comes of it is kept, 3600 to 2592000; 30 days when it is not said.
+    /// Retention of the result files: `{"anchor": "created_at", "seconds"}` with 3,600 to 2,592,000
+    /// seconds. Default: 30 days.
     #[schema(value_type = Option<Object>)]
     output_expires_after: Option<Value>,
-    /// An address that is told of the end.
+    /// URL that receives a webhook when the batch ends.
     webhook_url: Option<String>,
 }
 
-/// A batch.
+/// A batch object.
 #[derive(Serialize, ToSchema)]
 pub struct Batch {
-    /// Id.
+    /// Id of the batch.
     #[schema(value_type = String)]
     id: BatchId,
     /// Always `batch`.
     object: &'static str,
-    /// Where its requests go.
+    /// Endpoint of all requests.
     endpoint: &'static str,
-    /// The model of its requests.
+    /// Model of all requests.
     model: String,
-    /// What is wrong with its file, when it has failed.
+    /// Errors of the input file, if the batch has failed.
     errors: Option<BatchErrors>,
-    /// Its requests.
+    /// File with the requests, as sent in the request.
     #[schema(value_type = String)]
     input_file_id: FileId,
-    /// Always `24h`.
+    /// Time within which the batch is executed. Always `24h`.
     completion_window: &'static str,
-    /// `validating`, `in_progress`, `finalizing`, `completed`, `failed`, `expired`, `cancelling` or `cancelled`.
+    /// Status: `validating`, `in_progress`, `finalizing`, `completed`, `failed`, `expired`,
+    /// `cancelling` or `cancelled`.
     status: &'static str,
-    /// What was answered, once it has ended.
+    /// Id of the file with the successful responses, once the batch has ended.
     #[schema(value_type = Option<String>)]
     output_file_id: Option<FileId>,
-    /// What has failed or was not begun, once it has ended.
+    /// Id of the file with the failed requests and those that were not started, once the batch has
+    /// ended.
     #[schema(value_type = Option<String>)]
     error_file_id: Option<FileId>,
-    /// Seconds since the epoch, as all that follow.
+    /// Creation time, in seconds since the Unix epoch, like all times below.
     created_at: i64,
-    /// When it was begun.
+    /// Time at which execution started.
     in_progress_at: Option<i64>,
-    /// When it is too late.
+    /// Time at which requests that have not started expire.
     expires_at: i64,
-    /// When its files were begun.
+    /// Time at which writing the result files started.
     finalizing_at: Option<i64>,
-    /// When it was completed.
+    /// Time at which the batch completed.
     completed_at: Option<i64>,
-    /// When it failed.
+    /// Time at which the batch failed.
     failed_at: Option<i64>,
-    /// When its time was over.
+    /// Time at which the batch expired.
     expired_at: Option<i64>,
-    /// When it was known that nobody wants it any more.
+    /// Time at which cancellation was requested.
     cancelling_at: Option<i64>,
-    /// When it was cancelled.
+    /// Time at which the batch was cancelled.
     cancelled_at: Option<i64>,
-    /// How far it is.
+    /// Number of requests by status.
     request_counts: RequestCounts,
-    /// What its requests have consumed, once it has ended.
+    /// Token usage of all requests, once the batch has ended.
     usage: Option<BatchUsage>,
-    /// What it has cost, in credits, once it has ended.
+    /// Cost in credits as a decimal string, once the batch has ended.
     cost: Option<String>,
-    /// As it was sent.
+    /// Key-value pairs as sent in the request.
     #[schema(value_type = Option<Object>)]
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// How far a batch is.
+/// Number of requests of a batch by status.
 #[derive(Serialize, ToSchema)]
 pub struct RequestCounts {
-    /// Requests.
+    /// Total number of requests.
     total: u64,
-    /// Those that were answered.
+    /// Number of successful requests.
     completed: u64,
-    /// Those that have failed.
+    /// Number of failed requests.
     failed: u64,
 }
 
-/// What is wrong with a file.
+/// Errors of an input file.
 #[derive(Serialize, ToSchema)]
 pub struct BatchErrors {
     /// Always `list`.
     object: &'static str,
-    /// The first of them, at most 100.
+    /// The first errors, at most 100.
     data: Vec<BatchError>,
 }
 
-/// A fault.
+/// One error of an input file.
 #[derive(Serialize, ToSchema)]
 pub struct BatchError {
-    /// Code.
+    /// Error code, such as `duplicate_custom_id`.
     code: String,
-    /// For people.
+    /// Human-readable message.
     message: String,
-    /// What is meant.
+    /// Path of the invalid parameter, if there is one.
     param: Option<String>,
-    /// On which line, from 1.
+    /// Line of the file, starting at 1.
     line: Option<u32>,
 }
 
-/// What requests have consumed.
+/// Token usage of all requests of a batch.
 #[derive(Serialize, ToSchema)]
 pub struct BatchUsage {
-    /// Tokens that went in.
+    /// Number of input tokens, including cached ones.
     input_tokens: u64,
-    /// `cached_tokens`.
+    /// Breakdown of the input tokens: `cached_tokens`.
     #[schema(value_type = Object)]
     input_tokens_details: BTreeMap<&'static str, u64>,
-    /// Tokens that came out.
+    /// Number of output tokens, including reasoning tokens.
     output_tokens: u64,
-    /// `reasoning_tokens`.
+    /// Breakdown of the output tokens: `reasoning_tokens`.
     #[schema(value_type = Object)]
     output_tokens_details: BTreeMap<&'static str, u64>,
-    /// Both.
+    /// Sum of input and output tokens.
     total_tokens: u64,
 }
 
-/// A page of batches, the newest first.
+/// One page of the list of batches, newest first.
 #[derive(Serialize, ToSchema)]
 pub struct BatchList {
     /// Always `list`.
     object: &'static str,
-    /// Batches.
+    /// The batches of this page.
     data: Vec<Batch>,
-    /// Id of the first one.
+    /// Id of the first batch of this page.
     first_id: Option<String>,
-    /// Id of the last one.
+    /// Id of the last batch of this page.
     last_id: Option<String>,
-    /// Whether there are more.
+    /// Whether more batches follow.
     has_more: bool,
 }
 
-/// Which batches.
+/// Query parameters of the list of batches.
 #[derive(Debug, serde::Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct BatchesQuery {
-    /// Batches on a page, 1 to 100; 20 when it is not said.
+    /// Number of batches per page, 1 to 100. Default: 20.
     #[param(minimum = 1, maximum = 100)]
     pub(super) limit: Option<u32>,
-    /// The id of the last batch of the page before.
+    /// Return batches that come after the batch with this id.
     pub(super) after: Option<String>,
 }
 
-/// What is known of a batch.
-pub(super) struct Shown<'j> {
+/// Data for a batch object.
+pub(super) struct BatchView<'j> {
     pub(super) job: &'j Job,
-    pub(super) order: Order,
+    pub(super) payload: BatchPayload,
     pub(super) outcome: Option<Outcome>,
     pub(super) counts: LineCounts,
     pub(super) finalizing_at: Option<Timestamp>,
@@ -174,50 +179,49 @@ pub(super) struct Shown<'j> {
 }
 
 impl Batch {
-    /// A batch as it is.
-    pub(super) fn of(shown: Shown<'_>) -> Self {
-        let Shown { job, order, .. } = &shown;
+    /// Builds the batch object.
+    pub(super) fn of(view: BatchView<'_>) -> Self {
+        let BatchView { job, payload, .. } = &view;
         let ended = |status: JobStatus| job.completed_at.filter(|_| job.status == status).map(seconds);
-        let outcome = shown.outcome.as_ref();
+        let outcome = view.outcome.as_ref();
         Self {
             id: BatchId::from_u128(job.terms.id.as_u128()),
             object: "batch",
-            endpoint: order.endpoint.as_str(),
+            endpoint: payload.endpoint.as_str(),
             model: job.model.to_string(),
-            errors: errors(job, &order.faults),
-            input_file_id: order.input,
+            errors: errors(job, &payload.faults),
+            input_file_id: payload.input,
             completion_window: "24h",
             status: status(job),
             output_file_id: outcome.and_then(|outcome| outcome.output),
             error_file_id: outcome.and_then(|outcome| outcome.errors),
             created_at: seconds(job.created_at),
-            in_progress_at: job.started_at.filter(|_| order.faults.is_empty()).map(seconds),
-            expires_at: seconds(order.expires_at()),
-            finalizing_at: shown.finalizing_at.map(seconds),
+            in_progress_at: job.started_at.filter(|_| payload.faults.is_empty()).map(seconds),
+            expires_at: seconds(payload.expires_at()),
+            finalizing_at: view.finalizing_at.map(seconds),
             completed_at: ended(JobStatus::Completed),
             failed_at: ended(JobStatus::Failed),
             expired_at: ended(JobStatus::Expired),
-            cancelling_at: shown.cancelling_at.map(seconds),
+            cancelling_at: view.cancelling_at.map(seconds),
             cancelled_at: ended(JobStatus::Cancelled),
             request_counts: RequestCounts {
-                total: u64::from(order.total),
-                completed: shown.counts.done,
-                failed: shown.counts.failed,
+                total: u64::from(payload.total),
+                completed: view.counts.done,
+                failed: view.counts.failed,
             },
             usage: outcome.map(|outcome| usage(&outcome.usage)),
             cost: job.charge.map(|charge| charge.to_string()),
-            metadata: order.metadata.clone(),
+            metadata: payload.metadata.clone(),
         }
     }
 
-    /// Its id.
     fn id(&self) -> String {
         self.id.to_string()
     }
 }
 
 impl BatchList {
-    /// A page.
+    /// Builds a page with the ids of its first and last batch.
     pub(super) fn of(data: Vec<Batch>, has_more: bool) -> Self {
         Self {
             object: "list",

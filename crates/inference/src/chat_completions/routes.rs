@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Chat Completions API.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,17 +12,19 @@ use super::service::{self, Answer};
 use super::wire::{ChatCompletion, ChatCompletionChunk, CreateChatCompletion};
 use crate::Inference;
 
-/// The routes of this group.
+/// Returns the router of `/v1/chat/completions`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new().routes(routes!(create_chat_completion))
 }
 
-/// Generates the next message of a conversation, at once or, with `stream: true`, piece by piece.
+/// Creates a chat completion: the next message of a conversation.
+///
+/// With `stream: true` the response is a stream of server-sent events.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "Text", operation_id = "create_chat_completion",
     request_body = CreateChatCompletion,
     responses(
-        (status = 200, description = "The answer, or with `stream: true` its events", content(
+        (status = 200, description = "The chat completion, or its chunks with `stream: true`", content(
             (ChatCompletion = "application/json"), (ChatCompletionChunk = "text/event-stream")
         )),
         (status = "default", body = ErrorBody)

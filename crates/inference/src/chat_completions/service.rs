@@ -1,4 +1,4 @@
-//! The use case: validate, route, admit, run, encode.
+//! Validates, routes, admits and executes a chat completion request, then encodes the response.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use tollgate_types::{Credits, Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use crate::admission::{self, admit, call_request};
-use crate::capabilities::{self, Asked};
+use crate::capabilities::{self, RequestedCapabilities};
 use crate::chunks::Events;
-use crate::{crossing, lenient};
+use crate::{conversion, lenient};
 
 const ENDPOINT: &str = "/v1/chat/completions";
 
-/// An answer, ready to be sent.
+/// An encoded response.
 pub(super) enum Answer {
-    /// A JSON body.
+    /// The complete JSON body.
     Whole(Bytes),
-    /// Server-sent events.
+    /// Server-sent events, for `stream: true`.
     Stream(Events<StreamEncoder>),
 }
 
@@ -46,11 +46,11 @@ pub(super) async fn create(
             let bytes = encode_whole(payload, outline.as_ref(), &public_model, charge.amount)?;
             Ok(Answer::Whole(bytes))
         }
-        Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(pieces, public_model, include_usage))),
+        Delivered::Stream(chunks) => Ok(Answer::Stream(Events::new(chunks, public_model, include_usage))),
     }
 }
 
-/// The whole answer to a request that is not streamed.
+/// Executes a request that is not streamed and returns the JSON body.
 pub(crate) async fn make(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
@@ -65,11 +65,11 @@ pub(crate) async fn make(
             outline,
             charge,
         } => encode_whole(payload, outline.as_ref(), &public_model, charge.amount),
-        Delivered::Stream(_) => Err(Error::internal("a stream that nobody asked for")),
+        Delivered::Stream(_) => Err(Error::internal("unexpected stream for a non-streaming request")),
     }
 }
 
-/// The call that a request asks for.
+/// Validates and routes a request, and returns the model call to make.
 pub(crate) fn prepare(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -90,20 +90,20 @@ pub(crate) fn prepare(
     Ok((routed, request))
 }
 
-/// A request that can be made.
+/// A validated and routed request.
 struct Checked {
     head: ChatHead<'static>,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
-/// Everything that can be refused before anything is held or sent.
+/// Runs all checks that need neither a hold nor an upstream call.
 fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Bytes) -> Result<Checked, Error> {
     let head = openai_chat::validate(body)?;
     let mut routed = pipeline.route(caller, &head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
+    capabilities::check(&routed.model, &requested(&head))?;
     check_unknown_fields(&mut routed, &head, ctx)?;
-    let common = crossing::common_form(&mut routed, Format::ChatCompletions, head.media, ctx, || {
+    let common = conversion::common_form(&mut routed, Format::ChatCompletions, head.media, ctx, || {
         openai_chat::decode_request(body)
     })?;
     Ok(Checked {
@@ -113,8 +113,8 @@ fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Byte
     })
 }
 
-/// Fields that the format does not know are let through when a provider knows them. Hints that are dropped are named to
-/// the caller.
+/// Lets unknown fields pass if a provider accepts them. Reports dropped hints to the caller in
+/// `x-tollgate-ignored`.
 fn check_unknown_fields(routed: &mut Routed, head: &ChatHead<'_>, ctx: &RequestContext) -> Result<(), Error> {
     if head.unknown_fields().next().is_some() {
         let passes = |allowed: &[&str]| openai_chat::check_unknown(head, allowed).is_ok();
@@ -137,8 +137,8 @@ fn check_unknown_fields(routed: &mut Routed, head: &ChatHead<'_>, ctx: &RequestC
     Ok(())
 }
 
-fn asked(head: &ChatHead<'_>) -> Asked {
-    Asked {
+fn requested(head: &ChatHead<'_>) -> RequestedCapabilities {
+    RequestedCapabilities {
         max_tokens: head.max_tokens.map(|cap| (cap.value, cap.field.as_str())),
         response_format: (head.response_format, Field::ResponseFormat.as_str()),
         tools: head.tools > 0,
@@ -176,7 +176,7 @@ fn encode_whole(
                 Some(cost),
             ))
         }
-        Payload::Raw(..) => Err(crossing::wrong_format()),
+        Payload::Raw(..) => Err(conversion::wrong_format()),
         Payload::Common(response) => Ok(Bytes::from(openai_chat::encode_response(
             &response,
             public_model,

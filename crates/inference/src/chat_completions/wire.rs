@@ -1,219 +1,222 @@
-//! The shapes of request and answer, for the API document. The bytes themselves are validated, spliced and relayed by
-//! `tollgate_formats::openai_chat`, which is where the rules are.
+//! Request and response schemas for the OpenAPI document. `tollgate_formats::openai_chat`
+//! validates, splices and relays the bytes and defines the rules.
 
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A chat completion request.
+/// Request body of `POST /v1/chat/completions`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateChatCompletion {
-    /// Id or alias of a model; GET /v1/models lists them.
+    /// Model id or alias. `GET /v1/models` lists the available models.
     model: String,
-    /// The conversation, oldest first. At least one message.
+    /// Messages of the conversation, oldest first.
     #[schema(min_items = 1)]
     messages: Vec<ChatMessage>,
-    /// Most tokens of each answer, reasoning included. 422 when the model produces fewer.
+    /// Maximum number of tokens per choice, including reasoning tokens. Values above the output
+    /// limit of the model fail with status 422.
     #[schema(minimum = 1)]
     max_completion_tokens: Option<u64>,
-    /// The older name of `max_completion_tokens`.
+    /// Deprecated name of `max_completion_tokens`.
     #[schema(minimum = 1)]
     max_tokens: Option<u64>,
-    /// Whether the answer comes piece by piece, as server-sent events.
+    /// If true, the response is a stream of server-sent events.
     stream: Option<bool>,
-    /// Only with `stream: true`.
+    /// Options of the stream. Allowed only with `stream: true`.
     stream_options: Option<StreamOptions>,
-    /// How varied the answer is.
+    /// Sampling temperature. Higher values make the output more random.
     #[schema(minimum = 0, maximum = 2)]
     temperature: Option<f64>,
-    /// The share of likely tokens that is sampled from.
+    /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// How many answers.
+    /// Number of choices to generate.
     #[schema(minimum = 1, maximum = 128)]
     n: Option<u32>,
-    /// Up to four texts that end the answer.
+    /// Up to four sequences at which generation stops.
     stop: Option<Value>,
-    /// Lowers the chance of what was said often.
+    /// Penalizes tokens in proportion to how often they have appeared so far.
     #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f64>,
-    /// Lowers the chance of what was said at all.
+    /// Penalizes tokens that have appeared at least once so far.
     #[schema(minimum = -2, maximum = 2)]
     presence_penalty: Option<f64>,
-    /// Token id → bias of −100 to 100.
+    /// Map of token id to a bias from −100 to 100.
     #[schema(value_type = Option<Object>)]
     logit_bias: Option<Value>,
-    /// Whether token probabilities are reported.
+    /// If true, returns the log probabilities of the output tokens.
     logprobs: Option<bool>,
-    /// Alternatives for each token; needs `logprobs: true`.
+    /// Number of most likely alternatives to return for each token. Requires `logprobs: true`.
     #[schema(minimum = 0, maximum = 20)]
     top_logprobs: Option<u32>,
-    /// Best-effort determinism.
+    /// Seed for best-effort deterministic sampling.
     seed: Option<i64>,
-    /// The shape of the answer: `text`, `json_object` or `json_schema`.
+    /// Output format: `text`, `json_object` or `json_schema`.
     response_format: Option<ResponseFormat>,
     /// Tools that the model may call.
     #[schema(max_items = 128)]
     tools: Option<Vec<Value>>,
-    /// `none`, `auto`, `required`, or an object that names tools.
+    /// Tool selection: `none`, `auto`, `required`, or an object that names the allowed tools.
     tool_choice: Option<Value>,
-    /// Whether several tools may be called at once.
+    /// Whether the model may call several tools in one turn.
     parallel_tool_calls: Option<bool>,
-    /// How much to reason: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.
+    /// Reasoning effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     reasoning_effort: Option<String>,
-    /// How long the answer is: `low`, `medium`, `high`.
+    /// Length of the response: `low`, `medium` or `high`.
     verbosity: Option<String>,
-    /// A name of the end user, for the provider's abuse checks.
+    /// Identifier of the end user, for the provider's abuse monitoring.
     user: Option<String>,
-    /// At most 16 pairs of texts.
+    /// At most 16 key-value pairs of strings.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
 }
 
-/// What a stream tells.
+/// Options of a streamed response.
 #[derive(Serialize, ToSchema)]
 pub struct StreamOptions {
-    /// Whether the stream reports usage, and its cost, at its end.
+    /// If true, the last chunk reports the token usage and the cost of the request.
     include_usage: Option<bool>,
-    /// Accepted and ignored.
+    /// Accepted for compatibility and ignored.
     include_obfuscation: Option<bool>,
 }
 
 /// A message of the conversation.
 #[derive(Serialize, ToSchema)]
 pub struct ChatMessage {
-    /// `developer`, `system`, `user`, `assistant` or `tool`.
+    /// Author of the message: `developer`, `system`, `user`, `assistant` or `tool`.
     role: String,
-    /// A text, or a list of parts: `text`, `image_url`, `input_audio`, `file`, `refusal`.
+    /// A string, or an array of content parts: `text`, `image_url`, `input_audio`, `file`,
+    /// `refusal`.
     content: Option<Value>,
-    /// Name of the speaker.
+    /// Name that distinguishes participants with the same role.
     name: Option<String>,
-    /// The calls that an assistant made.
+    /// Tool calls of an `assistant` message.
     tool_calls: Option<Vec<ToolCall>>,
-    /// The call that a tool's message answers.
+    /// Id of the tool call that a `tool` message answers.
     tool_call_id: Option<String>,
 }
 
-/// The shape of the answer.
+/// Output format of the response.
 #[derive(Serialize, ToSchema)]
 pub struct ResponseFormat {
-    /// `text`, `json_object` or `json_schema`.
+    /// Type of the format: `text`, `json_object` or `json_schema`.
     r#type: String,
-    /// With `json_schema`: `name` (at most 64 characters), `schema`, `strict`, `description`.
+    /// Only with type `json_schema`: `name` (at most 64 characters), `schema`, `strict` and
+    /// `description`.
     #[schema(value_type = Option<Object>)]
     json_schema: Option<Value>,
 }
 
-/// A call of a tool.
+/// A tool call of the model.
 #[derive(Serialize, ToSchema)]
 pub struct ToolCall {
-    /// Matches the result to the call.
+    /// Id of the call. The `tool` message with the result repeats it in `tool_call_id`.
     id: String,
-    /// `function` or `custom`.
+    /// Type of the tool: `function` or `custom`.
     r#type: String,
-    /// Name and arguments (JSON in a text).
+    /// Function to call, with type `function`.
     function: Option<ToolFunction>,
 }
 
-/// What is called.
+/// Name and arguments of a function call.
 #[derive(Serialize, ToSchema)]
 pub struct ToolFunction {
-    /// Name.
+    /// Name of the function to call.
     name: String,
-    /// JSON in a text.
+    /// Arguments as a JSON string. The model may produce invalid JSON.
     arguments: String,
 }
 
-/// A whole answer.
+/// Response body of `POST /v1/chat/completions`.
 #[derive(Serialize, ToSchema)]
 pub struct ChatCompletion {
-    /// Id of the answer.
+    /// Unique id of the chat completion.
     id: String,
     /// Always `chat.completion`.
     object: String,
-    /// Seconds since the epoch.
+    /// Creation time, in seconds since the Unix epoch.
     created: i64,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model: String,
-    /// One for each of `n`.
+    /// Generated choices, one for each of `n`.
     choices: Vec<ChatChoice>,
-    /// What it consumed and cost.
+    /// Token usage and cost of the request.
     usage: Option<ChatUsage>,
 }
 
-/// One of the answers.
+/// One generated choice.
 #[derive(Serialize, ToSchema)]
 pub struct ChatChoice {
-    /// Position, from 0.
+    /// Index in `choices`, starting at 0.
     index: u32,
-    /// What the model says.
+    /// Message that the model generated.
     message: ChatAnswer,
-    /// `stop`, `length`, `tool_calls` or `content_filter`.
+    /// Reason why generation ended: `stop`, `length`, `tool_calls` or `content_filter`.
     finish_reason: String,
-    /// Token probabilities, when they were asked for.
+    /// Log probabilities of the tokens, if `logprobs` was true.
     #[schema(value_type = Option<Object>)]
     logprobs: Option<Value>,
 }
 
-/// What the model says.
+/// Message of a choice.
 #[derive(Serialize, ToSchema)]
 pub struct ChatAnswer {
     /// Always `assistant`.
     role: String,
-    /// The text.
+    /// Text of the message; null if it has only tool calls.
     content: Option<String>,
-    /// Why the model refuses, when it does.
+    /// Refusal message, if the model refuses.
     refusal: Option<String>,
-    /// What the model thought, where it shows it.
+    /// Reasoning text, if the model exposes it.
     reasoning_content: Option<String>,
-    /// Tools that it wants called.
+    /// Tool calls that the model requests.
     tool_calls: Option<Vec<ToolCall>>,
 }
 
-/// What an answer consumed and cost.
+/// Token usage and cost of a request.
 #[derive(Serialize, ToSchema)]
 pub struct ChatUsage {
-    /// Tokens that went in, cached ones included.
+    /// Number of input tokens, including cached ones.
     prompt_tokens: u64,
-    /// Tokens that came out, reasoning included.
+    /// Number of output tokens, including reasoning tokens.
     completion_tokens: u64,
-    /// Both.
+    /// Sum of input and output tokens.
     total_tokens: u64,
-    /// What the call cost, in credits as a decimal string.
+    /// Cost of the request in credits, as a decimal string.
     cost: String,
-    /// `cached_tokens`, `cache_write_tokens`, `audio_tokens`.
+    /// Breakdown of the input tokens: `cached_tokens`, `cache_write_tokens`, `audio_tokens`.
     #[schema(value_type = Option<Object>)]
     prompt_tokens_details: Option<Value>,
-    /// `reasoning_tokens`, `audio_tokens`.
+    /// Breakdown of the output tokens: `reasoning_tokens`, `audio_tokens`.
     #[schema(value_type = Option<Object>)]
     completion_tokens_details: Option<Value>,
 }
 
-/// A piece of a streamed answer; the stream ends with `data: [DONE]`.
+/// A chunk of a streamed chat completion. The stream ends with `data: [DONE]`.
 #[derive(Serialize, ToSchema)]
 pub struct ChatCompletionChunk {
-    /// The same in all pieces.
+    /// Id of the chat completion, the same in all chunks.
     id: String,
     /// Always `chat.completion.chunk`.
     object: String,
-    /// Seconds since the epoch.
+    /// Creation time, in seconds since the Unix epoch.
     created: i64,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model: String,
-    /// What is new; empty in the piece that reports usage.
+    /// New content of each choice. Empty in the chunk that reports usage.
     choices: Vec<ChatChunkChoice>,
-    /// In the last piece, when `stream_options.include_usage` is set.
+    /// Usage and cost, only in the last chunk and if `stream_options.include_usage` is true.
     usage: Option<ChatUsage>,
 }
 
-/// What is new in one of the answers.
+/// New content of one choice.
 #[derive(Serialize, ToSchema)]
 pub struct ChatChunkChoice {
-    /// Which of the answers.
+    /// Index of the choice, starting at 0.
     index: u32,
-    /// More of `role`, `content`, `refusal`, `reasoning_content`, `tool_calls`.
+    /// Additions to `role`, `content`, `refusal`, `reasoning_content` or `tool_calls`.
     #[schema(value_type = Object)]
     delta: Value,
-    /// In the last piece of an answer.
+    /// Reason why generation ended, only in the last chunk of each choice.
     finish_reason: Option<String>,
 }

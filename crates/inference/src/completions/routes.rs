@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Completions API.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,18 +12,20 @@ use super::service::{self, Answer};
 use super::wire::{Completion, CompletionChunk, CreateCompletion};
 use crate::Inference;
 
-/// The routes of this group.
+/// Returns the router of `/v1/completions`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new().routes(routes!(create_completion))
 }
 
-/// Continues a text, at once or, with `stream: true`, piece by piece. The format before chat completions: a prompt and no
-/// messages.
+/// Creates a completion of a prompt.
+///
+/// The legacy format before chat completions: it takes a prompt instead of messages. With
+/// `stream: true` the response is a stream of server-sent events.
 #[utoipa::path(
     post, path = "/v1/completions", tag = "Text", operation_id = "create_completion",
     request_body = CreateCompletion,
     responses(
-        (status = 200, description = "The answer, or with `stream: true` its events", content(
+        (status = 200, description = "The completion, or its chunks with `stream: true`", content(
             (Completion = "application/json"), (CompletionChunk = "text/event-stream")
         )),
         (status = "default", body = ErrorBody)

@@ -1,4 +1,4 @@
-//! The use case: validate, route, admit, run, encode.
+//! Validates, routes, admits and executes a completions request, then encodes the response.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use tollgate_accounts::Caller;
 use tollgate_billing::Demand;
 use tollgate_edge::RequestContext;
 use tollgate_formats::openai_chat::{inspect_response, splice_response};
-use tollgate_formats::openai_completions::{self, BEYOND_CHAT, CompletionHead, Field, StreamEncoder};
+use tollgate_formats::openai_completions::{self, COMPLETIONS_ONLY, CompletionHead, Field, StreamEncoder};
 use tollgate_formats::{Media, openai_chat};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
-use tollgate_types::{Credits, Error, Format, Usage};
+use tollgate_types::{Credits, Error, ErrorCode, Format, Usage};
 use tollgate_upstream::{Outline, Payload, TextCall, TextProvider};
 
 use crate::admission::{self, admit, call_request};
-use crate::capabilities::{self, Asked};
+use crate::capabilities::{self, RequestedCapabilities};
 use crate::chunks::Events;
-use crate::{crossing, lenient};
+use crate::{conversion, lenient};
 
 const ENDPOINT: &str = "/v1/completions";
 
-/// An answer, ready to be sent.
+/// An encoded response.
 pub(super) enum Answer {
-    /// A JSON body.
+    /// The complete JSON body.
     Whole(Bytes),
-    /// Server-sent events.
+    /// Server-sent events, for `stream: true`.
     Stream(Events<StreamEncoder>),
 }
 
@@ -48,11 +48,11 @@ pub(super) async fn create(
             let bytes = encode_whole(payload, outline.as_ref(), &public_model, charge.amount)?;
             Ok(Answer::Whole(bytes))
         }
-        Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(pieces, public_model, include_usage))),
+        Delivered::Stream(chunks) => Ok(Answer::Stream(Events::new(chunks, public_model, include_usage))),
     }
 }
 
-/// The call that a request asks for.
+/// Validates and routes a request, and returns the model call to make.
 pub(crate) fn prepare(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -73,22 +73,26 @@ pub(crate) fn prepare(
     Ok((routed, request))
 }
 
-/// A request that can be made.
+/// A validated and routed request.
 struct Checked {
     head: CompletionHead<'static>,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
-/// Everything that can be refused before anything is held or sent.
+/// Runs all checks that need neither a hold nor an upstream call.
 fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Bytes) -> Result<Checked, Error> {
     let head = openai_completions::validate(body)?;
     let mut routed = pipeline.route(caller, &head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
+    capabilities::check(&routed.model, &requested(&head))?;
+    if head.max_tokens == 0 && routed.model.simulated {
+        let message = "'max_tokens' must be at least 1 for this model.";
+        return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("max_tokens"));
+    }
     check_providers(&mut routed, &head)?;
     note_ignored(&routed, &head, ctx);
     let media = Media::default();
-    let common = crossing::common_form(&mut routed, Format::Completions, media, ctx, || {
+    let common = conversion::common_form(&mut routed, Format::Completions, media, ctx, || {
         openai_completions::decode_request(body)
     })?;
     Ok(Checked {
@@ -98,18 +102,18 @@ fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Byte
     })
 }
 
-/// Keeps the candidates that can be told everything. Fields that the format does not know are let through when a
-/// provider knows them.
+/// Retains the candidates that support every field of the request. Unknown fields pass if a
+/// provider accepts them.
 fn check_providers(routed: &mut Routed, head: &CompletionHead<'_>) -> Result<(), Error> {
     let lacking = |text: &dyn TextProvider| match text.takes(Format::Completions) {
-        true => text.lacking_fields(Format::Completions),
-        false => BEYOND_CHAT,
+        true => text.unsupported_fields(Format::Completions),
+        false => COMPLETIONS_ONLY,
     };
     let first = routed.first_provider().and_then(|provider| provider.text());
-    let lacks_first = first.map_or(BEYOND_CHAT, lacking);
-    let tells = |lacks: &[&str]| openai_completions::check_lacking(head, lacks).is_ok();
+    let lacks_first = first.map_or(COMPLETIONS_ONLY, lacking);
+    let tells = |lacks: &[&str]| openai_completions::check_unsupported(head, lacks).is_ok();
     if !routed.retain(|provider| provider.text().is_some_and(|text| tells(lacking(text)))) {
-        openai_completions::check_lacking(head, lacks_first)?;
+        openai_completions::check_unsupported(head, lacks_first)?;
     }
     if head.unknown_fields().next().is_some() {
         let passes = |allowed: &[&str]| openai_completions::check_unknown(head, allowed).is_ok();
@@ -120,7 +124,7 @@ fn check_providers(routed: &mut Routed, head: &CompletionHead<'_>) -> Result<(),
     Ok(())
 }
 
-/// Names the fields that are left out to the caller.
+/// Reports the dropped fields to the caller in `x-tollgate-ignored`.
 fn note_ignored(routed: &Routed, head: &CompletionHead<'_>, ctx: &RequestContext) {
     let first = routed.first_provider().and_then(|provider| provider.text());
     let Some(text) = first else { return };
@@ -134,8 +138,8 @@ fn note_ignored(routed: &Routed, head: &CompletionHead<'_>, ctx: &RequestContext
     ctx.note_ignored(&ignored);
 }
 
-fn asked(head: &CompletionHead<'_>) -> Asked {
-    Asked {
+fn requested(head: &CompletionHead<'_>) -> RequestedCapabilities {
+    RequestedCapabilities {
         max_tokens: Some((head.max_tokens, Field::MaxTokens.as_str())),
         response_format: (head.response_format, Field::ResponseFormat.as_str()),
         tools: false,
@@ -145,14 +149,15 @@ fn asked(head: &CompletionHead<'_>) -> Asked {
     }
 }
 
-/// Every prompt is answered `best_of` times, whatever comes back. What comes as tokens is counted, and a token is never
-/// less than a byte of the rest.
+/// The demand covers `best_of` completions of each prompt, even if fewer are returned. Prompts in
+/// tokens are counted exactly; the rest of the body has at most one token per byte.
 fn demand(head: &CompletionHead<'_>, body_bytes: usize) -> Demand {
     let body_bytes = u64::try_from(body_bytes).unwrap_or(u64::MAX);
     Demand {
         text_bytes: body_bytes.saturating_sub(head.token_bytes),
         tokens: head.tokens,
         messages: u64::from(head.prompts),
+        inputs: u64::from(head.prompts),
         media_bytes: 0,
         images: 0,
         max_tokens: Some(head.max_tokens),
@@ -178,7 +183,7 @@ fn encode_whole(
             };
             Ok(splice_response(&bytes, &head, public_model, Some(cost)))
         }
-        Payload::Raw(..) => Err(crossing::wrong_format()),
+        Payload::Raw(..) => Err(conversion::wrong_format()),
         Payload::Common(response) => {
             let bytes = openai_completions::encode_response(&response, public_model, Some(cost));
             Ok(Bytes::from(bytes))

@@ -1,5 +1,5 @@
-//! The shapes of request and answer, for the API document. The bytes themselves are validated, spliced and relayed by
-//! `tollgate_formats::openai_completions`, which is where the rules are.
+//! Request and response schemas for the OpenAPI document. `tollgate_formats::openai_completions`
+//! validates, splices and relays the bytes and defines the rules.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,105 +7,107 @@ use utoipa::ToSchema;
 
 use crate::chat_completions::wire::{ChatUsage, ResponseFormat, StreamOptions};
 
-/// A completions request.
+/// Request body of `POST /v1/completions`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateCompletion {
-    /// Id or alias of a model; GET /v1/models lists them.
+    /// Model id or alias. `GET /v1/models` lists the available models.
     model: String,
-    /// The text to continue, or a list of such texts, a list of tokens, or a list of lists of tokens. Every model takes
-    /// one text; what else a model takes depends on its provider.
+    /// Text to continue: a string, an array of strings, an array of token ids, or an array of token
+    /// arrays. Every model accepts one string; support for the other forms depends on the provider.
     prompt: Value,
-    /// Most tokens of each answer; 16 when it is not said. 422 when the model produces fewer.
+    /// Maximum number of tokens per completion. Default: 16. Values above the output limit of the
+    /// model fail with status 422.
     #[schema(minimum = 0)]
     max_tokens: Option<u64>,
-    /// Whether the answer comes piece by piece, as server-sent events.
+    /// If true, the response is a stream of server-sent events.
     stream: Option<bool>,
-    /// Only with `stream: true`.
+    /// Options of the stream. Allowed only with `stream: true`.
     stream_options: Option<StreamOptions>,
-    /// How varied the answer is.
+    /// Sampling temperature. Higher values make the output more random.
     #[schema(minimum = 0, maximum = 2)]
     temperature: Option<f64>,
-    /// The share of likely tokens that is sampled from.
+    /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// How many answers to each prompt.
+    /// Number of completions to return for each prompt.
     #[schema(minimum = 1, maximum = 128)]
     n: Option<u32>,
-    /// How many answers are made for each prompt, of which the best `n` are given: at least `n`. All are charged. Not
-    /// with `stream: true`.
+    /// Number of completions to generate for each prompt; the best `n` are returned. Must be at
+    /// least `n`. All generated completions are charged. Not allowed with `stream: true`.
     #[schema(minimum = 0, maximum = 20)]
     best_of: Option<u32>,
-    /// Up to four texts that end the answer.
+    /// Up to four sequences at which generation stops.
     stop: Option<Value>,
-    /// What follows the answer.
+    /// Text that comes after the inserted completion.
     suffix: Option<String>,
-    /// Whether answers begin with their prompt.
+    /// If true, each completion starts with its prompt.
     echo: Option<bool>,
-    /// Token probabilities, with so many alternatives.
+    /// Number of most likely alternatives to return for each token, with log probabilities.
     #[schema(minimum = 0, maximum = 5)]
     logprobs: Option<u32>,
-    /// Best-effort determinism.
+    /// Seed for best-effort deterministic sampling.
     seed: Option<i64>,
-    /// Lowers the chance of what was said often.
+    /// Penalizes tokens in proportion to how often they have appeared so far.
     #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f64>,
-    /// Lowers the chance of what was said at all.
+    /// Penalizes tokens that have appeared at least once so far.
     #[schema(minimum = -2, maximum = 2)]
     presence_penalty: Option<f64>,
-    /// Token id → bias of −100 to 100.
+    /// Map of token id to a bias from −100 to 100.
     #[schema(value_type = Option<Object>)]
     logit_bias: Option<Value>,
-    /// The shape of the answer: `text`, `json_object` or `json_schema`. Not with more than one prompt, `suffix`,
-    /// `best_of`, `echo` or `logprobs`.
+    /// Output format: `text`, `json_object` or `json_schema`. JSON cannot be combined with several
+    /// prompts, `suffix`, `best_of`, `echo` or `logprobs`.
     response_format: Option<ResponseFormat>,
-    /// A name of the end user, for the provider's abuse checks.
+    /// Identifier of the end user, for the provider's abuse monitoring.
     user: Option<String>,
 }
 
-/// A whole answer.
+/// Response body of `POST /v1/completions`.
 #[derive(Serialize, ToSchema)]
 pub struct Completion {
-    /// Id of the answer.
+    /// Unique id of the completion.
     id: String,
     /// Always `text_completion`.
     object: String,
-    /// Seconds since the epoch.
+    /// Creation time, in seconds since the Unix epoch.
     created: i64,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model: String,
-    /// `n` for each prompt.
+    /// Generated completions: `n` for each prompt.
     choices: Vec<CompletionChoice>,
-    /// What it consumed and cost.
+    /// Token usage and cost of the request.
     usage: Option<ChatUsage>,
 }
 
-/// One of the answers.
+/// One generated completion.
 #[derive(Serialize, ToSchema)]
 pub struct CompletionChoice {
-    /// The text.
+    /// Text that the model generated.
     text: String,
-    /// Position, from 0.
+    /// Index in `choices`, starting at 0.
     index: u32,
-    /// Token probabilities, when they were asked for.
+    /// Log probabilities of the tokens, if `logprobs` was set.
     #[schema(value_type = Option<Object>)]
     logprobs: Option<Value>,
-    /// `stop`, `length` or `content_filter`; in a stream, in the last piece of an answer.
+    /// Reason why generation ended: `stop`, `length` or `content_filter`. In a stream, only the
+    /// last chunk of each choice has it.
     finish_reason: Option<String>,
 }
 
-/// A piece of a streamed answer; the stream ends with `data: [DONE]`.
+/// A chunk of a streamed completion. The stream ends with `data: [DONE]`.
 #[derive(Serialize, ToSchema)]
 pub struct CompletionChunk {
-    /// The same in all pieces.
+    /// Id of the completion, the same in all chunks.
     id: String,
     /// Always `text_completion`.
     object: String,
-    /// Seconds since the epoch.
+    /// Creation time, in seconds since the Unix epoch.
     created: i64,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model: String,
-    /// What is new; empty in the piece that reports usage.
+    /// New text of each choice. Empty in the chunk that reports usage.
     choices: Vec<CompletionChoice>,
-    /// In the last piece, when `stream_options.include_usage` is set.
+    /// Usage and cost, only in the last chunk and if `stream_options.include_usage` is true.
     usage: Option<ChatUsage>,
 }

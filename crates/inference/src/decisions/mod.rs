@@ -1,4 +1,5 @@
-//! `POST /v1/decisions`, also as `POST /v1/systemone`, and the profiles by which probabilities are corrected.
+//! `POST /v1/decisions` (alias `POST /v1/systemone`) and the calibration profiles that correct
+//! probabilities.
 
 mod calibrations;
 mod routes;

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Decisions API.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,7 +13,8 @@ use super::wire::{CreateDecisions, Decisions};
 use super::{calibrations, service};
 use crate::Inference;
 
-/// The routes of this group. `/v1/systemone` and `/v1beta/decisions` are where clients of other dialects look.
+/// Returns the router of `/v1/decisions`. Clients of other dialects call `/v1/systemone` and
+/// `/v1beta/decisions`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new()
         .routes(routes!(create_decisions))
@@ -22,12 +23,16 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .merge(calibrations::routes())
 }
 
-/// Answers typed questions about a state with probabilities: yes or no, one of several options, a level of a scale, a
-/// function to call. No text is generated, and only input is charged: the state once, each question's text, and media.
+/// Answers typed questions about a state with probabilities.
 ///
-/// Three dialects are told apart by the body, and answers are in the dialect and the container of the questions: the one
-/// described here (`state`, and `questions` as a list or a map), OpenAI's (`input`, and `questions` as a list) and Google's
-/// (`input`, and `questions` as a map). The same is served as `POST /v1/systemone`.
+/// A question asks for yes or no, one of several options, a level of a scale, or a function to
+/// call. No text is generated. Only input is charged: the state once, the text of each question,
+/// and media.
+///
+/// The body selects one of three dialects, and the response uses the same dialect and container:
+/// the gateway's own (`state`, and `questions` as an array or a map), OpenAI's (`input`, and
+/// `questions` as an array) and Google's (`input`, and `questions` as a map). The endpoint is also
+/// available as `POST /v1/systemone`.
 #[utoipa::path(
     post, path = "/v1/decisions", tag = "Decisions", operation_id = "create_decisions",
     request_body = CreateDecisions,

@@ -1,4 +1,4 @@
-//! The use case: read, route, count, admit, decide, write.
+//! Parses, routes, counts, admits and executes a decision request, then encodes the response.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tollgate_accounts::Caller;
 use tollgate_billing::{Demand, Hold};
 use tollgate_catalog::{Modality, Model, ModelKind};
 use tollgate_edge::RequestContext;
-use tollgate_formats::decisions::{self, Asked, InputTokens, ResponseFrame};
+use tollgate_formats::decisions::{self, DecisionRequest, InputTokens, ResponseFrame};
 use tollgate_pipeline::{CallRequest, DecideCall, DecisionInput, Pipeline, Routed};
 use tollgate_types::decide::{MAX_TOKENS, Question, QuestionKind, State, StateMediaKind};
 use tollgate_types::{DecisionId, Error, ErrorCode, Tokenizer, Usage};
@@ -18,8 +18,8 @@ use crate::admission::{admit, call_request};
 
 pub(super) const ENDPOINT: &str = "/v1/decisions";
 
-/// By what texts are counted for a model whose tokenizer is not published.
-const USUAL_TOKENIZER: Tokenizer = Tokenizer::O200kBase;
+/// Tokenizer for models whose own tokenizer is not published.
+const DEFAULT_TOKENIZER: Tokenizer = Tokenizer::O200kBase;
 
 pub(super) async fn create(
     pipeline: &Arc<Pipeline>,
@@ -54,14 +54,14 @@ pub(super) async fn create(
     Ok(Bytes::from(decisions::write(&asked, &decided.decisions, &frame)))
 }
 
-/// A request as a call.
+/// A validated and routed request with its counted input.
 pub(crate) struct Prepared {
-    asked: Asked,
+    asked: DecisionRequest,
     pub(crate) routed: Routed,
     pub(crate) request: CallRequest<DecideCall>,
 }
 
-/// The call that a request asks for, its text counted.
+/// Validates and routes a request, counts its text, and returns the call to make.
 pub(crate) async fn prepare(
     pipeline: &Pipeline,
     calibrations: &Calibrations,
@@ -79,15 +79,16 @@ pub(crate) async fn prepare(
         .await?;
     let mut input = count(pipeline, &routed.model, &asked).await?;
     if !asked.files.is_empty() {
-        // An account that could not pay even without the files is told so before any is read.
-        let (account, most) = (caller.account_id(), ctx.max_cost.amount());
+        // Check the balance before reading files: an account that cannot pay even without them
+        // fails here.
+        let (account, max) = (caller.account_id(), ctx.max_cost.amount());
         let at = caller.account.time(ctx.accepted_at);
         Hold::check(
             &*pipeline.ledger,
             account,
             &routed.model,
             &demand(&input),
-            most,
+            max,
             at,
         )
         .await?;
@@ -112,17 +113,18 @@ pub(crate) async fn prepare(
     })
 }
 
-/// Refuses what makes no decisions.
+/// Rejects models that do not support decisions.
 pub(super) fn check_kind(model: &Model) -> Result<(), Error> {
     if !matches!(model.kind, ModelKind::Decision | ModelKind::Chat) {
         let message =
-            "This model makes no decisions. Its record in GET /v1/models names the endpoints it serves.";
+            "This model does not support decisions. GET /v1/models lists the endpoints of each model.";
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
     Ok(())
 }
 
-/// Refuses media that the model does not take. One without an address is a file that nobody has read yet.
+/// Rejects media that the model does not accept. A medium with an empty URL is a file that is not
+/// loaded yet.
 pub(super) fn check_media(model: &Model, state: &State) -> Result<(), Error> {
     for medium in state.media.iter().filter(|medium| !medium.url.is_empty()) {
         let modality = match medium.kind {
@@ -132,7 +134,7 @@ pub(super) fn check_media(model: &Model, state: &State) -> Result<(), Error> {
         };
         if !model.takes(modality) {
             let message = format!(
-                "This model takes no {}. 'modalities' of its record in GET /v1/models says what it takes.",
+                "This model does not accept {} input. See 'modalities' of the model in GET /v1/models.",
                 medium.kind.as_str()
             );
             return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param(&*medium.param));
@@ -141,20 +143,21 @@ pub(super) fn check_media(model: &Model, state: &State) -> Result<(), Error> {
     Ok(())
 }
 
-/// The input in tokens, which are not too many: of the model's tokenizer, where that is published.
-async fn count(pipeline: &Pipeline, model: &Model, asked: &Asked) -> Result<DecisionInput, Error> {
-    let tokenizer = model.tokenizer.unwrap_or(USUAL_TOKENIZER);
-    let least = asked.state.text.len() as u64 / Tokenizer::LONGEST_TOKEN;
-    if least > MAX_TOKENS {
+/// Counts the input with the tokenizer of the model if it is published, otherwise with
+/// `DEFAULT_TOKENIZER`. Fails if the input is too long.
+async fn count(pipeline: &Pipeline, model: &Model, asked: &DecisionRequest) -> Result<DecisionInput, Error> {
+    let tokenizer = model.tokenizer.unwrap_or(DEFAULT_TOKENIZER);
+    let min_tokens = asked.state.text.len() as u64 / Tokenizer::MAX_TOKEN_BYTES;
+    if min_tokens > MAX_TOKENS {
         let input = DecisionInput {
-            state: least,
+            state: min_tokens,
             ..DecisionInput::default()
         };
         input.check()?;
     }
     let mut texts: Vec<String> = asked.questions.iter().map(text_of).collect();
     let questions = texts.len();
-    texts.extend(pieces(&asked.state.text));
+    texts.extend(chunks(&asked.state.text));
     let counted = pipeline.count_each(tokenizer, texts).await?;
     let (questions, state) = counted.split_at(questions);
     let input = DecisionInput {
@@ -165,20 +168,20 @@ async fn count(pipeline: &Pipeline, model: &Model, asked: &Asked) -> Result<Deci
     input.check().map(|()| input)
 }
 
-/// The text in parts, so that no counting takes long at a time.
-fn pieces(text: &str) -> Vec<String> {
-    const PIECE: usize = 64 << 10;
-    let mut pieces = Vec::new();
+/// Splits the text into chunks, so that no single counting task takes long.
+fn chunks(text: &str) -> Vec<String> {
+    const CHUNK_BYTES: usize = 64 << 10;
+    let mut chunks = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
-        pieces.push(piece.to_owned());
+        let (chunk, after) = rest.split_at(rest.floor_char_boundary(CHUNK_BYTES));
+        chunks.push(chunk.to_owned());
         rest = after;
     }
-    pieces
+    chunks
 }
 
-/// Everything of a question that is read.
+/// Returns all text of a question that the model reads.
 pub(crate) fn text_of(question: &Question) -> String {
     let mut lines = vec![question.instructions.clone()];
     let mut add = |name: &str, description: Option<&str>| {
@@ -212,12 +215,13 @@ pub(crate) fn text_of(question: &Question) -> String {
     lines.join("\n")
 }
 
-/// The count is what is charged, so it is the bound as well.
+/// The exact count is charged, so it is the upper bound as well.
 fn demand(input: &DecisionInput) -> Demand {
     Demand {
         text_bytes: 0,
         tokens: input.total(),
         messages: 0,
+        inputs: 0,
         media_bytes: 0,
         images: 0,
         max_tokens: Some(0),

@@ -1,9 +1,10 @@
-//! Media that are uploaded files: their bytes are put where base64 of them would stand.
+//! Loads media that requests reference as uploaded files, and replaces the references with data
+//! URLs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tollgate_catalog::Model;
-use tollgate_formats::decisions::{self, Asked, FileKinds, NamedFile};
+use tollgate_formats::decisions::{self, DecisionRequest, FileKinds, NamedFile};
 use tollgate_pipeline::Pipeline;
 use tollgate_types::decide::StateMediaKind;
 use tollgate_types::{AccountId, Error, ErrorCode};
@@ -11,19 +12,20 @@ use tollgate_upstream::{FetchError, MediaKind};
 
 use super::service::check_media;
 
-/// The most bytes of all files of a request: as many as are fetched for one.
-const MOST_BYTES: u64 = 256 << 20;
+/// Maximum total size of the files of a request, equal to the limit of fetched media.
+const MAX_TOTAL_BYTES: u64 = 256 << 20;
 
-/// Puts the bytes of a request's files where they belong; whether its text is another one thereby.
+/// Replaces the file references of a request with data URLs. Returns true if the text of the
+/// request changed, because the kind of a file was not declared.
 pub(super) async fn read(
     pipeline: &Pipeline,
     account: AccountId,
     model: &Model,
-    asked: &mut Asked,
+    asked: &mut DecisionRequest,
     body: &[u8],
 ) -> Result<bool, Error> {
     let (mut urls, mut kinds) = (Vec::with_capacity(asked.files.len()), FileKinds::new());
-    let mut left = MOST_BYTES;
+    let mut left = MAX_TOTAL_BYTES;
     for file in &asked.files {
         let param = &asked.state.media[file.medium].param;
         let (kind, url, bytes) = read_one(pipeline, account, file, left, param).await?;
@@ -35,7 +37,7 @@ pub(super) async fn read(
     }
     let is_other = !kinds.is_empty();
     if is_other {
-        *asked = decisions::read_knowing(body, &kinds)?;
+        *asked = decisions::read_with_kinds(body, &kinds)?;
     }
     for (file, url) in asked.files.iter().zip(urls) {
         asked.state.media[file.medium].url = url;
@@ -44,7 +46,7 @@ pub(super) async fn read(
     Ok(is_other)
 }
 
-/// What a file is, its data URL, and how many bytes it has.
+/// Returns the kind of a file, its data URL and its size in bytes.
 async fn read_one(
     pipeline: &Pipeline,
     account: AccountId,
@@ -52,45 +54,46 @@ async fn read_one(
     left: u64,
     param: &str,
 ) -> Result<(StateMediaKind, String, u64), Error> {
-    let most = most_bytes(file.kind.unwrap_or(StateMediaKind::Video)).min(left);
-    let found = pipeline.media.file(account, &file.id, most, param).await?;
+    let max = max_bytes(file.kind.unwrap_or(StateMediaKind::Video)).min(left);
+    let found = pipeline.media.file(account, &file.id, max, param).await?;
     let (kind, media_type) =
-        kind_of(&found.media_type, file.kind).ok_or_else(|| no_medium(file.kind, param))?;
+        kind_of(&found.media_type, file.kind).ok_or_else(|| unsupported_media(file.kind, param))?;
     let bytes = found.bytes.len() as u64;
-    if bytes > most_bytes(kind) {
+    if bytes > max_bytes(kind) {
         return Err(refusal(param, FetchError::TooLarge));
     }
     let url = format!("data:{media_type};base64,{}", STANDARD.encode(&found.bytes));
     Ok((kind, url, bytes))
 }
 
-fn most_bytes(kind: StateMediaKind) -> u64 {
-    MediaKind::from(kind).most_bytes()
+fn max_bytes(kind: StateMediaKind) -> u64 {
+    MediaKind::from(kind).max_bytes()
 }
 
-/// What a file of this type is, if it is of the kind that is said. Sound may be in what films are in.
-fn kind_of(media_type: &str, said: Option<StateMediaKind>) -> Option<(StateMediaKind, String)> {
+/// Returns the kind of a file with this media type; `None` if it contradicts the declared kind.
+/// Video containers may hold audio.
+fn kind_of(media_type: &str, declared_kind: Option<StateMediaKind>) -> Option<(StateMediaKind, String)> {
     let (family, format) = media_type.split_once('/')?;
     let kind = StateMediaKind::ALL
         .into_iter()
         .find(|kind| kind.as_str() == family)?;
-    match said {
+    match declared_kind {
         Some(StateMediaKind::Audio) if kind == StateMediaKind::Video => {
             Some((StateMediaKind::Audio, format!("audio/{format}")))
         }
-        Some(said) if said != kind => None,
+        Some(declared_kind) if declared_kind != kind => None,
         _ => Some((kind, media_type.to_owned())),
     }
 }
 
-fn no_medium(said: Option<StateMediaKind>, param: &str) -> Error {
+fn unsupported_media(declared_kind: Option<StateMediaKind>, param: &str) -> Error {
     refusal(
         param,
-        match said {
-            Some(StateMediaKind::Image) => "names a file that is no image",
-            Some(StateMediaKind::Audio) => "names a file that is no audio",
-            Some(StateMediaKind::Video) => "names a file that is no video",
-            None => "names a file that is neither image, audio nor video",
+        match declared_kind {
+            Some(StateMediaKind::Image) => "must reference an image file",
+            Some(StateMediaKind::Audio) => "must reference an audio file",
+            Some(StateMediaKind::Video) => "must reference a video file",
+            None => "must reference an image, audio or video file",
         },
     )
 }
@@ -104,9 +107,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_what_its_part_says_or_what_it_is() {
+    fn declared_kinds_must_match_the_file_type() {
         use StateMediaKind::{Audio, Image, Video};
-        for (media_type, said, expected) in [
+        for (media_type, declared_kind, expected) in [
             ("image/png", Some(Image), Some((Image, "image/png"))),
             ("image/png", None, Some((Image, "image/png"))),
             ("image/png", Some(Video), None),
@@ -119,9 +122,9 @@ mod tests {
             ("text/plain", Some(Image), None),
             ("application/pdf", None, None),
         ] {
-            let found = kind_of(media_type, said);
+            let found = kind_of(media_type, declared_kind);
             let expected = expected.map(|(kind, name)| (kind, name.to_owned()));
-            assert_eq!(found, expected, "{media_type} {said:?}");
+            assert_eq!(found, expected, "{media_type} {declared_kind:?}");
         }
     }
 }

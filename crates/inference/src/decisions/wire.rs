@@ -1,180 +1,435 @@
-//! The shapes of request and answer, for the API document. What is accepted, and in which dialects, is in
-//! `tollgate_formats::decisions`.
+//! Request and response schemas for the OpenAPI document. `tollgate_formats::decisions` defines the
+//! accepted dialects and validates requests.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ArrayBuilder, OneOfBuilder};
+use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
-/// A state, and questions about it.
+/// Request body of `POST /v1/decisions`: a state and questions about it, in one of three dialects.
 #[derive(Serialize, ToSchema)]
-pub struct CreateDecisions {
-    /// Id or alias of a decision model, or of a chat model that can be brought to numbers.
+#[serde(untagged)]
+#[expect(dead_code, reason = "only describes the schema")]
+pub enum CreateDecisions {
+    /// The gateway's own dialect, also used by System One.
+    Native(NativeDecisions),
+    /// OpenAI's dialect, with `input` and an array of questions.
+    OpenAi(OpenAiDecisions),
+    /// Google's dialect, with `input` and a map of questions.
+    Google(GoogleDecisions),
+}
+
+/// A decision request in the gateway's own dialect.
+#[derive(Serialize, ToSchema)]
+pub struct NativeDecisions {
+    /// Id or alias of a decision model, or of a chat model that returns token probabilities or can
+    /// be sampled.
     model: String,
-    /// What is decided about: a text, an object or a list. Pictures, sounds and films may stand anywhere in it, as parts
-    /// such as `{"type": "image_url", "image_url": {"url": …}}` (https or data URL), `{"type": "input_audio", …}` and
-    /// `{"type": "video_url", …}`, as `data:` URLs, or as uploaded files by their `file_id`: at most 16 pictures, 8 sounds and 4 films.
+    /// Subject of the decisions: a string, an object or an array. It may contain media at any
+    /// place, at most 16 images, 8 audio recordings and 4 videos. A medium is a content part such
+    /// as `{"type": "image_url", "image_url": {"url": …}}` (https or data URL),
+    /// `{"type": "input_audio", …}` or `{"type": "video_url", …}`, a `data:` URL, or an uploaded
+    /// file with its `file_id`.
     #[schema(value_type = Value)]
     state: serde_json::Value,
-    /// 1 to 128 questions: a list whose questions have an `id`, or a map of ids. Answers come back in the same container.
+    /// 1 to 128 questions: an array of questions with an `id`, or a map of id to question. The
+    /// answers have the same container.
     questions: DecisionQuestions,
-    /// How it is decided.
+    /// Settings that apply to all questions.
     options: Option<DecisionOptions>,
 }
 
-/// Questions, as a list or a map.
+/// A decision request in OpenAI's dialect: `input`, and an array of questions.
 #[derive(Serialize, ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only its description is used")]
-pub enum DecisionQuestions {
-    /// In order, each with its `id`.
-    List(Vec<DecisionQuestion>),
-    /// By id.
-    Map(BTreeMap<String, DecisionQuestion>),
+pub struct OpenAiDecisions {
+    /// Id or alias of the model.
+    model: String,
+    /// Subject of the decisions: a string, or an array of messages.
+    #[schema(value_type = Value)]
+    input: serde_json::Value,
+    /// Questions, in order. `name` is optional.
+    #[schema(min_items = 1, max_items = 128)]
+    questions: Vec<DecisionQuestion>,
+    /// Settings that apply to all questions.
+    options: Option<DecisionOptions>,
 }
 
-/// A question.
+/// A decision request in Google's dialect: `input`, and a map of questions.
+#[derive(Serialize, ToSchema)]
+pub struct GoogleDecisions {
+    /// Id or alias of the model, optionally with the prefix `models/`.
+    model: String,
+    /// Subject of the decisions: a string, or Gemini content.
+    #[schema(value_type = Value)]
+    input: serde_json::Value,
+    /// Map of id to question, 1 to 128.
+    questions: BTreeMap<String, DecisionQuestion>,
+    /// Settings that apply to all questions.
+    options: Option<DecisionOptions>,
+}
+
+/// Questions as an array or a map.
+#[derive(Serialize)]
+pub struct DecisionQuestions;
+
+/// Maximum number of questions of a request.
+const MAX_QUESTIONS: usize = 128;
+
+impl PartialSchema for DecisionQuestions {
+    fn schema() -> RefOr<Schema> {
+        let question = || Ref::from_schema_name("DecisionQuestion");
+        let list = ArrayBuilder::new()
+            .items(question())
+            .description(Some("Questions in order, each with its `id` or `name`."))
+            .min_items(Some(1))
+            .max_items(Some(MAX_QUESTIONS));
+        let map = ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .additional_properties(Some(question()))
+            .description(Some("Map of id to question."))
+            .max_properties(Some(MAX_QUESTIONS));
+        let either = OneOfBuilder::new()
+            .item(list)
+            .item(map)
+            .description(Some("Questions as an array or a map."));
+        RefOr::T(either.into())
+    }
+}
+
+impl ToSchema for DecisionQuestions {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((DecisionQuestion::name().into(), DecisionQuestion::schema()));
+        DecisionQuestion::schemas(schemas);
+    }
+}
+
+/// A typed question about the state.
 #[derive(Serialize, ToSchema)]
 pub struct DecisionQuestion {
-    /// Its id, in a list.
+    /// Id of the question, required in an array.
     id: Option<String>,
-    /// `noul` (yes or no; also `predicate`), `choice`, `score` or `tool`.
+    /// Name of the question in OpenAI's dialect.
+    name: Option<String>,
+    /// Type of the question: `noul` (yes or no; also `predicate`), `choice`, `score` or `tool`.
     #[serde(rename = "type")]
     kind: String,
-    /// What is asked.
-    instructions: String,
-    /// For a noul, what `true` and `false` mean; for a choice, 2 to 255 options, each with what it means or `null`; for a
-    /// score, 2 to 10 levels, the lowest one first.
+    /// Text of the question: a string, or an array of parts.
+    #[schema(value_type = Value)]
+    instructions: serde_json::Value,
+    /// Meaning of the answers. For a noul: the meaning of `true` and `false`. For a choice: 2 to
+    /// 255 options, each with its meaning or `null`. For a score: 2 to 10 levels, lowest first.
     #[schema(value_type = Option<Value>)]
     criteria: Option<serde_json::Value>,
-    /// For a tool question: functions, in the shape of chat completions' tools.
+    /// For a choice, instead of `criteria`: 2 to 255 options.
+    #[schema(value_type = Option<Value>)]
+    options: Option<serde_json::Value>,
+    /// For a choice, instead of `criteria`: 2 to 255 options, each with `value` and `description`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    choices: Option<Vec<serde_json::Value>>,
+    /// For a score, instead of `criteria`: 2 to 10 levels, each with `label` and `description`.
+    #[schema(value_type = Option<Value>)]
+    levels: Option<serde_json::Value>,
+    /// For a tool question: the functions, in the shape of chat completion tools.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<serde_json::Value>>,
-    /// For a tool question: `auto` (the default), where none may be the answer, or `required`.
+    /// For a tool question: `auto` (default), which allows no function as the answer, or
+    /// `required`.
     tool_choice: Option<String>,
-    /// Whether the answer says how probable it is that the state does not have what the question needs. Not for a tool.
+    /// If true, the answer includes the probability that the state lacks the information that the
+    /// question needs. Not allowed for a tool question.
     abstain: Option<bool>,
 }
 
-/// How it is decided.
+/// Settings that apply to all questions.
 #[derive(Serialize, ToSchema)]
 pub struct DecisionOptions {
-    /// In how many orders options are shown to a model that takes no questions.
+    /// Number of option orders that a chat model evaluates, to cancel the effect of the position.
     #[schema(minimum = 1, maximum = 8)]
     permutations: Option<u32>,
-    /// `default` (the account's default calibration of the model, if it has one), `none`, or the id of a calibration.
+    /// Calibration to apply: `default` (the account's default calibration of the model, if there is
+    /// one), `none`, or the id of a calibration.
     calibration: Option<String>,
-    /// `standard`, `full`, or `fast`: wide choices in one look.
+    /// Level of detail: `standard`, `full` (the same), or `fast`, which evaluates choices with many
+    /// options in a single pass: cheaper and less accurate.
     detail: Option<String>,
-    /// Decides the orders.
+    /// Seed that determines the option orders.
     seed: Option<u64>,
 }
 
-/// The answers.
+/// Response body of `POST /v1/decisions`, in the dialect of the request.
 #[derive(Serialize, ToSchema)]
-pub struct Decisions {
-    /// Id of the answer.
+#[serde(untagged)]
+#[expect(dead_code, reason = "only describes the schema")]
+pub enum Decisions {
+    /// Response in the gateway's own dialect.
+    Native(NativeAnswers),
+    /// Response in OpenAI's dialect.
+    OpenAi(OpenAiAnswers),
+    /// Response in Google's dialect.
+    Google(GoogleAnswers),
+}
+
+/// Answers in the gateway's own dialect.
+#[derive(Serialize, ToSchema)]
+pub struct NativeAnswers {
+    /// Unique id of the decision.
     id: String,
     /// Always `decision`.
     object: String,
-    /// When, in seconds since 1970.
+    /// Creation time, in seconds since the Unix epoch.
     created: i64,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model: String,
-    /// In the container of the questions.
+    /// Answers in the same container as the questions.
     answers: DecisionAnswers,
-    /// What was read and what it cost.
+    /// Token usage and cost of the request.
     usage: DecisionUsage,
-    /// How the numbers were obtained: the worst of what the answers say.
-    method: DecisionMethod,
+    /// Method that produced the probabilities. If the answers differ, the least reliable one.
+    #[schema(nullable = false)]
+    method: Option<DecisionMethod>,
 }
 
-/// Answers, as a list or a map.
+/// Answers in OpenAI's dialect.
+#[derive(Serialize, ToSchema)]
+pub struct OpenAiAnswers {
+    /// Unique id of the decision.
+    id: String,
+    /// Always `decision`.
+    object: String,
+    /// Creation time, in seconds since the Unix epoch.
+    created: i64,
+    /// Model name as sent in the request.
+    model: String,
+    /// Answers in the order of the questions.
+    answers: Vec<OpenAiAnswer>,
+    /// Token usage and cost of the request.
+    usage: OpenAiUsage,
+    /// Method that produced the probabilities. If the answers differ, the least reliable one.
+    #[schema(nullable = false)]
+    method: Option<DecisionMethod>,
+}
+
+/// Answers in Google's dialect.
+#[derive(Serialize, ToSchema)]
+pub struct GoogleAnswers {
+    /// Unique id of the decision.
+    id: String,
+    /// Always `decision`.
+    object: String,
+    /// Creation time, in seconds since the Unix epoch.
+    created: i64,
+    /// Model name as sent in the request.
+    model: String,
+    /// Map of question id to answer.
+    answers: BTreeMap<String, DecisionAnswer>,
+    /// Token usage and cost of the request.
+    usage: GoogleUsage,
+    /// Method that produced the probabilities. If the answers differ, the least reliable one.
+    #[schema(nullable = false)]
+    method: Option<DecisionMethod>,
+}
+
+/// An answer in OpenAI's dialect. Its fields depend on the type of the question.
+#[derive(Serialize, ToSchema)]
+pub struct OpenAiAnswer {
+    /// Name of the question; null if it has none.
+    #[schema(required)]
+    name: Option<String>,
+    /// Type of the answer: `predicate`, `choice`, `score` or `tool`; `refusal` if the model refused
+    /// or the question failed.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Probability of yes, from 0 to 1.
+    #[schema(nullable = false)]
+    probability: Option<f64>,
+    /// Most probable option.
+    #[schema(value_type = Option<Value>)]
+    choice: Option<serde_json::Value>,
+    /// Expected level; the lowest level is 0.
+    #[schema(nullable = false)]
+    score: Option<f64>,
+    /// Name of the most probable function, or `none`.
+    #[schema(nullable = false)]
+    tool: Option<String>,
+    /// Probability of each option, level or function. The sum is 1.
+    #[schema(nullable = false)]
+    probabilities: Option<Vec<OpenAiProbability>>,
+    /// Decided arguments by function name, as if each function were called. Only enumeration and
+    /// boolean arguments are decided.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    arguments: Option<serde_json::Value>,
+    /// Distance of the answer from a random guess, from 0 to 1. Absent for a refusal.
+    #[schema(nullable = false)]
+    confidence: Option<f64>,
+    /// Probability that the state lacks the information that the question needs.
+    #[schema(nullable = false)]
+    abstain: Option<f64>,
+    /// Method that produced the probabilities.
+    #[schema(nullable = false)]
+    method: Option<DecisionMethod>,
+    /// Error of the question, if it failed.
+    #[schema(value_type = Option<Object>, nullable = false)]
+    error: Option<serde_json::Value>,
+}
+
+/// Probability of one option, level or function.
+#[derive(Serialize, ToSchema)]
+pub struct OpenAiProbability {
+    /// The option, the number of the level, or the name of the function.
+    #[schema(value_type = Value)]
+    value: serde_json::Value,
+    /// Label of the level, for a score.
+    #[schema(nullable = false)]
+    label: Option<String>,
+    /// Probability from 0 to 1.
+    probability: f64,
+}
+
+/// Token usage and cost in OpenAI's dialect.
+#[derive(Serialize, ToSchema)]
+pub struct OpenAiUsage {
+    /// Number of input tokens: the state once, each answered question, and media.
+    input_tokens: u64,
+    /// Cached tokens; always 0.
+    input_tokens_details: OpenAiInputDetails,
+    /// Number of input tokens written to a cache; always 0.
+    output_tokens: u64,
+    /// Breakdown of the output tokens; always 0.
+    output_tokens_details: OpenAiOutputDetails,
+    /// Equal to the number of input tokens.
+    total_tokens: u64,
+    /// Cost of the request in credits, as a decimal string.
+    cost: String,
+}
+
+/// Breakdown of the input tokens in OpenAI's dialect.
+#[derive(Serialize, ToSchema)]
+pub struct OpenAiInputDetails {
+    /// Number of input tokens read from a cache; always 0.
+    cache_write_tokens: u64,
+    /// Number of input tokens read from a cache; always 0.
+    cached_tokens: u64,
+}
+
+/// Breakdown of the output tokens in OpenAI's dialect.
+#[derive(Serialize, ToSchema)]
+pub struct OpenAiOutputDetails {
+    /// Number of reasoning tokens; always 0.
+    reasoning_tokens: u64,
+}
+
+/// Token usage and cost in Google's dialect.
+#[derive(Serialize, ToSchema)]
+pub struct GoogleUsage {
+    /// Number of input tokens: the state once, each answered question, and media.
+    total_input_tokens: u64,
+    /// Number of input tokens read from a cache; always 0.
+    total_cached_tokens: u64,
+    /// Number of output tokens; always 0.
+    total_output_tokens: u64,
+    /// Number of reasoning tokens; always 0.
+    total_thought_tokens: u64,
+    /// Number of tool use tokens; always 0.
+    total_tool_use_tokens: u64,
+    /// Equal to the number of input tokens.
+    total_tokens: u64,
+    /// Cost of the request in credits, as a decimal string.
+    cost: String,
+}
+
+/// Answers as an array or a map, like the questions.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its description is used")]
+#[expect(dead_code, reason = "only describes the schema")]
 pub enum DecisionAnswers {
-    /// In the order of the questions, each with its `id`.
+    /// Answers in the order of the questions, each with its `id`.
     List(Vec<DecisionAnswer>),
-    /// By id.
+    /// Map of question id to answer.
     Map(BTreeMap<String, DecisionAnswer>),
 }
 
-/// The answer to a question; what it has depends on its type.
+/// The answer to a question. Its fields depend on the type of the question.
 #[derive(Serialize, ToSchema)]
 pub struct DecisionAnswer {
-    /// The question's id, in a list.
+    /// Id of the question, only in an array.
     id: Option<String>,
-    /// `noul`, `choice`, `score`, `tool`; `refusal` when the model would not answer, `error` when the question failed alone.
+    /// Type of the answer: `noul`, `choice`, `score` or `tool`; `refusal` if the model refused;
+    /// `error` if only this question failed.
     #[serde(rename = "type")]
     kind: String,
-    /// How probable a yes is.
+    /// Probability of yes, from 0 to 1.
     noul: Option<f64>,
-    /// The same.
+    /// Equal to `noul`.
     probability: Option<f64>,
-    /// The likeliest option.
-    choice: Option<String>,
-    /// The expected level, from 0.
+    /// Most probable option: a string, `true` or `false`.
+    #[schema(value_type = Option<Value>)]
+    choice: Option<serde_json::Value>,
+    /// Expected level; the lowest level is 0.
     score: Option<f64>,
-    /// What the levels are, by number.
+    /// Map of level number to label, for a score.
     legend: Option<BTreeMap<String, String>>,
-    /// The likeliest function, or `none`.
+    /// Name of the most probable function, or `none`.
     tool: Option<String>,
-    /// How probable each option, level or function is; they sum to one.
+    /// Probability of each option, level or function. The sum is 1.
     probabilities: Option<BTreeMap<String, f64>>,
-    /// By function, its arguments that are enumerations or yes or no, as if it were called.
+    /// Decided arguments by function name, as if each function were called. Only enumeration and
+    /// boolean arguments are decided.
     #[schema(value_type = Option<Object>)]
     arguments: Option<serde_json::Value>,
-    /// How far the answer is from a guess, 0 to 1.
+    /// Distance of the answer from a random guess, from 0 to 1.
     confidence: Option<f64>,
-    /// How probable it is that the state does not have what the question needs.
+    /// Probability that the state lacks the information that the question needs.
     abstain: Option<f64>,
-    /// How the numbers were obtained.
+    /// Method that produced the probabilities.
     method: Option<DecisionMethod>,
-    /// Why the question failed.
+    /// Error of the question, if it failed.
     #[schema(value_type = Option<Object>)]
     error: Option<serde_json::Value>,
 }
 
-/// How numbers were obtained.
+/// Method that produced probabilities.
 #[derive(Serialize, ToSchema)]
 pub struct DecisionMethod {
-    /// `native`, `logits`, `top_logprobs` or `sampled`, best first.
+    /// Source of the probabilities, most reliable first: `native`, `logits`, `top_logprobs` or
+    /// `sampled`.
     source: String,
-    /// In how many orders the options were shown; 0 where the model's server showed them.
+    /// Number of option orders that were evaluated; 0 if the model's server evaluated them.
     permutations: u32,
-    /// The least share of probability that was seen on the options' labels.
+    /// Smallest total probability that was observed on the labels of the options.
     min_mass: Option<f64>,
-    /// How many requests to the model it took.
-    calls: u32,
+    /// Number of model requests for the answer. Absent in the method of the whole response.
+    #[schema(nullable = false)]
+    calls: Option<u32>,
     /// Whether a calibration has corrected the probabilities.
     calibrated: bool,
-    /// Which one.
+    /// Id of the applied calibration.
     calibration: Option<String>,
 }
 
-/// What was read, and what it cost.
+/// Token usage and cost of a decision request.
 #[derive(Serialize, ToSchema)]
 pub struct DecisionUsage {
-    /// Tokens of the state once, of each question that was answered, and of media.
+    /// Number of input tokens: the state once, each answered question, and media.
     input_tokens: u64,
-    /// Always 0.
+    /// Number of output tokens; always 0.
     output_tokens: u64,
-    /// The same as the input.
+    /// Equal to the number of input tokens.
     total_tokens: u64,
-    /// What the input is made of.
+    /// Breakdown of the input tokens.
     input_tokens_details: DecisionInputDetails,
-    /// What the call cost, in credits as a decimal string.
+    /// Cost of the request in credits, as a decimal string.
     cost: String,
 }
 
-/// What the input is made of.
+/// Breakdown of the input tokens of a decision request.
 #[derive(Serialize, ToSchema)]
 pub struct DecisionInputDetails {
-    /// Tokens of the state's text.
+    /// Number of tokens of the state's text.
     state: u64,
-    /// Tokens of the questions.
+    /// Number of tokens of all questions.
     questions: u64,
-    /// Tokens of the media.
+    /// Number of tokens of all media.
     media: u64,
 }

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Embeddings API.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,12 +12,15 @@ use super::service;
 use super::wire::{CreateEmbeddings, EmbeddingList};
 use crate::Inference;
 
-/// The routes of this group.
+/// Returns the router of `/v1/embeddings`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new().routes(routes!(create_embeddings))
 }
 
-/// Turns texts into vectors, which are near each other where the texts mean the same. Only input is charged.
+/// Creates embeddings of one or more inputs.
+///
+/// An embedding is a vector; texts with similar meanings have vectors that are close to each other.
+/// Only input tokens are charged.
 #[utoipa::path(
     post, path = "/v1/embeddings", tag = "Text", operation_id = "create_embeddings",
     request_body = CreateEmbeddings,

@@ -1,4 +1,4 @@
-//! The use case: validate, route, admit, embed, encode.
+//! Validates, routes, admits and executes an embeddings request, then encodes the response.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::admission::{admit, call_request};
 
 pub(crate) const ENDPOINT: &str = "/v1/embeddings";
 
-/// The vectors of a request, charged.
-pub(crate) struct Made {
+/// The embeddings of a request and their charge.
+pub(crate) struct EmbeddingOutput {
     pub(crate) embedded: Embedded,
     public_model: Arc<str>,
     encoding: Encoding,
@@ -33,7 +33,7 @@ pub(super) async fn create(
     make_body(pipeline, ctx, prepared).await
 }
 
-/// The whole answer.
+/// Executes a request and returns the JSON body.
 pub(crate) async fn make_body(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
@@ -43,12 +43,12 @@ pub(crate) async fn make_body(
     encode(&made.embedded, &made.public_model, made.encoding)
 }
 
-/// Everything but the answer's bytes.
+/// Executes a request and returns the embeddings before encoding.
 pub(crate) async fn make(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
     prepared: Prepared,
-) -> Result<Made, Error> {
+) -> Result<EmbeddingOutput, Error> {
     let Prepared {
         routed,
         request,
@@ -59,21 +59,22 @@ pub(crate) async fn make(
     let served = pipeline.embed(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     ctx.note_cost(served.answer.charge.amount);
-    Ok(Made {
+    Ok(EmbeddingOutput {
         embedded: served.answer,
         public_model,
         encoding,
     })
 }
 
-/// A request as a call.
+/// A validated and routed request.
 pub(crate) struct Prepared {
     pub(crate) routed: Routed,
     pub(crate) request: CallRequest<EmbedCall>,
     encoding: Encoding,
 }
 
-/// The call that a request to this endpoint asks for.
+/// Validates and routes a request, and returns the model call to make. `endpoint` is recorded with
+/// the usage.
 pub(crate) fn prepare(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -101,51 +102,52 @@ pub(crate) fn prepare(
     })
 }
 
-/// Refuses what the model cannot do: 400 for another kind of model, 422 for vectors longer than its own.
+/// Rejects unsupported requests: 400 for a model of another kind, 422 for more dimensions than the
+/// model has.
 pub(super) fn check_model(model: &Model, head: &EmbedHead<'_>) -> Result<(), Error> {
     if model.kind != ModelKind::Embedding {
         return Err(unsupported_endpoint());
     }
-    let asked = head.dimensions.map(u64::from);
-    let (Some(asked), Some(longest)) = (asked, model.dimensions) else {
+    let requested = head.dimensions.map(u64::from);
+    let (Some(requested), Some(max_dimensions)) = (requested, model.dimensions) else {
         return Ok(());
     };
-    if asked <= longest {
+    if requested <= max_dimensions {
         return Ok(());
     }
-    let message = format!("'dimensions' is {asked} and the vectors of this model have at most {longest}.");
+    let message =
+        format!("'dimensions' is {requested}, but the vectors of this model have at most {max_dimensions}.");
     Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param("dimensions"))
 }
 
 fn unsupported_endpoint() -> Error {
-    let message =
-        "This model makes no embeddings. Its record in GET /v1/models names the endpoints it serves.";
+    let message = "This model does not create embeddings. GET /v1/models lists the endpoints of each model.";
     Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model")
 }
 
-/// Keeps the candidates that can carry the request. Fields that the format does not know are let through when a provider
-/// knows them.
+/// Retains the candidates that support the request. Unknown fields pass if a provider accepts them.
 fn check_providers(routed: &mut Routed, head: &EmbedHead<'_>) -> Result<(), Error> {
-    let mut keep = |can_carry: &dyn Fn(&dyn EmbedProvider) -> bool| {
+    let mut retain = |can_carry: &dyn Fn(&dyn EmbedProvider) -> bool| {
         routed.retain(|provider| provider.embeddings().is_some_and(can_carry))
     };
-    if !keep(&|_| true) {
+    if !retain(&|_| true) {
         return Err(unsupported_endpoint());
     }
     if head.unknown_fields().next().is_some() {
         let passes = |allowed: &[&str]| embeddings::check_unknown(head, allowed).is_ok();
-        if !keep(&|provider| passes(provider.allowed_fields())) {
+        if !retain(&|provider| passes(provider.allowed_fields())) {
             embeddings::check_unknown(head, &[])?;
         }
     }
-    if head.dimensions.is_some() && !keep(&|provider| provider.takes_dimensions()) {
-        let message = "The length of this model's vectors cannot be chosen. Leave 'dimensions' out.";
+    if head.dimensions.is_some() && !retain(&|provider| provider.takes_dimensions()) {
+        let message = "This model does not support 'dimensions'. Remove the parameter.";
         return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("dimensions"));
     }
     Ok(())
 }
 
-/// Names the fields that are left out to the caller. The encoding is not among them: the gateway sees to it itself.
+/// Reports the dropped fields to the caller in `x-tollgate-ignored`. The encoding is never dropped,
+/// because the gateway applies it itself.
 fn note_ignored(routed: &Routed, head: &EmbedHead<'_>, ctx: &RequestContext) {
     let first = routed.first_provider().and_then(|provider| provider.embeddings());
     let Some(provider) = first else { return };
@@ -159,12 +161,13 @@ fn note_ignored(routed: &Routed, head: &EmbedHead<'_>, ctx: &RequestContext) {
     ctx.note_ignored(&ignored);
 }
 
-/// A token is never less than a byte of text; what comes as tokens is counted.
+/// Text has at most one token per byte. Input in token ids is counted exactly.
 pub(super) fn demand(head: &EmbedHead<'_>) -> Demand {
     Demand {
         text_bytes: head.text_bytes,
         tokens: head.tokens,
         messages: u64::from(head.inputs),
+        inputs: u64::from(head.inputs),
         media_bytes: 0,
         images: 0,
         max_tokens: Some(0),

@@ -1,4 +1,4 @@
-//! What a request asks for, and what a model can do.
+//! Tests of the demand of a request and of the model check.
 
 use tollgate_billing::quote;
 use tollgate_catalog::{CatalogInput, EnabledProvider, ModelKind};
@@ -23,7 +23,7 @@ fn simulated() -> tollgate_catalog::Snapshot {
 }
 
 #[test]
-fn the_bound_is_a_token_for_each_byte_and_exact_for_tokens() {
+fn token_bound_is_one_per_byte_and_exact_for_tokens() {
     // Input, bound and estimate of its tokens. Each input may be wrapped in at most eight.
     for (input, bound, estimate) in [
         (r#""abcd""#, 4 + 8, 1),

@@ -1,82 +1,83 @@
-//! The shapes of request and answer, for the API document. The bytes themselves are validated, spliced and relayed by
-//! `tollgate_formats::embeddings`, which is where the rules are.
+//! Request and response schemas for the OpenAPI document. `tollgate_formats::embeddings` validates,
+//! splices and relays the bytes and defines the rules.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An embeddings request.
+/// Request body of `POST /v1/embeddings`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateEmbeddings {
-    /// Id or alias of an embedding model; GET /v1/models lists them.
+    /// Id or alias of an embedding model. `GET /v1/models` lists the available models.
     model: String,
-    /// What is embedded.
+    /// Input to embed. Each input must not be empty.
     input: EmbeddingInput,
-    /// How the vectors are written: `float` (the default), or `base64` of 32-bit floats, the lowest byte first.
+    /// Encoding of the vectors: `float` (default), or `base64` of 32-bit little-endian floats.
     encoding_format: Option<String>,
-    /// Length of the vectors, for models that can shorten theirs. 422 when the model's are shorter.
+    /// Number of dimensions, for models that can shorten their vectors. Values above the size of
+    /// the model fail with status 422.
     #[schema(minimum = 1)]
     dimensions: Option<u32>,
-    /// A name of the end user, for the provider's abuse checks.
+    /// Identifier of the end user, for the provider's abuse monitoring.
     user: Option<String>,
 }
 
-/// One input, or up to 2,048, as text or as the model's own tokens. None of them is empty.
+/// One input or up to 2,048 inputs, as text or as token ids of the model. No input may be empty.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its description is used")]
+#[expect(dead_code, reason = "only describes the schema")]
 pub enum EmbeddingInput {
-    /// A text.
+    /// One input as text.
     Text(String),
-    /// Several texts.
+    /// Several inputs as text.
     Texts(Vec<String>),
-    /// One input as tokens.
+    /// One input as token ids.
     Tokens(Vec<u32>),
-    /// Several inputs as tokens.
+    /// Several inputs as token ids.
     TokenLists(Vec<Vec<u32>>),
 }
 
-/// The vectors.
+/// Response body of `POST /v1/embeddings`.
 #[derive(Serialize, ToSchema)]
 pub struct EmbeddingList {
     /// Always `list`.
     object: String,
-    /// One for each input, in their order.
+    /// Embeddings in the order of the inputs.
     data: Vec<Embedding>,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model: String,
-    /// What it consumed and cost.
+    /// Token usage and cost of the request.
     usage: EmbeddingUsage,
 }
 
-/// The vector of one input.
+/// Embedding of one input.
 #[derive(Serialize, ToSchema)]
 pub struct Embedding {
     /// Always `embedding`.
     object: String,
-    /// Place of the input, from 0.
+    /// Index of the input, starting at 0.
     index: u32,
-    /// The vector.
+    /// The vector in the requested encoding.
     embedding: EmbeddingVector,
 }
 
-/// A vector, written as the request asks.
+/// A vector in the requested encoding.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its description is used")]
+#[expect(dead_code, reason = "only describes the schema")]
 pub enum EmbeddingVector {
-    /// With `float`.
+    /// Array of numbers, for `float`.
     Float(Vec<f32>),
-    /// With `base64`.
+    /// Base64 string, for `base64`.
     Base64(String),
 }
 
-/// What the vectors consumed and cost.
+/// Token usage and cost of an embeddings request.
 #[derive(Serialize, ToSchema)]
 pub struct EmbeddingUsage {
-    /// Tokens of all inputs.
+    /// Number of tokens of all inputs.
     prompt_tokens: u64,
-    /// The same: there is no output to count.
+    /// Equal to `prompt_tokens`, because there are no output tokens.
     total_tokens: u64,
-    /// What the call cost, in credits as a decimal string.
+    /// Cost of the request in credits, as a decimal string.
     cost: String,
 }

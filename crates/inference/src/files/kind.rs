@@ -1,9 +1,10 @@
-//! What a file is, seen while it passes: its type by how it begins, its digest, its lines.
+//! Detects the media type, the digest and the number of lines of a file while its bytes pass.
 
 use sha2::{Digest, Sha256};
 
-/// How files of types begin that requests may name, and those that people upload by mistake.
-const BEGINNINGS: [(&str, usize, &[u8]); 19] = [
+/// Signatures (offset and bytes) of media types that requests may use, and of types that users
+/// upload by mistake.
+const SIGNATURES: [(&str, usize, &[u8]); 19] = [
     ("image/png", 0, b"\x89PNG\r\n\x1a\n"),
     ("image/jpeg", 0, b"\xff\xd8\xff"),
     ("image/gif", 0, b"GIF87a"),
@@ -24,98 +25,99 @@ const BEGINNINGS: [(&str, usize, &[u8]); 19] = [
     ("application/zip", 0, b"PK\x03\x04"),
     ("application/gzip", 0, b"\x1f\x8b"),
 ];
-/// As many bytes as the longest of them reaches to.
-const HEAD: usize = 16;
+/// Number of leading bytes that cover every signature.
+const SIGNATURE_BYTES: usize = 16;
 
-/// What is known of a file so far.
-pub(super) struct Look {
+/// Incremental inspection of a file.
+pub(super) struct FileInspector {
     digest: Sha256,
     bytes: u64,
     head: Vec<u8>,
-    /// Whether it may still be text.
+    /// Whether all bytes so far are UTF-8 text without NUL.
     is_text: bool,
-    /// The begun letter at its end.
-    begun: Vec<u8>,
+    /// First bytes of a character that the chunk boundary has split.
+    partial_char: Vec<u8>,
     lines: u64,
-    /// Whether the line at its end has more than blanks.
+    /// Whether the unfinished last line has characters other than blanks.
     has_more: bool,
 }
 
-/// What a file is.
+/// Facts that follow from the bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct FileFacts {
     pub(super) sha256: [u8; 32],
     pub(super) media_type: String,
-    /// Lines that are not blank, if it is text.
+    /// Number of lines that are not blank; meaningful only for text.
     pub(super) lines: u64,
 }
 
-impl Look {
-    /// At nothing yet.
+impl FileInspector {
+    /// Creates an inspector that has seen no bytes.
     pub(super) fn new() -> Self {
         Self {
             digest: Sha256::new(),
             bytes: 0,
-            head: Vec::with_capacity(HEAD),
+            head: Vec::with_capacity(SIGNATURE_BYTES),
             is_text: true,
-            begun: Vec::new(),
+            partial_char: Vec::new(),
             lines: 0,
             has_more: false,
         }
     }
 
-    /// How many bytes there were.
+    /// Returns the number of bytes seen so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Looks at the next piece.
-    pub(super) fn at(&mut self, piece: &[u8]) {
-        self.digest.update(piece);
-        self.bytes += piece.len() as u64;
-        let missing = HEAD.saturating_sub(self.head.len()).min(piece.len());
+    /// Processes the next chunk.
+    pub(super) fn at(&mut self, chunk: &[u8]) {
+        self.digest.update(chunk);
+        self.bytes += chunk.len() as u64;
+        let missing = SIGNATURE_BYTES.saturating_sub(self.head.len()).min(chunk.len());
         self.head
-            .extend_from_slice(piece.get(..missing).unwrap_or_default());
+            .extend_from_slice(chunk.get(..missing).unwrap_or_default());
         if self.is_text {
-            self.is_text = memchr::memchr(0, piece).is_none() && self.goes_on(piece);
+            self.is_text = memchr::memchr(0, chunk).is_none() && self.is_utf8_so_far(chunk);
         }
         let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', piece) {
-            self.lines += u64::from(self.has_more || !is_blank(piece, start, end));
+        for end in memchr::memchr_iter(b'\n', chunk) {
+            self.lines += u64::from(self.has_more || !is_blank(chunk, start, end));
             (start, self.has_more) = (end + 1, false);
         }
-        self.has_more |= !is_blank(piece, start, piece.len());
+        self.has_more |= !is_blank(chunk, start, chunk.len());
     }
 
-    /// Whether it is still UTF-8 with this piece; a letter may be cut in two by the pieces.
-    fn goes_on(&mut self, mut piece: &[u8]) -> bool {
-        while !self.begun.is_empty() {
-            let Some((first, rest)) = piece.split_first() else {
+    /// Whether the text is still UTF-8 with this chunk. A chunk boundary may split a character.
+    fn is_utf8_so_far(&mut self, mut chunk: &[u8]) -> bool {
+        while !self.partial_char.is_empty() {
+            let Some((first, rest)) = chunk.split_first() else {
                 return true;
             };
-            self.begun.push(*first);
-            piece = rest;
-            match std::str::from_utf8(&self.begun) {
-                Ok(_) => self.begun.clear(),
+            self.partial_char.push(*first);
+            chunk = rest;
+            match std::str::from_utf8(&self.partial_char) {
+                Ok(_) => self.partial_char.clear(),
                 Err(error) if error.error_len().is_some() => return false,
                 Err(_) => {}
             }
         }
-        match std::str::from_utf8(piece) {
+        match std::str::from_utf8(chunk) {
             Ok(_) => true,
             Err(error) if error.error_len().is_some() => false,
             Err(error) => {
-                let begun = piece.get(error.valid_up_to()..).unwrap_or_default();
-                self.begun.extend_from_slice(begun);
+                let partial_char = chunk.get(error.valid_up_to()..).unwrap_or_default();
+                self.partial_char.extend_from_slice(partial_char);
                 true
             }
         }
     }
 
-    /// What it is, now that all of it was seen. Of texts, the sender knows the kind best.
-    pub(super) fn end(self, declared: Option<&str>) -> Seen {
-        let is_text = self.is_text && self.begun.is_empty();
-        let found = BEGINNINGS.iter().find(|(_, place, magic)| {
+    /// Returns the facts after the last chunk. `declared` is the sender's media type, used only to
+    /// select the type of a text file.
+    pub(super) fn end(self, declared: Option<&str>) -> FileFacts {
+        let is_text = self.is_text && self.partial_char.is_empty();
+        let found = SIGNATURES.iter().find(|(_, place, magic)| {
             let rest = self.head.get(*place..);
             rest.is_some_and(|rest| rest.starts_with(magic))
         });
@@ -124,7 +126,7 @@ impl Look {
             None if is_text => text_type(declared),
             None => "application/octet-stream".to_owned(),
         };
-        Seen {
+        FileFacts {
             sha256: self.digest.finalize().into(),
             media_type,
             lines: self.lines + u64::from(self.has_more),
@@ -132,8 +134,8 @@ impl Look {
     }
 }
 
-fn is_blank(piece: &[u8], start: usize, end: usize) -> bool {
-    let line = piece.get(start..end).unwrap_or_default();
+fn is_blank(chunk: &[u8], start: usize, end: usize) -> bool {
+    let line = chunk.get(start..end).unwrap_or_default();
     line.iter().all(u8::is_ascii_whitespace)
 }
 
@@ -152,16 +154,16 @@ fn text_type(declared: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn seen(content: &[u8], size: usize, declared: Option<&str>) -> Seen {
-        let mut look = Look::new();
-        content.chunks(size).for_each(|piece| look.at(piece));
-        assert_eq!(look.bytes(), content.len() as u64);
-        look.end(declared)
+    fn facts(content: &[u8], size: usize, declared: Option<&str>) -> FileFacts {
+        let mut inspector = FileInspector::new();
+        content.chunks(size).for_each(|chunk| inspector.at(chunk));
+        assert_eq!(inspector.bytes(), content.len() as u64);
+        inspector.end(declared)
     }
 
-    /// However the content is cut, the same is seen.
+    /// The result does not depend on the size of the chunks.
     #[test]
-    fn a_file_is_what_its_bytes_say() {
+    fn media_types_follow_from_the_bytes() {
         let octets = Some("application/octet-stream");
         for (content, declared, media_type, lines) in [
             (
@@ -185,11 +187,11 @@ mod tests {
             (b"cut \xe2\x82", None, "application/octet-stream", None),
         ] {
             for size in [1, 2, 3, 100] {
-                let seen = seen(content, size, declared);
-                assert_eq!(seen.media_type, media_type, "{content:?} by {size}");
-                assert_eq!(seen.sha256, <[u8; 32]>::from(Sha256::digest(content)));
+                let facts = facts(content, size, declared);
+                assert_eq!(facts.media_type, media_type, "{content:?} by {size}");
+                assert_eq!(facts.sha256, <[u8; 32]>::from(Sha256::digest(content)));
                 if let Some(lines) = lines {
-                    assert_eq!(seen.lines, lines, "{content:?} by {size}");
+                    assert_eq!(facts.lines, lines, "{content:?} by {size}");
                 }
             }
         }

@@ -1,12 +1,13 @@
-//! `/v1/files`: what accounts upload and requests name by its id. Bytes go to where media are kept, as they come.
+//! `/v1/files`: files that accounts upload and requests reference by id. Uploads are streamed to
+//! the blob store.
 
 mod kind;
 mod routes;
 mod service;
-mod shelf;
+mod storage;
 mod upload;
 mod wire;
 
 pub use routes::routes;
-pub use shelf::Files;
-pub(crate) use shelf::{Label, Pieces};
+pub use storage::Files;
+pub(crate) use storage::{ChunkSource, Label};

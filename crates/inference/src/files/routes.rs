@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Files API.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,12 +11,12 @@ use tollgate_edge::{ApiError, ControlCaller, ErrorBody, Query, Upload, WorkCalle
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::upload::MOST_FORM;
+use super::upload::MAX_FORM_BYTES;
 use super::wire::{CreateFile, DeletedFile, FileBody, FileList, FilesQuery, Page};
 use super::{service, upload};
 use crate::Inference;
 
-/// The routes of this group.
+/// Returns the router of `/v1/files`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new()
         .routes(routes!(create_file, list_files))
@@ -24,8 +24,10 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .routes(routes!(get_file_content))
 }
 
-/// Keeps a file, which requests then name by its id. It comes as a form, and may have 512 MiB. With `anthropic-version` the file is
-/// told of in the shape that Anthropic's clients know.
+/// Uploads a file for use in later requests.
+///
+/// The body is a multipart form; the file may have up to 512 MiB. Requests with the
+/// `anthropic-version` header receive the response in the shape of Anthropic's Files API.
 #[utoipa::path(
     post, path = "/v1/files", tag = "Files", operation_id = "create_file",
     request_body(content = CreateFile, content_type = "multipart/form-data"),
@@ -36,13 +38,13 @@ async fn create_file(
     WorkCaller(caller): WorkCaller,
     Context(ctx): Context,
     State(inference): State<Inference>,
-    form: Upload<MOST_FORM>,
+    form: Upload<MAX_FORM_BYTES>,
 ) -> Result<Json<FileBody>, ApiError> {
-    let file = upload::receive(&inference.files, &caller.account, form, ctx.family).await?;
-    Ok(Json(FileBody::of(file, ctx.family)))
+    let file = upload::receive(&inference.files, &caller.account, form, ctx.dialect).await?;
+    Ok(Json(FileBody::of(file, ctx.dialect)))
 }
 
-/// Files of the account, page by page.
+/// Lists the files of the account, one page at a time.
 #[utoipa::path(
     get, path = "/v1/files", tag = "Files", operation_id = "list_files",
     params(FilesQuery),
@@ -55,12 +57,12 @@ async fn list_files(
     State(inference): State<Inference>,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Json<FileList>, ApiError> {
-    let page = Page::read(pairs, ctx.family)?;
+    let page = Page::read(pairs, ctx.dialect)?;
     let (files, has_more) = service::list(&inference.files, caller.account_id(), page).await?;
-    Ok(Json(FileList::of(files, has_more, ctx.family)))
+    Ok(Json(FileList::of(files, has_more, ctx.dialect)))
 }
 
-/// What is known of a file.
+/// Returns the metadata of a file.
 #[utoipa::path(
     get, path = "/v1/files/{file_id}", tag = "Files", operation_id = "get_file",
     params(("file_id" = String, Path, description = "Id of the file")),
@@ -74,10 +76,13 @@ async fn get_file(
     Path(id): Path<String>,
 ) -> Result<Json<FileBody>, ApiError> {
     let file = inference.files.get(caller.account_id(), &id, "file_id").await?;
-    Ok(Json(FileBody::of(file, ctx.family)))
+    Ok(Json(FileBody::of(file, ctx.dialect)))
 }
 
-/// Deletes a file. Requests cannot name it any more; its bytes are gone soon after.
+/// Deletes a file.
+///
+/// Requests can no longer use its id. The content is erased shortly afterwards. A file that an
+/// unfinished batch needs cannot be deleted (status 409).
 #[utoipa::path(
     delete, path = "/v1/files/{file_id}", tag = "Files", operation_id = "delete_file",
     params(("file_id" = String, Path, description = "Id of the file")),
@@ -91,16 +96,16 @@ async fn delete_file(
     Path(id): Path<String>,
 ) -> Result<Json<DeletedFile>, ApiError> {
     service::delete(&inference.files, &inference.batches, caller.account_id(), &id).await?;
-    Ok(Json(DeletedFile::of(id, ctx.family)))
+    Ok(Json(DeletedFile::of(id, ctx.dialect)))
 }
 
-/// The bytes of a file, or with `range` a part of them.
+/// Returns the content of a file, or with the `Range` header a part of it.
 #[utoipa::path(
     get, path = "/v1/files/{file_id}/content", tag = "Files", operation_id = "get_file_content",
     params(("file_id" = String, Path, description = "Id of the file")),
     responses(
-        (status = 200, description = "The file", content_type = "application/octet-stream", body = Vec<u8>),
-        (status = 206, description = "A part of it", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 200, description = "The complete content of the file", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 206, description = "The requested byte range", content_type = "application/octet-stream", body = Vec<u8>),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))

@@ -1,22 +1,22 @@
-//! The use cases: list, find, delete.
+//! Use cases of the Files API: list and delete.
 
-use tollgate_storage::{FileFilter, FilePurpose, KeptFile};
+use tollgate_storage::{FileFilter, FilePurpose, FileRecord};
 use tollgate_types::{AccountId, Error, ErrorCode, FileId};
 
-use super::shelf::Files;
+use super::storage::Files;
 use super::wire::Page;
 use crate::batches::{Batches, needs};
 
-/// The files of a page, and whether there are more.
+/// Returns the files of a page and whether more files follow.
 pub(super) async fn list(
     files: &Files,
     account: AccountId,
     page: Page,
-) -> Result<(Vec<KeptFile>, bool), Error> {
+) -> Result<(Vec<FileRecord>, bool), Error> {
     if !page.ids.is_empty() || page.limit == 0 {
         return Ok((named(files, account, &page.ids).await?, false));
     }
-    // What stands before a file is what is behind it, the other way round.
+    // The files before an id are listed in the opposite order, then reversed.
     let is_backwards = page.before.is_some();
     let filter = FileFilter {
         purpose: page.purpose,
@@ -24,17 +24,17 @@ pub(super) async fn list(
         is_ascending: page.is_ascending != is_backwards,
     };
     let mut found = files.list(account, filter, page.limit.saturating_add(1)).await?;
-    let most = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let has_more = found.len() > most;
-    found.truncate(most);
+    let max = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let has_more = found.len() > max;
+    found.truncate(max);
     if is_backwards {
         found.reverse();
     }
     Ok((found, has_more))
 }
 
-/// Those of these files that the account has, the newest first.
-async fn named(files: &Files, account: AccountId, ids: &[FileId]) -> Result<Vec<KeptFile>, Error> {
+/// Returns those of the ids that the account owns, newest first.
+async fn named(files: &Files, account: AccountId, ids: &[FileId]) -> Result<Vec<FileRecord>, Error> {
     let mut found = Vec::new();
     for id in ids.iter().rev() {
         found.extend(files.find(account, *id).await?);
@@ -42,7 +42,7 @@ async fn named(files: &Files, account: AccountId, ids: &[FileId]) -> Result<Vec<
     Ok(found)
 }
 
-/// Deletes a file.
+/// Deletes a file, unless an unfinished batch needs it.
 pub(super) async fn delete(
     files: &Files,
     batches: &Batches,
@@ -51,12 +51,12 @@ pub(super) async fn delete(
 ) -> Result<(), Error> {
     let file = files.get(account, id, "file_id").await?;
     if file.purpose == FilePurpose::Batch && needs(batches, account, file.id).await? {
-        let message = "A batch that has not ended needs this file. Wait for its end, or cancel it.";
+        let message = "An unfinished batch needs this file. Wait until the batch ends, or cancel it.";
         return Err(Error::new(ErrorCode::Conflict, message).with_param("file_id"));
     }
     match files.delete(account, file.id).await? {
         true => Ok(()),
-        // Somebody else has been quicker.
-        false => Err(Error::new(ErrorCode::NotFound, "There is no such file.").with_param("file_id")),
+        // A concurrent request has deleted it first.
+        false => Err(Error::new(ErrorCode::NotFound, "No such file.").with_param("file_id")),
     }
 }

@@ -1,129 +1,133 @@
-//! Bodies: a file in OpenAI's shape, and in Anthropic's for its clients.
+//! Request and response schemas of `/v1/files`, in OpenAI's and in Anthropic's shape.
 
 use serde::Serialize;
-use tollgate_edge::Family;
-use tollgate_storage::{FilePurpose, KeptFile};
+use tollgate_edge::ClientDialect;
+use tollgate_storage::{FilePurpose, FileRecord};
 use tollgate_types::{Error, ErrorCode, FileId};
 use utoipa::{IntoParams, ToSchema};
 
-/// An upload, as a form (`multipart/form-data`). Its fields may stand in any order.
+/// Multipart form (`multipart/form-data`) that uploads a file. The fields may come in any order.
 #[derive(Serialize, ToSchema)]
 pub struct CreateFile {
-    /// The file, of at most 512 MiB; for a batch 200 MiB.
+    /// Content of the file, at most 512 MiB; with purpose `batch` at most 200 MiB.
     #[schema(value_type = String, format = Binary, content_media_type = "application/octet-stream")]
     file: Vec<u8>,
-    /// `assistants`, `batch`, `fine-tune`, `vision`, `user_data` or `evals`. With `anthropic-version` it may be missing.
+    /// Intended use: `assistants`, `batch`, `fine-tune`, `vision`, `user_data` or `evals`.
+    /// Required, except with the `anthropic-version` header, where the default is `user_data`.
     purpose: Option<String>,
-    /// `created_at`.
+    /// Start of the retention time. Always `created_at`; required with `expires_after[seconds]`.
     #[serde(rename = "expires_after[anchor]")]
     anchor: Option<String>,
-    /// With `anthropic-version`: for how long the file is kept.
+    /// Retention time in seconds. Only with the `anthropic-version` header.
     #[schema(minimum = 3_600, maximum = 7_776_000)]
     expires_in_seconds: Option<u64>,
-    /// For how long the file is kept; without it until it is deleted, for a batch 30 days.
+    /// Retention time in seconds. Without it the file does not expire; a `batch` file expires after
+    /// 30 days.
     #[serde(rename = "expires_after[seconds]")]
     #[schema(minimum = 3_600, maximum = 2_592_000)]
     seconds: Option<u64>,
 }
 
-/// A file.
+/// A file object. Requests with the `anthropic-version` header receive Anthropic's shape.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum FileBody {
-    /// As OpenAI's clients know it.
+    /// A file in the shape of OpenAI's Files API.
     Common(FileObject),
-    /// As Anthropic's clients know it: to requests with `anthropic-version`.
+    /// A file in the shape of Anthropic's Files API, for requests with the `anthropic-version`
+    /// header.
     Messages(FileMetadata),
 }
 
-/// A file, as OpenAI's clients know it.
+/// A file in the shape of OpenAI's Files API.
 #[derive(Serialize, ToSchema)]
 pub struct FileObject {
-    /// Id.
+    /// Id of the file, to use in requests.
     #[schema(value_type = String)]
     id: FileId,
     /// Always `file`.
     object: &'static str,
-    /// How many it has.
+    /// Size of the file in bytes.
     bytes: u64,
-    /// Seconds since the epoch.
+    /// Creation time, in seconds since the Unix epoch.
     created_at: i64,
-    /// From when on it is not there any more.
+    /// Expiry time, in seconds since the Unix epoch. Absent if the file does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<i64>,
-    /// Its name.
+    /// File name as uploaded, without folders.
     filename: String,
-    /// What it is for.
+    /// Intended use of the file, such as `batch` or `user_data`.
     purpose: &'static str,
     /// Always `processed`.
     status: &'static str,
-    /// With purpose `batch`: lines that are not blank.
+    /// Number of lines that are not blank. Only with purpose `batch`.
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<u64>,
 }
 
-/// A file, as Anthropic's clients know it.
+/// A file in the shape of Anthropic's Files API.
 #[derive(Serialize, ToSchema)]
 pub struct FileMetadata {
-    /// Id.
+    /// Id of the file, to use in requests.
     #[schema(value_type = String)]
     id: FileId,
     /// Always `file`.
     r#type: &'static str,
-    /// Its name.
+    /// File name as uploaded, without folders.
     filename: String,
-    /// What it is, as its bytes begin.
+    /// Media type, detected from the first bytes of the file.
     mime_type: String,
-    /// How many bytes it has.
+    /// Size of the file in bytes.
     size_bytes: u64,
-    /// RFC 3339.
+    /// Creation time in RFC 3339 format.
     created_at: String,
-    /// Always true: its owner can have its bytes.
+    /// Whether the content can be downloaded. Always true.
     downloadable: bool,
-    /// From when on it is not there any more, RFC 3339.
+    /// Expiry time in RFC 3339 format; null if the file does not expire.
     expires_at: Option<String>,
 }
 
-/// A page of files.
+/// One page of the list of files.
 #[derive(Serialize, ToSchema)]
 pub struct FileList {
     /// Always `list`.
     object: &'static str,
-    /// Files.
+    /// The files of this page.
     data: Vec<FileBody>,
-    /// Id of the first one.
+    /// Id of the first file of this page.
     first_id: Option<String>,
-    /// Id of the last one.
+    /// Id of the last file of this page.
     last_id: Option<String>,
-    /// Whether there are more in this direction.
+    /// Whether more files follow in the direction of the listing.
     has_more: bool,
-    /// With `anthropic-version`: `page` of the next page, if there is one.
+    /// Value of `page` for the next page, if there is one. Only with the `anthropic-version`
+    /// header.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_page: Option<String>,
 }
 
-/// A file was deleted.
+/// Confirmation that a file was deleted.
 #[derive(Serialize, ToSchema)]
 pub struct DeletedFile {
-    /// Id.
+    /// Id of the deleted file.
     id: String,
-    /// Always `file`.
+    /// Always `file`. Absent with the `anthropic-version` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<&'static str>,
-    /// Always true.
+    /// Always true. Absent with the `anthropic-version` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     deleted: Option<bool>,
-    /// To requests with `anthropic-version`: `file_deleted`.
+    /// Always `file_deleted`. Only with the `anthropic-version` header.
     #[serde(skip_serializing_if = "Option::is_none")]
     r#type: Option<&'static str>,
 }
 
 impl FileBody {
-    /// A file as the clients of this family know it.
-    pub(super) fn of(file: KeptFile, family: Family) -> Self {
+    /// Returns the file in the shape of the client dialect.
+    pub(super) fn of(file: FileRecord, dialect: ClientDialect) -> Self {
         let seconds = |at: tollgate_types::Timestamp| at.as_micros().div_euclid(1_000_000);
-        match family {
-            Family::Messages => FileBody::Messages(FileMetadata {
+        match dialect {
+            ClientDialect::Messages => FileBody::Messages(FileMetadata {
                 id: file.id,
                 r#type: "file",
                 filename: file.filename,
@@ -156,18 +160,21 @@ impl FileBody {
 }
 
 impl FileList {
-    /// A page.
-    pub(super) fn of(files: Vec<KeptFile>, has_more: bool, family: Family) -> Self {
-        let data: Vec<_> = files.into_iter().map(|file| FileBody::of(file, family)).collect();
+    /// Returns a page in the shape of the client dialect.
+    pub(super) fn of(files: Vec<FileRecord>, has_more: bool, dialect: ClientDialect) -> Self {
+        let data: Vec<_> = files
+            .into_iter()
+            .map(|file| FileBody::of(file, dialect))
+            .collect();
         let id = |file: Option<&FileBody>| file.map(|file| file.id().to_string());
         let last_id = id(data.last());
         let next = last_id
             .as_deref()
-            .filter(|_| has_more && family == Family::Messages);
+            .filter(|_| has_more && dialect == ClientDialect::Messages);
         Self {
             object: "list",
             first_id: id(data.first()),
-            next_page: next.map(|last| format!("{PAGE}{last}")),
+            next_page: next.map(|last| format!("{CURSOR_PREFIX}{last}")),
             last_id,
             data,
             has_more,
@@ -176,9 +183,9 @@ impl FileList {
 }
 
 impl DeletedFile {
-    /// This one was.
-    pub(super) fn of(id: String, family: Family) -> Self {
-        let is_messages = family == Family::Messages;
+    /// Returns the confirmation in the shape of the client dialect.
+    pub(super) fn of(id: String, dialect: ClientDialect) -> Self {
+        let is_messages = dialect == ClientDialect::Messages;
         Self {
             id,
             object: (!is_messages).then_some("file"),
@@ -188,62 +195,66 @@ impl DeletedFile {
     }
 }
 
-/// Which files.
+/// Query parameters of the list of files.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(
     dead_code,
-    reason = "it is the description alone: what may be said depends on the family"
+    reason = "only describes the parameters: the allowed ones depend on the client dialect"
 )]
 pub struct FilesQuery {
-    /// For this.
+    /// Return only files with this purpose.
     purpose: Option<String>,
-    /// Files on a page: 1 to 10000, 10000 when it is not said; with `anthropic-version` 1 to 1000, and 20.
+    /// Number of files per page: 1 to 10,000, default 10,000. With the `anthropic-version` header:
+    /// 1 to 1,000, default 20.
     #[param(minimum = 1, maximum = 10_000)]
     limit: Option<u32>,
-    /// `asc` or `desc`: the newest first, which is usual.
+    /// Sort order by creation time: `asc` or `desc`. Default: `desc` (newest first).
     order: Option<String>,
-    /// The id of the last file of the page before.
+    /// Return files that come after the file with this id.
     after: Option<String>,
-    /// With `anthropic-version`: the same.
+    /// Return files that come after the file with this id. Only with the `anthropic-version`
+    /// header.
     after_id: Option<String>,
-    /// With `anthropic-version`: the id of the first file of the page behind.
+    /// Return files that come before the file with this id. Only with the `anthropic-version`
+    /// header.
     before_id: Option<String>,
-    /// With `anthropic-version`: `next_page` of the page before.
+    /// Cursor from `next_page` of the previous page. Only with the `anthropic-version` header.
     page: Option<String>,
-    /// With `anthropic-version`, as `ids[]`, and alone: these files, at most 100; what is none is left out.
+    /// Return only the files with these ids (`ids[]`), at most 100; unknown ids are skipped. Cannot
+    /// be combined with paging. Only with the `anthropic-version` header.
     ids: Option<Vec<String>>,
 }
 
-/// Which files, understood.
+/// Parsed query parameters of the list of files.
 pub(super) struct Page {
     pub(super) purpose: Option<FilePurpose>,
     pub(super) limit: u32,
     pub(super) is_ascending: bool,
     pub(super) after: Option<FileId>,
-    /// The page ends before this one.
+    /// The page contains files that come before this one.
     pub(super) before: Option<FileId>,
-    /// These files and no others.
+    /// If not empty, the page contains only these files.
     pub(super) ids: Vec<FileId>,
 }
 
-/// What a cursor begins with; the id of a file follows.
-const PAGE: &str = "page_";
-/// The most files that are asked for by their ids.
-const MOST_IDS: usize = 100;
+/// Prefix of a cursor; the id of a file follows.
+const CURSOR_PREFIX: &str = "page_";
+/// Maximum number of ids in `ids[]`.
+const MAX_IDS: usize = 100;
 
 impl Page {
-    /// Reads a query string.
-    pub(super) fn read(pairs: Vec<(String, String)>, family: Family) -> Result<Self, Error> {
-        let is_messages = family == Family::Messages;
-        let (most, usual) = if is_messages {
+    /// Parses and validates a query string.
+    pub(super) fn read(pairs: Vec<(String, String)>, dialect: ClientDialect) -> Result<Self, Error> {
+        let is_messages = dialect == ClientDialect::Messages;
+        let (max_limit, default_limit) = if is_messages {
             (1_000, 20)
         } else {
             (10_000, 10_000)
         };
         let mut page = Self {
             purpose: None,
-            limit: usual,
+            limit: default_limit,
             is_ascending: false,
             after: None,
             before: None,
@@ -254,26 +265,27 @@ impl Page {
             match (name.as_str(), is_messages) {
                 ("limit", _) => {
                     by_page = true;
-                    let limit = value.parse().ok().filter(|limit| (1..=most).contains(limit));
-                    page.limit = limit.ok_or_else(|| invalid("limit", &format!("is 1 to {most}")))?;
+                    let limit = value.parse().ok().filter(|limit| (1..=max_limit).contains(limit));
+                    page.limit =
+                        limit.ok_or_else(|| invalid("limit", &format!("must be 1 to {max_limit}")))?;
                 }
                 ("purpose", false) => {
                     let names = FilePurpose::ALL.map(FilePurpose::as_str).join("', '");
                     let purpose = FilePurpose::parse(&value);
-                    let unknown = || invalid("purpose", &format!("is one of '{names}'"));
+                    let unknown = || invalid("purpose", &format!("must be one of '{names}'"));
                     page.purpose = Some(purpose.ok_or_else(unknown)?);
                 }
                 ("order", false) if value == "asc" || value == "desc" => page.is_ascending = value == "asc",
-                ("order", false) => return Err(invalid("order", "is 'asc' or 'desc'")),
+                ("order", false) => return Err(invalid("order", "must be 'asc' or 'desc'")),
                 ("after", false) => page.after = Some(id("after", &value)?),
                 ("after_id", true) => page.after = Some(id("after_id", &value)?),
                 ("before_id", true) => page.before = Some(id("before_id", &value)?),
                 ("page", true) => {
                     by_page = true;
-                    let last = value.strip_prefix(PAGE).unwrap_or_default();
+                    let last = value.strip_prefix(CURSOR_PREFIX).unwrap_or_default();
                     page.after = Some(
                         last.parse()
-                            .map_err(|_| invalid("page", "is no page of this list"))?,
+                            .map_err(|_| invalid("page", "is not a cursor of this list"))?,
                     );
                 }
                 ("ids" | "ids[]", true) => {
@@ -281,33 +293,31 @@ impl Page {
                     page.ids.extend(value.parse::<FileId>());
                     page.ids.sort_unstable();
                     page.ids.dedup();
-                    if page.ids.len() > MOST_IDS {
+                    if page.ids.len() > MAX_IDS {
                         return Err(invalid("ids", "has more than 100 ids"));
                     }
                 }
                 ("beta", _) => {}
-                _ => {
-                    let message =
-                        format!("There is no parameter '{name}' here. Check its spelling, or leave it out.");
-                    return Err(Error::new(ErrorCode::UnknownParameter, message).with_param(name));
-                }
+                _ => return Err(Error::unknown_parameter(name)),
             }
         }
         if by_ids && (by_page || page.after.is_some() || page.before.is_some()) {
-            return Err(invalid("ids", "stands alone: leave out what says which page"));
+            return Err(invalid("ids", "cannot be combined with page parameters"));
         }
         if by_ids && page.ids.is_empty() {
             page.limit = 0;
         }
         match (page.after, page.before) {
-            (Some(_), Some(_)) => Err(invalid("before_id", "cannot stand beside 'after_id'")),
+            (Some(_), Some(_)) => Err(invalid("before_id", "cannot be combined with 'after_id'")),
             _ => Ok(page),
         }
     }
 }
 
 fn id(param: &str, value: &str) -> Result<FileId, Error> {
-    value.parse().map_err(|_| invalid(param, "is the id of no file"))
+    value
+        .parse()
+        .map_err(|_| invalid(param, "is not the id of a file"))
 }
 
 fn invalid(param: &str, what: &str) -> Error {

@@ -1,4 +1,4 @@
-//! Counting the tokens of a request that is not carried out.
+//! Counts the input tokens of a request without executing it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tollgate_formats::gemini::{self, Purpose};
 use tollgate_pipeline::Pipeline;
 use tollgate_types::Error;
 
-use super::service::{call, check, in_our_words};
+use super::service::{call, check, in_gemini_terms};
 use super::wire::ContentTokens;
 use crate::counting::Counting;
 use crate::lenient;
@@ -27,10 +27,11 @@ pub(super) async fn count(
     let (routed, mut request) = call(ctx, caller, checked, false, body);
     let call = &mut request.call;
     if call.common.is_none() {
-        // What has no place in the common form is counted by a provider of this format, or bounded.
+        // A request that the common form cannot represent is counted by a provider of this format,
+        // or bounded.
         call.common = gemini::decode_count(&call.body).ok().map(Arc::new);
     }
     let counting = Counting { routed, request };
-    let counted = counting.count(pipeline).await.map_err(in_our_words)?;
+    let counted = counting.count(pipeline).await.map_err(in_gemini_terms)?;
     Ok(ContentTokens::new(counted))
 }

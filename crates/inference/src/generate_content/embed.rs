@@ -1,4 +1,4 @@
-//! Embeddings in this format. The vectors are made as those of `POST /v1/embeddings` are.
+//! Embeddings in Gemini's format. The vectors are the same as those of `POST /v1/embeddings`.
 
 use std::sync::Arc;
 
@@ -12,72 +12,79 @@ use tollgate_types::Error;
 use tollgate_types::embed::{EmbedRequest, EmbedResponse};
 use tollgate_upstream::EmbedPayload;
 
-use crate::crossing::renamed;
-use crate::embeddings::service::{Made, Prepared, make, prepare};
+use crate::conversion::with_param_name;
+use crate::embeddings::service::{EmbeddingOutput, Prepared, make, prepare};
 
-const ONE: &str = "/v1/models/{model}:embedContent";
-const SEVERAL: &str = "/v1/models/{model}:batchEmbedContents";
+const EMBED_ENDPOINT: &str = "/v1/models/{model}:embedContent";
+const BATCH_EMBED_ENDPOINT: &str = "/v1/models/{model}:batchEmbedContents";
 
-/// One vector.
-pub(super) async fn one(
+/// Executes `embedContent` and returns the JSON body.
+pub(super) async fn embed(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
     caller: Caller,
     model: String,
     body: &[u8],
 ) -> Result<Bytes, Error> {
-    let prepared = prepare_one(pipeline, ctx, caller, model, body)?;
-    let made = make(pipeline, ctx, prepared).await.map_err(in_our_words)?;
-    let charge = &made.embedded.charge;
-    let bytes = gemini::encode_embedding(&vectors(&made)?, &charge.usage, charge.amount);
+    let prepared = prepare_embed(pipeline, ctx, caller, model, body)?;
+    let output = make(pipeline, ctx, prepared).await.map_err(in_gemini_terms)?;
+    let charge = &output.embedded.charge;
+    let bytes = gemini::encode_embedding(&vectors(&output)?, &charge.usage, charge.amount);
     Ok(Bytes::from(bytes))
 }
 
-/// A vector for each of several texts.
-pub(super) async fn several(
+/// Executes `batchEmbedContents` and returns the JSON body.
+pub(super) async fn batch_embed(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
     caller: Caller,
     model: String,
     body: &[u8],
 ) -> Result<Bytes, Error> {
-    let prepared = prepare_several(pipeline, ctx, caller, model, body)?;
-    let made = make(pipeline, ctx, prepared).await.map_err(in_our_words)?;
-    let charge = &made.embedded.charge;
-    let bytes = gemini::encode_embeddings(&vectors(&made)?, &charge.usage, charge.amount);
+    let prepared = prepare_batch_embed(pipeline, ctx, caller, model, body)?;
+    let output = make(pipeline, ctx, prepared).await.map_err(in_gemini_terms)?;
+    let charge = &output.embedded.charge;
+    let bytes = gemini::encode_embeddings(&vectors(&output)?, &charge.usage, charge.amount);
     Ok(Bytes::from(bytes))
 }
 
-/// The call that a request for one vector asks for.
-pub(crate) fn prepare_one(
+/// Validates and routes an `embedContent` request.
+pub(crate) fn prepare_embed(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: Caller,
     model: String,
     body: &[u8],
 ) -> Result<Prepared, Error> {
-    as_ours(pipeline, ctx, caller, ONE, model, gemini::embed_request(body)?)
-}
-
-/// The call that a request for several asks for.
-pub(crate) fn prepare_several(
-    pipeline: &Pipeline,
-    ctx: &RequestContext,
-    caller: Caller,
-    model: String,
-    body: &[u8],
-) -> Result<Prepared, Error> {
-    as_ours(
+    to_embedding_call(
         pipeline,
         ctx,
         caller,
-        SEVERAL,
+        EMBED_ENDPOINT,
+        model,
+        gemini::embed_request(body)?,
+    )
+}
+
+/// Validates and routes a `batchEmbedContents` request.
+pub(crate) fn prepare_batch_embed(
+    pipeline: &Pipeline,
+    ctx: &RequestContext,
+    caller: Caller,
+    model: String,
+    body: &[u8],
+) -> Result<Prepared, Error> {
+    to_embedding_call(
+        pipeline,
+        ctx,
+        caller,
+        BATCH_EMBED_ENDPOINT,
         model,
         gemini::embed_requests(body)?,
     )
 }
 
-fn as_ours(
+fn to_embedding_call(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: Caller,
@@ -87,15 +94,15 @@ fn as_ours(
 ) -> Result<Prepared, Error> {
     let request = EmbedRequest { model, ..request };
     let body = Bytes::from(embeddings::encode_request(&request, Encoding::Float));
-    prepare(pipeline, ctx, caller, endpoint, body).map_err(in_our_words)
+    prepare(pipeline, ctx, caller, endpoint, body).map_err(in_gemini_terms)
 }
 
-fn in_our_words(error: Error) -> Error {
-    renamed(error, |param| gemini::embed_param(param).to_owned())
+fn in_gemini_terms(error: Error) -> Error {
+    with_param_name(error, |param| gemini::embed_param(param).to_owned())
 }
 
-fn vectors(made: &Made) -> Result<EmbedResponse, Error> {
-    match &made.embedded.payload {
+fn vectors(output: &EmbeddingOutput) -> Result<EmbedResponse, Error> {
+    match &output.embedded.payload {
         EmbedPayload::Raw { body, .. } => embeddings::decode_response(body).map_err(Error::internal),
         EmbedPayload::Common(response) => Ok(EmbedResponse::clone(response)),
     }

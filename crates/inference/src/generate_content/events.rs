@@ -1,4 +1,4 @@
-//! From the pieces of a streamed answer to server-sent events, or to the elements of one JSON array.
+//! Converts a response stream to server-sent events or to the elements of one JSON array.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,55 +9,55 @@ use futures_util::Stream;
 use tollgate_edge::{RequestContext, sse};
 use tollgate_formats::gemini::{self, StreamEncoder};
 use tollgate_formats::sse::write_event;
-use tollgate_pipeline::{DeliveredStream, Piece};
+use tollgate_pipeline::{AnswerChunk, DeliveredStream};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Format};
 use tollgate_upstream::Payload;
 
-/// A sign of life. The official client for Python takes a comment for a piece of an answer; it skips empty lines, which
-/// mean nothing in an event stream and nothing in JSON.
+/// Keep-alive bytes: an empty line, which means nothing in an event stream and in JSON. The
+/// official Python client would parse a comment as a chunk of the response.
 const PING: Bytes = Bytes::from_static(b"\n");
 
-/// How the pieces of an answer stand one behind the other.
+/// Framing of the chunks of a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// Server-sent events (`alt=sse`).
     Events,
-    /// A JSON array.
+    /// Elements of one JSON array.
     Array,
 }
 
-/// The events of one answer.
+/// Events of one streamed response.
 pub(super) struct Events {
-    pieces: DeliveredStream,
+    chunks: DeliveredStream,
     encoder: StreamEncoder,
     ctx: Arc<RequestContext>,
     framing: Framing,
-    /// Whether the upstream's own events are relayed.
+    /// Whether the upstream's events have been relayed unchanged.
     is_relayed: bool,
-    /// Whether the array has an element.
-    is_begun: bool,
-    /// Whether nothing follows what waits.
+    /// Whether the array has an element, so that the next one needs a comma.
+    has_element: bool,
+    /// Whether no event follows those in `waiting`.
     is_over: bool,
-    /// Events that were made together with the last one: each is sent in a chunk of its own.
+    /// Encoded events that are not sent yet. Each one is sent as a separate HTTP chunk.
     waiting: Bytes,
 }
 
 impl Events {
     pub(super) fn new(
-        pieces: DeliveredStream,
+        chunks: DeliveredStream,
         public_model: &str,
         show_reasoning: bool,
         framing: Framing,
         ctx: Arc<RequestContext>,
     ) -> Self {
         Self {
-            pieces,
+            chunks,
             encoder: StreamEncoder::new(public_model, show_reasoning),
             ctx,
             framing,
             is_relayed: false,
-            is_begun: false,
+            has_element: false,
             is_over: false,
             waiting: Bytes::new(),
         }
@@ -67,23 +67,24 @@ impl Events {
         self.framing
     }
 
-    /// The bytes of a piece, as events; nothing for one that the caller does not see yet.
-    fn encode(&mut self, piece: Piece) -> Bytes {
-        match piece {
-            Piece::Event(payload) => self.event(payload, None),
-            Piece::Usage(payload, cost) => self.event(payload, Some(cost)),
-            Piece::Ping => PING,
-            Piece::End(_, charge) => {
+    /// Encodes a chunk of the response as events; empty if the caller does not receive it yet.
+    fn encode(&mut self, chunk: AnswerChunk) -> Bytes {
+        match chunk {
+            AnswerChunk::Event(payload) => self.event(payload, None),
+            AnswerChunk::Usage(payload, cost) => self.event(payload, Some(cost)),
+            AnswerChunk::Ping => PING,
+            AnswerChunk::End(_, charge) => {
                 self.is_over = true;
                 match self.is_relayed {
                     true => Bytes::new(),
                     false => self.encoder.end(Some(&charge.usage), Some(charge.amount)),
                 }
             }
-            // Without a reason why the answer ended: clients would take it for a whole one.
-            Piece::Failed(error) => {
+            // The error has no `finishReason`: clients would take it for the end of a complete
+            // response.
+            AnswerChunk::Failed(error) => {
                 self.is_over = true;
-                let body = self.ctx.family.error_body(&error, &self.ctx.id.to_string());
+                let body = self.ctx.dialect.error_body(&error, &self.ctx.id.to_string());
                 write_event(None, &body)
             }
         }
@@ -98,31 +99,31 @@ impl Events {
                     None => bytes,
                 }
             }
-            // Adapters answer in the caller's format or in the common form.
+            // Adapters return the caller's format or the common form, so this arm is not reached.
             (Payload::Raw(..), _) => Bytes::new(),
             (Payload::Common(event), _) => self.encoder.encode(&event),
         }
     }
 
-    /// An event as an element of the array.
+    /// Converts an event to an element of the array.
     fn element(&mut self, event: Bytes) -> Bytes {
         let data = event
             .strip_prefix(b"data: ")
             .and_then(|rest| rest.strip_suffix(b"\n\n"));
         let Some(data) = data else { return event };
-        let before: &[u8] = match std::mem::replace(&mut self.is_begun, true) {
+        let before: &[u8] = match std::mem::replace(&mut self.has_element, true) {
             true => b",\r\n",
             false => b"[",
         };
         Bytes::from([before, data].concat())
     }
 
-    /// What closes the array, once.
+    /// Returns the end of the array once.
     fn close(&mut self) -> Option<Bytes> {
         if self.framing == Framing::Events || !std::mem::take(&mut self.is_over) {
             return None;
         }
-        let end: &'static [u8] = if self.is_begun { b"]\n" } else { b"[]\n" };
+        let end: &'static [u8] = if self.has_element { b"]\n" } else { b"[]\n" };
         Some(Bytes::from_static(end))
     }
 }
@@ -141,10 +142,10 @@ impl Stream for Events {
             if let Some(end) = self.close() {
                 return Poll::Ready(Some(end));
             }
-            match self.pieces.poll_recv(cx) {
+            match self.chunks.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(piece)) => self.waiting = self.encode(piece),
+                Poll::Ready(Some(chunk)) => self.waiting = self.encode(chunk),
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Gemini's format: `POST /v1/models/{model}:generateContent` and its relatives, also under `/v1beta`.
+//! Gemini's format: `POST /v1/models/{model}:generateContent` and related actions, also under
+//! `/v1beta`.
 
 mod count;
 pub(crate) mod embed;

@@ -1,16 +1,18 @@
-//! Handlers. What is asked for stands behind the last colon of the path, which a router cannot split: one route finds
-//! the handler.
+//! HTTP handlers of the Gemini API. The action follows the last colon of the path, which a router
+//! cannot split. One route therefore selects the handler.
 
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::handler::Handler;
 use axum::http::header::ALLOW;
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{any, post};
 use bytes::Bytes;
 use tollgate_edge::body::{JSON_BODY, MEDIA_BODY};
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, WorkCaller, json, shell, sse};
+use tollgate_edge::{
+    Action, ApiError, ControlCaller, ErrorBody, JsonBody, WorkCaller, json, request_layer, sse,
+};
 use tollgate_types::{Error, ErrorCode};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -37,41 +39,57 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 ))]
 struct Documented;
 
-/// The routes of this group.
+/// Returns the router of `/v1/models/{model}:{action}` and its `/v1beta` variants.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::with_openapi(Documented::openapi())
         .route("/v1/models/{*model}", post(call))
         .route("/v1beta/models/{*model}", post(call))
+        // JavaScript clients take a model id with a slash for a complete path and omit `models/`.
+        .route("/v1/{*model}", any(call_by_id))
+        .route("/v1beta/{*model}", any(call_by_id))
 }
 
-async fn call(State(inference): State<Inference>, Path(target): Path<String>, request: Request) -> Response {
-    match target.rsplit_once(':').map(|(_, action)| action) {
-        Some("generateContent") => generate_content.call(request, inference).await,
-        Some("streamGenerateContent") => stream_generate_content.call(request, inference).await,
-        Some("countTokens") => count_content_tokens.call(request, inference).await,
-        Some("embedContent") => embed_content.call(request, inference).await,
-        Some("batchEmbedContents") => batch_embed_contents.call(request, inference).await,
-        Some(_) => shell::not_found().await.into_response(),
-        None => {
-            let mut response = shell::method_not_allowed().await.into_response();
-            response
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("GET,HEAD"));
-            response
-        }
+/// Serves `provider/name:action`. Returns 404 for any other path without a route.
+async fn call_by_id(state: State<Inference>, Path(target): Path<String>, request: Request) -> Response {
+    match Action::of(&target).filter(|_| target.contains('/')) {
+        None => request_layer::not_found().await.into_response(),
+        Some(_) if request.method() == Method::POST => call(state, Path(target), request).await,
+        Some(_) => not_allowed("POST").await,
     }
 }
 
-/// The model in a path, which may have slashes and colons in it itself.
+async fn not_allowed(allow: &'static str) -> Response {
+    let mut response = request_layer::method_not_allowed().await.into_response();
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+async fn call(State(inference): State<Inference>, Path(target): Path<String>, request: Request) -> Response {
+    match Action::of(&target) {
+        Some(Action::GenerateContent) => generate_content.call(request, inference).await,
+        Some(Action::StreamGenerateContent) => stream_generate_content.call(request, inference).await,
+        Some(Action::CountTokens) => count_content_tokens.call(request, inference).await,
+        Some(Action::EmbedContent) => embed_content.call(request, inference).await,
+        Some(Action::BatchEmbedContents) => batch_embed_contents.call(request, inference).await,
+        None if target.contains(':') => request_layer::not_found().await.into_response(),
+        None => not_allowed("GET,HEAD").await,
+    }
+}
+
+/// Returns the model in a path. A model id may contain slashes and colons.
 fn model_of(target: &str) -> &str {
     target.rsplit_once(':').map_or(target, |(model, _)| model)
 }
 
-/// Generates the next turn of a conversation in Gemini's format. Names may be written as `maxOutputTokens` or as
-/// `max_output_tokens`. The same is served under `/v1beta`.
+/// Generates the next turn of a conversation in Gemini's format.
+///
+/// Field names may be in camel case (`maxOutputTokens`) or snake case (`max_output_tokens`). The
+/// endpoint is also available under `/v1beta`.
 #[utoipa::path(
     post, path = "/v1/models/{model}:generateContent", tag = "Text", operation_id = "generate_content",
-    params(("model" = String, Path, description = "Id or alias, such as google/gemini-3.5-flash")),
+    params(("model" = String, Path, description = "Id or alias of a model, such as google/gemini-3.5-flash")),
     request_body = GenerateContent,
     responses((status = 200, body = GeneratedContent), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
@@ -88,17 +106,19 @@ async fn generate_content(
     Ok(respond(answer))
 }
 
-/// The same piece by piece: with `alt=sse` as server-sent events, else as the elements of one JSON array. No event marks
-/// the end; the last piece says why the answer ended, and what it consumed and cost.
+/// Generates the next turn of a conversation as a stream, in Gemini's format.
+///
+/// With `alt=sse` the chunks are server-sent events, otherwise the elements of one JSON array. No
+/// event marks the end. The last chunk has the finish reason, the usage and the cost.
 #[utoipa::path(
     post, path = "/v1/models/{model}:streamGenerateContent", tag = "Text", operation_id = "stream_generate_content",
     params(
-        ("model" = String, Path, description = "Id or alias, such as google/gemini-3.5-flash"),
-        ("alt" = Option<String>, Query, description = "`sse` or `json`")
+        ("model" = String, Path, description = "Id or alias of a model, such as google/gemini-3.5-flash"),
+        ("alt" = Option<String>, Query, description = "Framing of the stream: `sse` or `json` (default)")
     ),
     request_body = GenerateContent,
     responses(
-        (status = 200, description = "The pieces", content(
+        (status = 200, description = "The chunks of the response", content(
             (GeneratedContent = "text/event-stream"), (Vec<GeneratedContent> = "application/json")
         )),
         (status = "default", body = ErrorBody)
@@ -119,11 +139,13 @@ async fn stream_generate_content(
     Ok(respond(answer))
 }
 
-/// Counts the tokens of a request that is not carried out: the model's provider is asked, where it counts. It costs nothing
-/// and counts against no limit but that of reads.
+/// Counts the input tokens of a request without executing it, in Gemini's format.
+///
+/// The gateway queries the model's provider if the provider has a counting endpoint. Counting is
+/// free of charge and only subject to the rate limit of read requests.
 #[utoipa::path(
     post, path = "/v1/models/{model}:countTokens", tag = "Text", operation_id = "count_content_tokens",
-    params(("model" = String, Path, description = "Id or alias, such as google/gemini-3.5-flash")),
+    params(("model" = String, Path, description = "Id or alias of a model, such as google/gemini-3.5-flash")),
     request_body = CountContentTokens,
     responses((status = 200, body = ContentTokens), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
@@ -142,7 +164,9 @@ async fn count_content_tokens(
     Ok(response)
 }
 
-/// Turns a text into a vector. Only input is charged.
+/// Creates an embedding of one text, in Gemini's format.
+///
+/// Only input tokens are charged.
 #[utoipa::path(
     post, path = "/v1/models/{model}:embedContent", tag = "Text", operation_id = "embed_content",
     params(("model" = String, Path, description = "Id or alias of an embedding model")),
@@ -159,11 +183,13 @@ async fn embed_content(
 ) -> Result<Response, ApiError> {
     let model = model_of(&target).to_owned();
     Ok(json::response(
-        embed::one(&inference.pipeline, &ctx, caller, model, &body).await?,
+        embed::embed(&inference.pipeline, &ctx, caller, model, &body).await?,
     ))
 }
 
-/// Turns several texts into vectors. What is asked for the vectors must be the same in all requests.
+/// Creates embeddings of several texts, in Gemini's format.
+///
+/// All requests must have the same options. Only input tokens are charged.
 #[utoipa::path(
     post, path = "/v1/models/{model}:batchEmbedContents", tag = "Text", operation_id = "batch_embed_contents",
     params(("model" = String, Path, description = "Id or alias of an embedding model")),
@@ -180,11 +206,11 @@ async fn batch_embed_contents(
 ) -> Result<Response, ApiError> {
     let model = model_of(&target).to_owned();
     Ok(json::response(
-        embed::several(&inference.pipeline, &ctx, caller, model, &body).await?,
+        embed::batch_embed(&inference.pipeline, &ctx, caller, model, &body).await?,
     ))
 }
 
-/// `alt=sse`, or `alt=json`, which is what is meant without it.
+/// Parses the `alt` query parameter; `json` is the default.
 fn framing(query: Option<&str>) -> Result<Framing, Error> {
     let pairs = query.unwrap_or_default().split('&');
     match pairs.filter_map(|pair| pair.strip_prefix("alt=")).next_back() {

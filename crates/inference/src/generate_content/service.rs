@@ -1,4 +1,4 @@
-//! The use case: validate, route, admit, run, encode.
+//! Validates, routes, admits and executes a request in Gemini's format, then encodes the response.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::{Events, Framing};
 use crate::admission::{self, admit, call_request};
-use crate::capabilities::{self, Asked};
-use crate::crossing::Own;
-use crate::{crossing, lenient};
+use crate::capabilities::{self, RequestedCapabilities};
+use crate::conversion::FormatFields;
+use crate::{conversion, lenient};
 
-const WHOLE: &str = "/v1/models/{model}:generateContent";
-const STREAMED: &str = "/v1/models/{model}:streamGenerateContent";
+const GENERATE_ENDPOINT: &str = "/v1/models/{model}:generateContent";
+const STREAM_ENDPOINT: &str = "/v1/models/{model}:streamGenerateContent";
 
-/// An answer, ready to be sent.
+/// An encoded response.
 pub(super) enum Answer {
-    /// A JSON body.
+    /// The complete JSON body.
     Whole(Bytes),
-    /// Pieces of a stream.
+    /// Chunks of a stream.
     Stream(Events),
 }
 
-/// Answers a request for this model, whole or, with a framing, piece by piece.
+/// Executes a request for this model. With a framing the response is streamed.
 pub(super) async fn create(
     pipeline: &Arc<Pipeline>,
     ctx: &Arc<RequestContext>,
@@ -47,7 +47,7 @@ pub(super) async fn create(
     let public_model = routed.public_model.clone();
     let admission = admit(pipeline, ctx, routed, request).await?;
     let answer = admission::run(pipeline, ctx, admission).await;
-    match answer.map_err(in_our_words)? {
+    match answer.map_err(in_gemini_terms)? {
         Delivered::Whole {
             payload,
             outline,
@@ -63,8 +63,8 @@ pub(super) async fn create(
             )?;
             Ok(Answer::Whole(bytes))
         }
-        Delivered::Stream(pieces) => Ok(Answer::Stream(Events::new(
-            pieces,
+        Delivered::Stream(chunks) => Ok(Answer::Stream(Events::new(
+            chunks,
             &public_model,
             show_reasoning,
             framing.unwrap_or(Framing::Events),
@@ -73,14 +73,14 @@ pub(super) async fn create(
     }
 }
 
-/// A request as a call.
+/// A validated and routed request with its encoding option.
 pub(crate) struct Prepared {
     pub(crate) routed: Routed,
     pub(crate) request: CallRequest,
     show_reasoning: bool,
 }
 
-/// The call that a request for this model asks for.
+/// Validates and routes a request for this model, and returns the model call to make.
 pub(crate) fn prepare(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -94,7 +94,7 @@ pub(crate) fn prepare(
     })?;
     let show_reasoning = checked.head.include_thoughts;
     let (routed, request) = call(ctx, caller, checked, is_streamed, body);
-    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
+    conversion::note_foreign_reasoning(ctx, &routed, &request.call);
     Ok(Prepared {
         routed,
         request,
@@ -102,7 +102,7 @@ pub(crate) fn prepare(
     })
 }
 
-/// The call of the pipeline.
+/// Builds the model call of a validated request.
 pub(super) fn call(
     ctx: &RequestContext,
     caller: Caller,
@@ -112,7 +112,11 @@ pub(super) fn call(
 ) -> (Routed, CallRequest) {
     let Checked { head, routed, common } = checked;
     let demand = demand(&head, body.len());
-    let endpoint = if stream { STREAMED } else { WHOLE };
+    let endpoint = if stream {
+        STREAM_ENDPOINT
+    } else {
+        GENERATE_ENDPOINT
+    };
     let call = TextCall {
         stream,
         common,
@@ -123,14 +127,14 @@ pub(super) fn call(
     (routed, request)
 }
 
-/// A request that can be made.
+/// A validated and routed request.
 pub(super) struct Checked {
     head: GenerateHead,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
-/// Everything that can be refused before anything is held or sent.
+/// Runs all checks that need neither a hold nor an upstream call.
 pub(super) fn check(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -141,10 +145,10 @@ pub(super) fn check(
 ) -> Result<Checked, Error> {
     let head = gemini::validate(body, purpose)?;
     let mut routed = pipeline.route(caller, model)?;
-    capabilities::check(&routed.model, &asked(&head)).map_err(in_our_words)?;
-    let (own, media) = (own(&head), head.media);
-    let common = crossing::common_form_without(
-        &own,
+    capabilities::check(&routed.model, &requested(&head)).map_err(in_gemini_terms)?;
+    let (format_fields, media) = (format_fields(&head), head.media);
+    let common = conversion::common_form_dropping(
+        &format_fields,
         &mut routed,
         Format::GenerateContent,
         media,
@@ -157,24 +161,24 @@ pub(super) fn check(
     Ok(Checked { head, routed, common })
 }
 
-/// The same failure with this format's name for the parameter.
-pub(super) fn in_our_words(error: Error) -> Error {
-    crossing::in_words_of(Format::GenerateContent, error)
+/// Renames the parameter of an error to this format's name.
+pub(super) fn in_gemini_terms(error: Error) -> Error {
+    conversion::in_format_terms(Format::GenerateContent, error)
 }
 
-/// What only this format has and no answer depends on.
-fn own(head: &GenerateHead) -> Own {
-    Own {
+/// Returns the fields of this format that do not change the response content.
+fn format_fields(head: &GenerateHead) -> FormatFields {
+    FormatFields {
         ignored: head.ignored_hints().collect(),
         hints: head.own_hints().collect(),
         reasoning: head
-            .says_how_to_reason
+            .has_reasoning_params
             .then_some("generationConfig.thinkingConfig"),
     }
 }
 
-fn asked(head: &GenerateHead) -> Asked {
-    Asked {
+fn requested(head: &GenerateHead) -> RequestedCapabilities {
+    RequestedCapabilities {
         max_tokens: head
             .max_tokens
             .map(|cap| (cap, "generationConfig.maxOutputTokens")),
@@ -203,12 +207,13 @@ fn encode_whole(
 ) -> Result<Bytes, Error> {
     match payload {
         Payload::Raw(Format::GenerateContent, bytes) => {
-            // Whose the seals are is known to the adapter alone, which has looked at the answer.
+            // Only the adapter knows which provider signed the reasoning. It has already inspected
+            // the response.
             let head = outline.and_then(|outline| outline.get::<ResponseHead>());
-            let head = head.ok_or_else(crossing::wrong_format)?;
+            let head = head.ok_or_else(conversion::wrong_format)?;
             Ok(gemini::splice_response(&bytes, head, public_model, Some(cost)))
         }
-        Payload::Raw(..) => Err(crossing::wrong_format()),
+        Payload::Raw(..) => Err(conversion::wrong_format()),
         Payload::Common(response) => Ok(Bytes::from(gemini::encode_response(
             &response,
             public_model,

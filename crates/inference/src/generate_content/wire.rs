@@ -1,5 +1,5 @@
-//! The shapes of request and answer, for the API document. The bytes themselves are validated, spliced, relayed or
-//! rewritten by `tollgate_formats::gemini`, which is where the rules are.
+//! Request and response schemas for the OpenAPI document. `tollgate_formats::gemini` validates,
+//! splices, relays or rewrites the bytes and defines the rules.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,152 +7,156 @@ use utoipa::ToSchema;
 
 use crate::counting::Counted;
 
-/// A request for content.
+/// Request body of `generateContent` and `streamGenerateContent`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerateContent {
-    /// The conversation, oldest first. At least one turn.
+    /// Turns of the conversation, oldest first.
     #[schema(min_items = 1)]
     contents: Vec<ContentTurn>,
-    /// Instructions: `parts` of text.
+    /// System instructions, as `parts` of text.
     #[schema(value_type = Option<Object>)]
     system_instruction: Option<Value>,
-    /// How the answer is made.
+    /// Options of the generation.
     generation_config: Option<GenerationConfig>,
     /// Functions that the model may call: `functionDeclarations` with `name`, `description` and
-    /// `parametersJsonSchema`, or `parameters` in the subset of OpenAPI.
+    /// `parametersJsonSchema`, or `parameters` in the OpenAPI subset.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
-    /// `functionCallingConfig` with `mode`: `AUTO`, `ANY`, `NONE` or `VALIDATED`, and `allowedFunctionNames`.
+    /// Function calling: `functionCallingConfig` with `mode` (`AUTO`, `ANY`, `NONE` or `VALIDATED`)
+    /// and `allowedFunctionNames`.
     #[schema(value_type = Option<Object>)]
     tool_config: Option<Value>,
-    /// What the model's filters let pass, for models that have some.
+    /// Thresholds of the provider's safety filters, for models that have them.
     #[schema(value_type = Option<Vec<Object>>)]
     safety_settings: Option<Vec<Value>>,
 }
 
-/// A turn of the conversation.
+/// One turn of the conversation.
 #[derive(Serialize, ToSchema)]
 pub struct ContentTurn {
-    /// `user` or `model`. Without it, it is the user's.
+    /// Author of the turn: `user` (default) or `model`.
     role: Option<String>,
-    /// What is said: each part has one of `text`, `inlineData`, `fileData`, `functionCall` and `functionResponse`, and
-    /// beside it `thought` and `thoughtSignature`, which go back as they came.
+    /// Content parts. Each part has one of `text`, `inlineData`, `fileData`, `functionCall` and
+    /// `functionResponse`. It may also have `thought` and `thoughtSignature`, which the caller
+    /// returns unchanged.
     #[schema(value_type = Vec<Object>, min_items = 1)]
     parts: Vec<Value>,
 }
 
-/// How an answer is made.
+/// Options of the generation.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationConfig {
-    /// Most tokens of the answer, reasoning included. 422 when the model produces fewer.
+    /// Maximum number of tokens per candidate, including reasoning tokens. Values above the output
+    /// limit of the model fail with status 422.
     #[schema(minimum = 1)]
     max_output_tokens: Option<u64>,
-    /// How varied the answer is.
+    /// Sampling temperature. Higher values make the output more random.
     #[schema(minimum = 0, maximum = 2)]
     temperature: Option<f64>,
-    /// The share of likely tokens that is sampled from.
+    /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// So many of the likeliest tokens are sampled from.
+    /// Only this number of most likely tokens is sampled.
     #[schema(minimum = 1)]
     top_k: Option<u64>,
-    /// How many answers.
+    /// Number of candidates to generate.
     #[schema(minimum = 1, maximum = 8)]
     candidate_count: Option<u32>,
-    /// Texts that end the answer.
+    /// Sequences at which generation stops.
     #[schema(max_items = 5)]
     stop_sequences: Option<Vec<String>>,
-    /// Lowers what was said before.
+    /// Penalizes tokens that have appeared at least once so far.
     #[schema(minimum = -2, maximum = 2)]
     presence_penalty: Option<f64>,
-    /// Lowers what was said often.
+    /// Penalizes tokens in proportion to how often they have appeared so far.
     #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f64>,
-    /// Makes answers alike, as far as the model can.
+    /// Seed for best-effort deterministic sampling.
     seed: Option<i32>,
-    /// `text/plain`, `application/json` or `text/x.enum`.
+    /// Output format: `text/plain`, `application/json` or `text/x.enum`.
     response_mime_type: Option<String>,
-    /// The shape of the answer in the subset of OpenAPI.
+    /// Schema of the output, in the OpenAPI subset.
     #[schema(value_type = Option<Object>)]
     response_schema: Option<Value>,
-    /// The shape of the answer as JSON Schema.
+    /// Schema of the output, as JSON Schema.
     #[schema(value_type = Option<Object>)]
     response_json_schema: Option<Value>,
-    /// Whether the probabilities of tokens are reported.
+    /// If true, returns the log probabilities of the output tokens.
     response_logprobs: Option<bool>,
-    /// Likely alternatives to report for each token.
+    /// Number of most likely alternatives to return for each token.
     #[schema(minimum = 0, maximum = 20)]
     logprobs: Option<u32>,
-    /// `includeThoughts`, and one of `thinkingBudget` and `thinkingLevel`.
+    /// Reasoning: `includeThoughts`, and either `thinkingBudget` or `thinkingLevel`.
     #[schema(value_type = Option<Object>)]
     thinking_config: Option<Value>,
 }
 
-/// An answer, or a piece of a streamed one.
+/// Response body of `generateContent`, or a chunk of a streamed response.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GeneratedContent {
-    /// The answers.
+    /// Candidates that the model generated.
     candidates: Vec<Candidate>,
-    /// What the call consumed and cost; in a stream in its last piece.
+    /// Token usage and cost. In a stream, only the last chunk has it.
     usage_metadata: Option<ContentUsage>,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model_version: String,
-    /// Id of the answer.
+    /// Unique id of the response.
     response_id: String,
 }
 
-/// One of the answers.
+/// One generated candidate.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// What the model says.
+    /// Content that the model generated.
     content: ContentTurn,
-    /// `STOP`, also for calls of functions, `MAX_TOKENS`, `SAFETY` or another reason of the model's own. In a stream in
-    /// the last piece.
+    /// Reason why generation ended: `STOP` (also for function calls), `MAX_TOKENS`, `SAFETY` or
+    /// another reason of the model. In a stream, only the last chunk has it.
     finish_reason: Option<String>,
-    /// Which answer, from 0.
+    /// Index of the candidate, starting at 0.
     index: u32,
 }
 
-/// What a call consumed and cost.
+/// Token usage and cost of a request.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentUsage {
-    /// Tokens that went in.
+    /// Number of input tokens, including cached ones.
     prompt_token_count: u64,
-    /// Those of them that were read from the provider's cache.
+    /// Number of input tokens that were read from the provider's cache.
     cached_content_token_count: Option<u64>,
-    /// Tokens of the answers, without those of reasoning.
+    /// Number of output tokens, excluding reasoning tokens.
     candidates_token_count: u64,
-    /// Tokens of reasoning.
+    /// Number of reasoning tokens.
     thoughts_token_count: Option<u64>,
-    /// All tokens.
+    /// Sum of input, output and reasoning tokens.
     total_token_count: u64,
-    /// What the call cost, in credits as a decimal string.
+    /// Cost of the request in credits, as a decimal string.
     cost: String,
 }
 
-/// A request whose tokens are counted: as for content, or with that in `generateContentRequest`.
+/// Request body of `countTokens`: the fields of `generateContent`, either at the top level or in
+/// `generateContentRequest`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CountContentTokens {
-    /// The conversation, oldest first.
+    /// Turns of the conversation, oldest first.
     contents: Option<Vec<ContentTurn>>,
-    /// A whole request for content.
+    /// A complete `generateContent` request body.
     generate_content_request: Option<GenerateContent>,
 }
 
-/// The tokens of a request.
+/// Response body of `countTokens`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentTokens {
-    /// How many.
+    /// Number of input tokens.
     total_tokens: u64,
-    /// `exact` where the model's provider has counted or it is known how it counts, else `upper_bound`: there are never more.
-    /// The header `x-tollgate-counting` says the same.
+    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the count is
+    /// the provider's or its counting rules are known, otherwise `upper_bound`.
     #[schema(value_type = String)]
     pub(super) counting: &'static str,
 }
@@ -166,64 +170,65 @@ impl ContentTokens {
     }
 }
 
-/// A request for a vector.
+/// Request body of `embedContent`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmbedContent {
-    /// The text, in one part.
+    /// Text to embed, in one part.
     content: ContentTurn,
-    /// What the vector is for, such as `RETRIEVAL_QUERY`, for models that make different ones.
+    /// Intended use of the vector, such as `RETRIEVAL_QUERY`, for models that distinguish uses.
     task_type: Option<String>,
-    /// The title of a document, for models that look at it.
+    /// Title of the document, for models that use it.
     title: Option<String>,
-    /// Length of the vector, for models that can shorten theirs. 422 when the model's are shorter.
+    /// Number of dimensions, for models that can shorten their vectors. Values above the size of
+    /// the model fail with status 422.
     #[schema(minimum = 1)]
     output_dimensionality: Option<u32>,
 }
 
-/// A request for several vectors.
+/// Request body of `batchEmbedContents`.
 #[derive(Serialize, ToSchema)]
 pub struct BatchEmbedContents {
-    /// One for each text, up to 100, all asking for the same kind of vector.
+    /// One request for each text, up to 100. All must have the same options.
     #[schema(min_items = 1, max_items = 100)]
     requests: Vec<EmbedContent>,
 }
 
-/// A vector.
+/// Response body of `embedContent`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentEmbedding {
-    /// The vector.
+    /// Embedding of the text.
     embedding: EmbeddingValues,
-    /// What it consumed and cost.
+    /// Token usage and cost of the request.
     usage_metadata: EmbedUsage,
 }
 
-/// Vectors.
+/// Response body of `batchEmbedContents`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentEmbeddings {
-    /// One for each text, in their order.
+    /// Embeddings in the order of the texts.
     embeddings: Vec<EmbeddingValues>,
-    /// What they consumed and cost.
+    /// Token usage and cost of the request.
     usage_metadata: EmbedUsage,
 }
 
-/// The numbers of a vector.
+/// An embedding vector.
 #[derive(Serialize, ToSchema)]
 pub struct EmbeddingValues {
-    /// The numbers.
+    /// Components of the vector.
     values: Vec<f32>,
 }
 
-/// What vectors consumed and cost.
+/// Token usage and cost of an embedding request.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmbedUsage {
-    /// Tokens of all texts.
+    /// Number of tokens of all texts.
     prompt_token_count: u64,
-    /// The same: there is no output to count.
+    /// Equal to `promptTokenCount`, because there are no output tokens.
     total_token_count: u64,
-    /// What the call cost, in credits as a decimal string.
+    /// Cost of the request in credits, as a decimal string.
     cost: String,
 }

@@ -6,7 +6,7 @@ fn refused(code: ErrorCode, param: &str) -> Error {
     Error::new(code, "No.").with_param(param)
 }
 
-/// What is left of the request, and what was taken out; nothing when it stays as it is.
+/// Returns the request after the drop and the dropped names; `None` if nothing changes.
 fn after(code: ErrorCode, param: &str, request: Value) -> Option<(Value, Vec<String>)> {
     let mut rest = request.clone();
     match drop_refused(&mut rest, &refused(code, param)) {
@@ -19,7 +19,7 @@ fn after(code: ErrorCode, param: &str, request: Value) -> Option<(Value, Vec<Str
 }
 
 #[test]
-fn fields_and_hints_go_by_their_paths() {
+fn refused_fields_and_hints_are_dropped_by_path() {
     use ErrorCode::{InvalidParameter, UnknownParameter, UnsupportedParameter};
     for (code, param, request, rest) in [
         (
@@ -69,7 +69,7 @@ fn fields_and_hints_go_by_their_paths() {
         (InvalidParameter, "service_tier"),
         (ErrorCode::ParameterOutOfRange, "service_tier"),
         (ErrorCode::MissingRequiredParameter, "model"),
-        // No name for a header.
+        // These names are not allowed in a header.
         (UnknownParameter, "a,b"),
         (UnknownParameter, "a\r\nb"),
         (UnknownParameter, "é"),
@@ -84,7 +84,7 @@ fn fields_and_hints_go_by_their_paths() {
 }
 
 #[test]
-fn tools_that_run_at_a_provider_go_together() {
+fn hosted_tools_are_dropped_together() {
     let function = json!({"type": "function", "name": "f"});
     for kind in [
         "web_search",
@@ -136,7 +136,7 @@ fn tools_that_run_at_a_provider_go_together() {
 }
 
 #[test]
-fn a_choice_among_no_tools_goes_unless_it_demands_one() {
+fn tool_choice_without_tools_is_dropped_unless_required() {
     let left = |choice: Value| {
         let request =
             json!({"tools": [{"type": "web_search"}], "tool_choice": choice, "parallel_tool_calls": true});
@@ -158,4 +158,82 @@ fn a_choice_among_no_tools_goes_unless_it_demands_one() {
     ] {
         assert_eq!(left(choice.clone()), json!({"tool_choice": choice}));
     }
+}
+
+#[test]
+fn instructions_and_switches_are_adapted_by_the_paths_of_every_format() {
+    use ErrorCode::UnsupportedParameter;
+    let reminder = "<system-reminder>\nb\n</system-reminder>";
+    let adapted = |param: &str, mut request: Value| {
+        let names = adapt(&mut request, &refused(UnsupportedParameter, param))?;
+        Some((request, names))
+    };
+    let parts = |kind: &str, text: &str| json!([{"type": kind, "text": text}, {"type": "image"}]);
+    for (param, request, expected, names) in [
+        (
+            "messages[1].role",
+            json!({"messages": [{"role": "system", "content": "b"}, {"role": "developer", "content": "b"}, {"role": "user", "content": "b"}, {"role": "system", "content": parts("text", "b")}]}),
+            json!({"messages": [{"role": "system", "content": "b"}, {"role": "user", "content": reminder}, {"role": "user", "content": "b"}, {"role": "user", "content": parts("text", reminder)}]}),
+            vec!["messages.role"],
+        ),
+        (
+            "input[0].role",
+            json!({"input": [{"role": "developer", "content": parts("input_text", "b")}]}),
+            json!({"input": [{"role": "user", "content": parts("input_text", reminder)}]}),
+            vec!["input.role"],
+        ),
+        (
+            "parallel_tool_calls",
+            json!({"parallel_tool_calls": false, "n": 1}),
+            json!({"n": 1}),
+            vec!["parallel_tool_calls"],
+        ),
+        (
+            "tool_choice.disable_parallel_tool_use",
+            json!({"tool_choice": {"type": "auto", "disable_parallel_tool_use": true}}),
+            json!({"tool_choice": {"type": "auto"}}),
+            vec!["tool_choice.disable_parallel_tool_use"],
+        ),
+        (
+            "output_config.effort",
+            json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low", "format": 1}}),
+            json!({"output_config": {"format": 1}}),
+            vec!["output_config.effort", "thinking"],
+        ),
+        (
+            "generationConfig.thinkingConfig",
+            json!({"generation_config": {"thinking_config": {}, "top_k": 1}}),
+            json!({"generation_config": {"top_k": 1}}),
+            vec!["generation_config.thinking_config"],
+        ),
+    ] {
+        let names = names.into_iter().map(str::to_owned).collect();
+        assert_eq!(adapted(param, request), Some((expected, names)), "{param}");
+    }
+    for (param, request) in [
+        (
+            "messages[0].role",
+            json!({"messages": [{"role": "function", "content": "b"}]}),
+        ),
+        (
+            "messages[7].role",
+            json!({"messages": [{"role": "system", "content": "b"}]}),
+        ),
+        (
+            "messages[x].role",
+            json!({"messages": [{"role": "system", "content": "b"}]}),
+        ),
+        ("parallel_tool_calls", json!({})),
+        ("top_k", json!({"top_k": 1})),
+    ] {
+        assert_eq!(adapted(param, request), None, "{param}");
+    }
+    let mut request = json!({"parallel_tool_calls": false});
+    assert!(
+        adapt(
+            &mut request,
+            &refused(ErrorCode::InvalidParameter, "parallel_tool_calls")
+        )
+        .is_none()
+    );
 }

@@ -1,4 +1,4 @@
-//! Counting the tokens of a request that is not carried out.
+//! Counts the input tokens of a request without executing it.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ pub(super) async fn count(
     let (routed, mut request) = call(ctx, caller, checked, betas, body);
     let call = &mut request.call;
     if call.common.is_none() {
-        // What has no place in the common form is counted by a provider of this format, or bounded.
+        // A request that the common form cannot represent is counted by a provider of this format,
+        // or bounded.
         call.common = anthropic_messages::decode_count(&call.body).ok().map(Arc::new);
     }
     let counting = Counting { routed, request };

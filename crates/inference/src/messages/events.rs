@@ -1,38 +1,38 @@
-//! From the pieces of a streamed answer to server-sent events.
+//! Converts a response stream to the server-sent events of the Messages API.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::Stream;
-use tollgate_edge::error::status_and_type;
-use tollgate_edge::sse;
-use tollgate_formats::anthropic_messages::{self, PING, StreamEncoder};
-use tollgate_pipeline::{DeliveredStream, Piece};
+use tollgate_edge::{ClientDialect, sse};
+use tollgate_formats::anthropic_messages::{self, PING, STOP_EVENT, StreamEncoder};
+use tollgate_formats::sse::write_event;
+use tollgate_pipeline::{AnswerChunk, DeliveredStream};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Format};
 use tollgate_upstream::Payload;
 
-/// The events of one answer.
+/// Server-sent events of one streamed response.
 pub(super) struct Events {
-    pieces: DeliveredStream,
+    chunks: DeliveredStream,
     encoder: StreamEncoder,
     request_id: String,
-    /// Whether the upstream's own events are relayed.
+    /// Whether the upstream's events have been relayed unchanged.
     is_relayed: bool,
-    /// Events that were made together with the last one: each is sent in a chunk of its own.
+    /// Encoded events that are not sent yet. Each one is sent as a separate HTTP chunk.
     waiting: Bytes,
 }
 
 impl Events {
     pub(super) fn new(
-        pieces: DeliveredStream,
+        chunks: DeliveredStream,
         public_model: &str,
         show_reasoning: bool,
         request_id: String,
     ) -> Self {
         Self {
-            pieces,
+            chunks,
             encoder: StreamEncoder::new(public_model, show_reasoning),
             request_id,
             is_relayed: false,
@@ -40,19 +40,19 @@ impl Events {
         }
     }
 
-    /// The bytes of a piece; nothing for one that the caller does not see yet.
-    fn encode(&mut self, piece: Piece) -> Bytes {
-        match piece {
-            Piece::Event(payload) => self.event(payload, None),
-            Piece::Usage(payload, cost) => self.event(payload, Some(cost)),
-            Piece::End(Some(Payload::Raw(_, bytes)), _) => bytes,
-            Piece::End(..) if self.is_relayed => Bytes::new(),
-            Piece::End(_, charge) => self.encoder.end(Some(&charge.usage), Some(charge.amount)),
-            Piece::Ping => PING,
-            // Without `message_stop`: clients would take it for the end of a whole answer.
-            Piece::Failed(error) => {
-                let status = status_and_type(error.code).0.as_u16();
-                anthropic_messages::encode_error_event(&error, status, &self.request_id)
+    /// Encodes a chunk of the response; empty if the caller does not receive it yet.
+    fn encode(&mut self, chunk: AnswerChunk) -> Bytes {
+        match chunk {
+            AnswerChunk::Event(payload) => self.event(payload, None),
+            AnswerChunk::Usage(payload, cost) => self.event(payload, Some(cost)),
+            AnswerChunk::End(Some(Payload::Raw(_, bytes)), _) => bytes,
+            AnswerChunk::End(..) if self.is_relayed => STOP_EVENT,
+            AnswerChunk::End(_, charge) => self.encoder.end(Some(&charge.usage), Some(charge.amount)),
+            AnswerChunk::Ping => PING,
+            // No `message_stop` follows: clients would take it for the end of a complete response.
+            AnswerChunk::Failed(error) => {
+                let body = ClientDialect::Messages.error_body(&error, &self.request_id);
+                write_event(Some(b"error"), &body)
             }
         }
     }
@@ -66,7 +66,7 @@ impl Events {
                     None => bytes,
                 }
             }
-            // Adapters answer in the caller's format or in the common form.
+            // Adapters return the caller's format or the common form, so this arm is not reached.
             (Payload::Raw(..), _) => Bytes::new(),
             (Payload::Common(event), _) => self.encoder.encode(&event),
         }
@@ -81,10 +81,10 @@ impl Stream for Events {
             if let Some(bytes) = sse::split_first(&mut self.waiting) {
                 return Poll::Ready(Some(bytes));
             }
-            match self.pieces.poll_recv(cx) {
+            match self.chunks.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(piece)) => self.waiting = self.encode(piece),
+                Poll::Ready(Some(chunk)) => self.waiting = self.encode(chunk),
             }
         }
     }

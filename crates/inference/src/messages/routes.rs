@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Messages API.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -20,20 +20,21 @@ use crate::Inference;
 
 const COUNTING: HeaderName = HeaderName::from_static("x-tollgate-counting");
 
-/// The routes of this group.
+/// Returns the router of `/v1/messages`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new()
         .routes(routes!(create_message))
         .routes(routes!(count_message_tokens))
 }
 
-/// Generates the next message of a conversation in the format of messages, at once or, with `stream: true`, piece by
-/// piece.
+/// Creates a message: the next turn of a conversation in Anthropic's format.
+///
+/// With `stream: true` the response is a stream of server-sent events.
 #[utoipa::path(
     post, path = "/v1/messages", tag = "Text", operation_id = "create_message",
     request_body = CreateMessage,
     responses(
-        (status = 200, description = "The answer, or with `stream: true` its events", content(
+        (status = 200, description = "The message, or its events with `stream: true`", content(
             (Message = "application/json"), (MessageStreamEvent = "text/event-stream")
         )),
         (status = "default", body = MessageErrorBody)
@@ -55,13 +56,15 @@ async fn create_message(
     }
 }
 
-/// Counts the tokens of a request that is not carried out: the model's provider is asked, where it counts. It costs nothing
-/// and counts against no limit but that of reads.
+/// Counts the input tokens of a message request without executing it.
+///
+/// The gateway queries the model's provider if the provider has a counting endpoint. Counting is
+/// free of charge and only subject to the rate limit of read requests.
 #[utoipa::path(
     post, path = "/v1/messages/count_tokens", tag = "Text", operation_id = "count_message_tokens",
     request_body = CountMessageTokens,
     responses(
-        (status = 200, description = "The tokens", body = MessageTokens),
+        (status = 200, description = "The number of input tokens", body = MessageTokens),
         (status = "default", body = MessageErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
@@ -82,14 +85,14 @@ async fn count_message_tokens(
     Ok(response)
 }
 
-/// The version of the format that a request is in.
+/// Parses the `anthropic-version` header.
 pub(crate) fn version(headers: &HeaderMap) -> Result<Version, ApiError> {
     let header = headers.get("anthropic-version");
     let text = header.map(|value| value.to_str().unwrap_or("unreadable"));
     Version::parse(text).map_err(|error| ApiError(error.into()))
 }
 
-/// The previews that a request asks for.
+/// Parses the `anthropic-beta` headers.
 pub(crate) fn betas(headers: &HeaderMap) -> Result<Betas, ApiError> {
     let values = headers.get_all("anthropic-beta").iter();
     Betas::parse(values.map(HeaderValue::as_bytes)).map_err(|error| ApiError(error.into()))

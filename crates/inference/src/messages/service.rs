@@ -1,4 +1,4 @@
-//! The use case: validate, route, admit, run, encode.
+//! Validates, routes, admits and executes a message request, then encodes the response.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{self, Betas, MessagesHead, Purpose, ResponseHead, Version};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
-use tollgate_types::{Credits, Error, Format, Usage};
+use tollgate_types::{Credits, Error, ErrorCode, Format, Usage};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::events::Events;
 use crate::admission::{self, admit, call_request};
-use crate::capabilities::{self, Asked};
-use crate::crossing::Own;
-use crate::{crossing, lenient};
+use crate::capabilities::{self, RequestedCapabilities};
+use crate::conversion::FormatFields;
+use crate::{conversion, lenient};
 
 const ENDPOINT: &str = "/v1/messages";
 
-/// An answer, ready to be sent.
+/// An encoded response.
 pub(super) enum Answer {
-    /// A JSON body.
+    /// The complete JSON body.
     Whole(Bytes),
-    /// Server-sent events.
+    /// Server-sent events, for `stream: true`.
     Stream(Box<Events>),
 }
 
@@ -57,8 +57,8 @@ pub(super) async fn create(
             )?;
             Ok(Answer::Whole(bytes))
         }
-        Delivered::Stream(pieces) => Ok(Answer::Stream(Box::new(Events::new(
-            pieces,
+        Delivered::Stream(chunks) => Ok(Answer::Stream(Box::new(Events::new(
+            chunks,
             &public_model,
             show_reasoning,
             ctx.id.to_string(),
@@ -66,7 +66,7 @@ pub(super) async fn create(
     }
 }
 
-/// The whole answer to a request that is not streamed.
+/// Executes a request that is not streamed and returns the JSON body.
 pub(crate) async fn make(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
@@ -89,11 +89,11 @@ pub(crate) async fn make(
             charge.amount,
             show_reasoning,
         ),
-        Delivered::Stream(_) => Err(Error::internal("a stream that nobody asked for")),
+        Delivered::Stream(_) => Err(Error::internal("unexpected stream for a non-streaming request")),
     }
 }
 
-/// The call that a request asks for.
+/// Validates and routes a request, and returns the model call to make.
 pub(crate) fn prepare(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -106,11 +106,11 @@ pub(crate) fn prepare(
         check(pipeline, ctx, &caller, version, Purpose::Generate, body)
     })?;
     let (routed, request) = call(ctx, caller, checked, betas, body);
-    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
+    conversion::note_foreign_reasoning(ctx, &routed, &request.call);
     Ok((routed, request))
 }
 
-/// The call of the pipeline.
+/// Builds the model call of a validated request.
 pub(super) fn call(
     ctx: &RequestContext,
     caller: Caller,
@@ -123,7 +123,7 @@ pub(super) fn call(
     let demand = demand(&head, body.len());
     let call = TextCall {
         stream: head.stream,
-        previews: betas.told,
+        previews: betas.forwarded,
         common,
         outline: Some(Outline::new(head)),
         ..TextCall::new(Format::Messages, routed.public_model.clone(), body)
@@ -132,24 +132,24 @@ pub(super) fn call(
     (routed, request)
 }
 
-/// Names the previews that the model's provider is not told of.
+/// Reports the beta headers that are not forwarded to the provider in `x-tollgate-ignored`.
 fn note_betas(ctx: &RequestContext, betas: &Betas, routed: &Routed) {
     let mut left_out: Vec<&str> = betas.left_out.iter().map(String::as_str).collect();
-    let told = !betas.told.is_empty();
-    if told && !routed.all_take(Format::Messages) {
+    let has_forwarded = !betas.forwarded.is_empty();
+    if has_forwarded && !routed.all_accept_format(Format::Messages) {
         left_out.push("anthropic-beta");
     }
     ctx.note_ignored(&left_out);
 }
 
-/// A request that can be made.
+/// A validated and routed request.
 pub(super) struct Checked {
     head: MessagesHead<'static>,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
-/// Everything that can be refused before anything is held or sent.
+/// Runs all checks that need neither a hold nor an upstream call.
 pub(super) fn check(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -160,20 +160,25 @@ pub(super) fn check(
 ) -> Result<Checked, Error> {
     let head = anthropic_messages::validate(body, version, purpose)?;
     let mut routed = pipeline.route(caller, &head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
-    let (own, media) = (own(&head), head.media);
+    capabilities::check(&routed.model, &requested(&head))?;
+    if let Some(index) = head.first_instructions
+        && !routed.retain_system_turns(Format::Messages)
+    {
+        let param = format!("messages[{index}].role");
+        let message = format!(
+            "'{param}' is 'system', but this model accepts instructions only in 'system'. Move them there, or choose another \
+             model."
+        );
+        return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param(param));
+    }
+    let (format_fields, media) = (format_fields(&head), head.media);
     let common =
-        crossing::common_form_without(
-            &own,
-            &mut routed,
-            Format::Messages,
-            media,
-            ctx,
-            || match purpose {
+        conversion::common_form_dropping(&format_fields, &mut routed, Format::Messages, media, ctx, || {
+            match purpose {
                 Purpose::Generate => anthropic_messages::decode_request(body),
                 Purpose::Count => anthropic_messages::decode_count(body),
-            },
-        )?;
+            }
+        })?;
     Ok(Checked {
         head: head.into_owned(),
         routed,
@@ -181,17 +186,17 @@ pub(super) fn check(
     })
 }
 
-/// What only this format has and no answer depends on.
-fn own(head: &MessagesHead<'_>) -> Own {
-    Own {
+/// Returns the fields of this format that do not change the response content.
+fn format_fields(head: &MessagesHead<'_>) -> FormatFields {
+    FormatFields {
         ignored: head.ignored_hints().collect(),
         hints: head.own_hints().collect(),
-        reasoning: head.says_how_to_reason.then_some("thinking"),
+        reasoning: head.has_reasoning_params.then_some("thinking"),
     }
 }
 
-fn asked(head: &MessagesHead<'_>) -> Asked {
-    Asked {
+fn requested(head: &MessagesHead<'_>) -> RequestedCapabilities {
+    RequestedCapabilities {
         max_tokens: head.max_tokens.map(|cap| (cap, "max_tokens")),
         response_format: (head.response_format, head.format_param()),
         tools: head.tools > 0,
@@ -221,9 +226,10 @@ fn encode_whole(
 ) -> Result<Bytes, Error> {
     match payload {
         Payload::Raw(Format::Messages, bytes) => {
-            // Whose the seals are is known to the adapter alone, which has looked at the answer.
+            // Only the adapter knows which provider signed the reasoning. It has already inspected
+            // the response.
             let head = outline.and_then(|outline| outline.get::<ResponseHead>());
-            let head = head.ok_or_else(crossing::wrong_format)?;
+            let head = head.ok_or_else(conversion::wrong_format)?;
             Ok(anthropic_messages::splice_response(
                 &bytes,
                 head,
@@ -231,7 +237,7 @@ fn encode_whole(
                 Some(cost),
             ))
         }
-        Payload::Raw(..) => Err(crossing::wrong_format()),
+        Payload::Raw(..) => Err(conversion::wrong_format()),
         Payload::Common(response) => Ok(Bytes::from(anthropic_messages::encode_response(
             &response,
             public_model,

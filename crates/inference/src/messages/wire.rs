@@ -1,5 +1,5 @@
-//! The shapes of request and answer, for the API document. The bytes themselves are validated, spliced, relayed or
-//! rewritten by `tollgate_formats::anthropic_messages`, which is where the rules are.
+//! Request and response schemas for the OpenAPI document. `tollgate_formats::anthropic_messages`
+//! validates, splices, relays or rewrites the bytes and defines the rules.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,73 +7,83 @@ use utoipa::ToSchema;
 
 use crate::counting::Counted;
 
-/// A request for a message.
+/// Request body of `POST /v1/messages`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateMessage {
-    /// Id or alias of a model; GET /v1/models lists them.
+    /// Model id or alias. `GET /v1/models` lists the available models.
     model: String,
-    /// Most tokens of the answer, reasoning included. 422 when the model produces fewer.
+    /// Maximum number of output tokens, including reasoning tokens. Values above the output limit
+    /// of the model fail with status 422.
     #[schema(minimum = 0)]
     max_tokens: u64,
-    /// The conversation, oldest first. At least one message.
+    /// Messages of the conversation, oldest first.
     #[schema(min_items = 1)]
     messages: Vec<InputMessage>,
-    /// Instructions: a text, or a list of `text` blocks.
+    /// System instructions: a string, or an array of `text` blocks.
     system: Option<Value>,
-    /// Whether the answer comes piece by piece, as server-sent events.
+    /// If true, the response is a stream of server-sent events.
     stream: Option<bool>,
-    /// Texts that end the answer.
+    /// Sequences at which generation stops.
     stop_sequences: Option<Vec<String>>,
-    /// Tools that the model may call: `name`, `input_schema`, `description`, `strict`.
+    /// Tools that the model may call, with `name`, `input_schema`, `description` and `strict`.
     tools: Option<Vec<Value>>,
-    /// `type`: `auto`, `any`, `tool` (with `name`) or `none`; `disable_parallel_tool_use`.
+    /// Tool selection: `type` is `auto`, `any`, `tool` (with `name`) or `none`;
+    /// `disable_parallel_tool_use` limits the model to one call.
     #[schema(value_type = Option<Object>)]
     tool_choice: Option<Value>,
-    /// `type`: `enabled` (with `budget_tokens`, at least 1,024 and less than `max_tokens`), `disabled`, `adaptive` or
-    /// `between_tools`; `display`: `summarized` or `omitted`.
+    /// Reasoning: `type` is `enabled` (with `budget_tokens`, at least 1,024 and less than
+    /// `max_tokens`), `disabled`, `adaptive` or `between_tools`; `display` is `summarized` or
+    /// `omitted`.
     #[schema(value_type = Option<Object>)]
     thinking: Option<Value>,
-    /// `effort`: `low`, `medium`, `high`, `xhigh` or `max`; `format`: `{"type": "json_schema", "schema": …}`.
+    /// Output settings: `effort` is `low`, `medium`, `high`, `xhigh` or `max`; `format` is
+    /// `{"type": "json_schema", "schema": …}`.
     #[schema(value_type = Option<Object>)]
     output_config: Option<Value>,
-    /// The shape of the answer as in chat completions, instead of `output_config.format`.
+    /// Name of `output_config.format` in the structured-outputs beta. Cannot be combined with it.
+    #[schema(value_type = Option<Object>)]
+    output_format: Option<Value>,
+    /// Output format in the shape of chat completions. Cannot be combined with
+    /// `output_config.format`.
     #[schema(value_type = Option<Object>)]
     response_format: Option<Value>,
-    /// `user_id` names the end user, for the provider's abuse checks.
+    /// `user_id` identifies the end user, for the provider's abuse monitoring.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
-    /// How varied the answer is. Not with `anthropic-version: 2026-10-21`, like the two below.
+    /// Sampling temperature. Higher values make the output more random. Like `top_p` and `top_k`,
+    /// not allowed with `anthropic-version: 2026-10-21`.
     #[schema(minimum = 0, maximum = 1)]
     temperature: Option<f64>,
-    /// The share of likely tokens that is sampled from.
+    /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// So many of the likeliest tokens are sampled from.
+    /// Only this number of most likely tokens is sampled.
     #[schema(minimum = 0)]
     top_k: Option<u64>,
 }
 
-/// A request whose tokens are counted: as for a message, `max_tokens` may be missing.
+/// Request body of `POST /v1/messages/count_tokens`: the fields of a message request, with
+/// `max_tokens` optional.
 #[derive(Serialize, ToSchema)]
 pub struct CountMessageTokens {
-    /// Id or alias of a model; GET /v1/models lists them.
+    /// Model id or alias. `GET /v1/models` lists the available models.
     model: String,
-    /// The conversation, oldest first. At least one message.
+    /// Messages of the conversation, oldest first.
     #[schema(min_items = 1)]
     messages: Vec<InputMessage>,
-    /// Instructions: a text, or a list of `text` blocks.
+    /// System instructions: a string, or an array of `text` blocks.
     system: Option<Value>,
-    /// Tools that the model may call.
+    /// Tools that the model may call. Their definitions count as input.
     tools: Option<Vec<Value>>,
 }
 
-/// The tokens of a request.
+/// Number of input tokens of a request.
 #[derive(Serialize, ToSchema)]
 pub struct MessageTokens {
-    /// How many.
+    /// Number of input tokens.
     input_tokens: u64,
-    /// `exact` where the model's provider has counted or it is known how it counts, else `upper_bound`: there are never more.
-    /// The header `x-tollgate-counting` says the same.
+    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the count is
+    /// the provider's or its counting rules are known, otherwise `upper_bound`.
     pub(super) counting: &'static str,
 }
 
@@ -86,92 +96,95 @@ impl MessageTokens {
     }
 }
 
-/// A message of the conversation.
+/// A message of the input conversation.
 #[derive(Serialize, ToSchema)]
 pub struct InputMessage {
-    /// `user`, `assistant` or `system`.
+    /// Author of the message: `user`, `assistant` or `system`.
     role: String,
-    /// A text, or a list of blocks: `text`, `image`, `document`, `search_result`, `tool_result` of the user; `text`,
-    /// `thinking`, `redacted_thinking`, `tool_use` of the assistant; `text` of the system.
+    /// A string, or an array of content blocks. A user sends `text`, `image`, `document`,
+    /// `search_result` and `tool_result`; an assistant `text`, `thinking`, `redacted_thinking` and
+    /// `tool_use`; the system `text`.
     content: Value,
 }
 
-/// A whole answer.
+/// Response body of `POST /v1/messages`.
 #[derive(Serialize, ToSchema)]
 pub struct Message {
-    /// Id of the answer.
+    /// Unique id of the message.
     id: String,
     /// Always `message`.
     r#type: String,
     /// Always `assistant`.
     role: String,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model: String,
-    /// Blocks: `text`, `thinking`, `redacted_thinking`, `tool_use`.
+    /// Content blocks: `text`, `thinking`, `redacted_thinking`, `tool_use`.
     #[schema(value_type = Vec<Object>)]
     content: Vec<Value>,
-    /// `end_turn`, `max_tokens`, `stop_sequence`, `tool_use`, `refusal` or `model_context_window_exceeded`.
+    /// Reason why generation ended: `end_turn`, `max_tokens`, `stop_sequence`, `tool_use`,
+    /// `refusal` or `model_context_window_exceeded`.
     stop_reason: Option<String>,
-    /// The text that ended the answer, with `stop_sequence`.
+    /// Matched stop sequence, if `stop_reason` is `stop_sequence`.
     stop_sequence: Option<String>,
-    /// What it consumed and cost.
+    /// Token usage and cost of the request.
     usage: MessageUsage,
 }
 
-/// What an answer consumed and cost.
+/// Token usage and cost of a request.
 #[derive(Serialize, ToSchema)]
 pub struct MessageUsage {
-    /// Tokens that went in and were read afresh.
+    /// Number of input tokens that are neither read from nor written to the provider's cache.
     input_tokens: u64,
-    /// Tokens that went in and were written into the provider's cache.
+    /// Number of input tokens that were written to the provider's cache.
     cache_creation_input_tokens: Option<u64>,
-    /// Tokens that went in and were read from the provider's cache.
+    /// Number of input tokens that were read from the provider's cache.
     cache_read_input_tokens: Option<u64>,
-    /// Tokens that came out, reasoning included.
+    /// Number of output tokens, including reasoning tokens.
     output_tokens: u64,
-    /// `thinking_tokens`.
+    /// Breakdown of the output tokens: `thinking_tokens`.
     #[schema(value_type = Option<Object>)]
     output_tokens_details: Option<Value>,
-    /// What the call cost, in credits as a decimal string.
+    /// Cost of the request in credits, as a decimal string.
     cost: String,
 }
 
-/// A piece of a streamed answer: `message_start`, then `content_block_start`, `content_block_delta` and
-/// `content_block_stop` of each block, `message_delta` with the reason, the usage and the cost, `message_stop`; `ping`
-/// and `error` anywhere.
+/// An event of a streamed message. The order is `message_start`; then `content_block_start`,
+/// `content_block_delta` and `content_block_stop` for each block; then `message_delta` with the
+/// stop reason, the usage and the cost; then `message_stop`. `ping` and `error` may come at any
+/// time.
 #[derive(Serialize, ToSchema)]
 pub struct MessageStreamEvent {
-    /// The name of the event.
+    /// Event type, such as `content_block_delta`.
     r#type: String,
-    /// Which block.
+    /// Index of the content block.
     index: Option<u32>,
-    /// What is new.
+    /// New content of the block, or the changed message fields in `message_delta`.
     #[schema(value_type = Option<Object>)]
     delta: Option<Value>,
-    /// In `message_delta`.
+    /// Token usage and cost, only in `message_delta`.
     usage: Option<MessageUsage>,
 }
 
-/// The body of every failure on this path.
+/// Body of every error response of this endpoint.
 #[derive(Serialize, ToSchema)]
 pub struct MessageErrorBody {
     /// Always `error`.
     r#type: String,
-    /// What went wrong.
+    /// Details of the error.
     error: MessageError,
-    /// Id of the request.
+    /// Id of the request, for support.
     request_id: String,
 }
 
-/// What went wrong.
+/// Type, code and message of an error.
 #[derive(Serialize, ToSchema)]
 pub struct MessageError {
-    /// The family of the failure, such as `invalid_request_error` or `rate_limit_error`.
+    /// Error type, such as `invalid_request_error` or `rate_limit_error`.
     r#type: String,
-    /// For people: what happened and what to do.
+    /// Human-readable message: the problem and how to solve it.
     message: String,
-    /// The failure, such as `invalid_parameter`. docs/errors has a page for each.
+    /// Error code, such as `invalid_parameter`. docs/errors has a page for each code.
     code: String,
-    /// Path of the parameter at fault.
+    /// Path of the invalid parameter, if there is one.
     param: Option<String>,
 }

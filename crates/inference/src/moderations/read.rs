@@ -1,68 +1,67 @@
-//! The request, checked.
+//! Parses and validates a moderation request.
 
 use serde_json::{Map, Value};
 use tollgate_types::moderate::{ModerationInput, ModerationPart};
 use tollgate_types::{Error, ErrorCode};
 
-/// Most texts, and most parts, of one request.
-pub(super) const MOST_INPUTS: usize = 2_048;
+/// Maximum number of texts or parts of one request.
+pub(super) const MAX_INPUTS: usize = 2_048;
 
-/// A request.
+/// A validated moderation request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) model: Option<String>,
     pub(super) input: ModerationInput,
 }
 
-/// Reads a request.
+/// Parses a request body. Errors name the path of the invalid parameter.
 pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     let body: Value = serde_json::from_slice(body).map_err(|error| {
         let message = format!("The body is not JSON: {error}.");
         Error::new(ErrorCode::InvalidJson, message)
     })?;
     let Value::Object(members) = body else {
-        return Err(Error::new(ErrorCode::InvalidJson, "The body is a JSON object."));
+        return Err(Error::new(ErrorCode::InvalidJson, "Send a JSON object as body."));
     };
     if let Some(unknown) = members
         .keys()
         .find(|name| !["model", "input"].contains(&name.as_str()))
     {
-        let message = format!("'{unknown}' is not a parameter of this endpoint. Leave it out.");
-        return Err(Error::new(ErrorCode::UnknownParameter, message).with_param(unknown.as_str()));
+        return Err(Error::unknown_parameter(unknown.as_str()));
     }
     let model = match members.get("model") {
         None | Some(Value::Null) => None,
         Some(Value::String(model)) if !model.is_empty() => Some(model.clone()),
-        Some(_) => return Err(invalid("model", "is the id of a model")),
+        Some(_) => return Err(invalid("model", "must be the id of a model")),
     };
     let input = match members.get("input") {
         None | Some(Value::Null) => {
-            let message = "'input' is missing: send a text, several texts, or parts.";
+            let message = "'input' is missing. Send a string, an array of strings, or an array of parts.";
             return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("input"));
         }
         Some(Value::String(text)) => ModerationInput::Texts(vec![text.clone()]),
         Some(Value::Array(items)) => inputs(items)?,
-        Some(_) => return Err(invalid("input", "is a text, several texts, or parts")),
+        Some(_) => return Err(invalid("input", "must be a string or an array")),
     };
     Ok(Request { model, input })
 }
 
 fn inputs(items: &[Value]) -> Result<ModerationInput, Error> {
-    if items.is_empty() || items.len() > MOST_INPUTS {
-        return Err(invalid("input", &format!("has 1 to {MOST_INPUTS} items")));
+    if items.is_empty() || items.len() > MAX_INPUTS {
+        return Err(invalid("input", &format!("must have 1 to {MAX_INPUTS} items")));
     }
     let place = |at: usize| format!("input[{at}]");
     let items = items.iter().enumerate();
     if items.clone().all(|(_, item)| !item.is_object()) {
         let text = |(at, item): (usize, &Value)| match item {
             Value::String(text) => Ok(text.clone()),
-            _ => Err(invalid(&place(at), "is a text")),
+            _ => Err(invalid(&place(at), "must be a string")),
         };
         return Ok(ModerationInput::Texts(items.map(text).collect::<Result<_, _>>()?));
     }
     let part = |(at, item): (usize, &Value)| match item {
         Value::Object(members) => part(&place(at), members),
-        _ => Err(invalid(&place(at), "is a part, like the others")),
+        _ => Err(invalid(&place(at), "must be an object, like the other parts")),
     };
     Ok(ModerationInput::Parts(items.map(part).collect::<Result<_, _>>()?))
 }
@@ -79,7 +78,7 @@ fn part(place: &str, members: &Map<String, Value>) -> Result<ModerationPart, Err
     match members.get("type").and_then(Value::as_str) {
         Some("text") => match text(["text", ""]) {
             Some(text) => Ok(ModerationPart::Text(text.to_owned())),
-            None => Err(invalid(&format!("{place}.text"), "is a text")),
+            None => Err(invalid(&format!("{place}.text"), "must be a string")),
         },
         Some("image_url") => match text(["image_url", "url"]) {
             Some(url)
@@ -91,10 +90,10 @@ fn part(place: &str, members: &Map<String, Value>) -> Result<ModerationPart, Err
             }
             _ => Err(invalid(
                 &format!("{place}.image_url.url"),
-                "is an http(s) or data URL of a picture",
+                "must be an http(s) or data URL of an image",
             )),
         },
-        _ => Err(invalid(&format!("{place}.type"), "is `text` or `image_url`")),
+        _ => Err(invalid(&format!("{place}.type"), "must be text or image_url")),
     }
 }
 
@@ -139,15 +138,15 @@ mod tests {
             };
             assert_eq!(request(body.to_string().as_bytes()).unwrap(), expected, "{body}");
         }
-        let most = json!({"input": vec!["a"; MOST_INPUTS]});
+        let max = json!({"input": vec!["a"; MAX_INPUTS]});
         assert_eq!(
-            request(most.to_string().as_bytes()).unwrap().input.results(),
-            MOST_INPUTS
+            request(max.to_string().as_bytes()).unwrap().input.results(),
+            MAX_INPUTS
         );
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_path() {
+    fn invalid_input_is_reported_with_its_path() {
         use ErrorCode::{InvalidParameter, MissingRequiredParameter, UnknownParameter};
         for (body, code, param) in [
             (json!({}), MissingRequiredParameter, "input"),
@@ -155,7 +154,7 @@ mod tests {
             (json!({"input": 1}), InvalidParameter, "input"),
             (json!({"input": []}), InvalidParameter, "input"),
             (
-                json!({"input": vec!["a"; MOST_INPUTS + 1]}),
+                json!({"input": vec!["a"; MAX_INPUTS + 1]}),
                 InvalidParameter,
                 "input",
             ),

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Moderations API.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,12 +12,14 @@ use super::service;
 use super::wire::{CreateModeration, ModerationResults};
 use crate::Inference;
 
-/// The routes of this group.
+/// Returns the router of `/v1/moderations`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new().routes(routes!(create_moderation))
 }
 
-/// Says what texts and pictures are about that a content policy may forbid. Nothing is charged.
+/// Classifies texts and images against a content policy.
+///
+/// Moderation is free of charge.
 #[utoipa::path(
     post, path = "/v1/moderations", tag = "Text", operation_id = "create_moderation",
     request_body = CreateModeration,

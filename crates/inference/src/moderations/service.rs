@@ -1,4 +1,4 @@
-//! The use case: a moderation model of the catalog, or the service's own policy.
+//! Moderates with a moderation model of the catalog or with the gateway's content policy.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::wire::ModerationResults;
 use crate::admission::{admit, call_request};
 
 const ENDPOINT: &str = "/v1/moderations";
-/// The model that the format's clients ask for when nobody says another one.
-const USUAL_MODEL: &str = "omni-moderation-latest";
-/// What answers are said to be from when the request names no model and the policy answers.
-const POLICY: &str = "policy";
+/// Default model of OpenAI's clients, used if the request names no model and no policy exists.
+const DEFAULT_MODEL: &str = "omni-moderation-latest";
+/// Model name in the response if the request names no model and the policy answers.
+const POLICY_MODEL: &str = "policy";
 
 pub(super) async fn create(
     pipeline: &Arc<Pipeline>,
@@ -28,26 +28,26 @@ pub(super) async fn create(
     body: &[u8],
 ) -> Result<ModerationResults, Error> {
     let Request { model, input } = read::request(body)?;
-    let named = model.as_deref().filter(|name| *name != POLICY);
+    let named = model.as_deref().filter(|name| *name != POLICY_MODEL);
     let policy = pipeline.policy();
     let routed = match (named, &policy) {
         (None, Some(_)) => None,
-        (name, _) => match pipeline.route(&caller, name.unwrap_or(USUAL_MODEL)) {
+        (name, _) => match pipeline.route(&caller, name.unwrap_or(DEFAULT_MODEL)) {
             Ok(routed) => Some(routed),
-            // Clients name it without being told to.
-            Err(_) if policy.is_some() && named == Some(USUAL_MODEL) => None,
-            Err(error) if named.is_some_and(|name| name != USUAL_MODEL) => return Err(error),
-            Err(_) => return Err(nobody()),
+            // OpenAI's clients send the default model name even if the user selected no model.
+            Err(_) if policy.is_some() && named == Some(DEFAULT_MODEL) => None,
+            Err(error) if named.is_some_and(|name| name != DEFAULT_MODEL) => return Err(error),
+            Err(_) => return Err(no_moderation_model()),
         },
     };
     match (routed, policy) {
         (Some(routed), _) => by_model(pipeline, ctx, caller, routed, input).await,
         (None, Some(policy)) => {
             let found = policy.moderate(ctx.id, &input).await?;
-            let model = model.unwrap_or_else(|| POLICY.to_owned());
+            let model = model.unwrap_or_else(|| POLICY_MODEL.to_owned());
             Ok(results(String::new(), ctx, model, found))
         }
-        (None, None) => Err(nobody()),
+        (None, None) => Err(no_moderation_model()),
     }
 }
 
@@ -62,7 +62,7 @@ async fn by_model(
         && routed.retain(|provider| provider.moderations().is_some());
     if !is_able {
         let message =
-            "This model does not moderate. Its record in GET /v1/models names the endpoints it serves.";
+            "This model does not support moderation. GET /v1/models lists the endpoints of each model.";
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
     let public_model = routed.public_model.clone();
@@ -99,18 +99,19 @@ fn demand(input: &ModerationInput) -> Demand {
         ModerationInput::Texts(texts) => (bytes(&mut texts.iter()), 0),
         ModerationInput::Parts(parts) => {
             let texts = |part: &'_ ModerationPart| matches!(part, ModerationPart::Text(_));
-            let said = parts.iter().filter_map(|part| match part {
+            let text_parts = parts.iter().filter_map(|part| match part {
                 ModerationPart::Text(text) => Some(text),
                 ModerationPart::Image(_) => None,
             });
             let images = parts.iter().filter(|part| !texts(part)).count();
-            (bytes(&mut said.into_iter()), images as u64)
+            (bytes(&mut text_parts.into_iter()), images as u64)
         }
     };
     Demand {
         text_bytes,
         tokens: 0,
         messages: input.results() as u64,
+        inputs: 0,
         media_bytes: 0,
         images,
         max_tokens: Some(0),
@@ -121,8 +122,8 @@ fn demand(input: &ModerationInput) -> Demand {
     }
 }
 
-fn nobody() -> Error {
-    let message = "This service has no moderation. Its operator can configure a content policy ([policy]), or a provider \
+fn no_moderation_model() -> Error {
+    let message = "Moderation is not configured. The operator can add a content policy ([policy]) or a provider \
                    with a moderation model.";
     Error::new(ErrorCode::UnsupportedEndpoint, message)
 }

@@ -1,4 +1,4 @@
-//! The shapes of request and answer. What of a request is accepted, `read` says.
+//! Request and response schemas for the OpenAPI document. The module `read` validates requests.
 
 use std::collections::BTreeMap;
 
@@ -6,50 +6,54 @@ use serde::Serialize;
 use tollgate_types::moderate::Moderation;
 use utoipa::ToSchema;
 
-/// A moderation request.
+/// Request body of `POST /v1/moderations`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateModeration {
-    /// Id or alias of a moderation model. Without it the service's own policy answers, or its first such model.
+    /// Id or alias of a moderation model. If omitted, the content policy of the service answers, or
+    /// its default moderation model if it has no policy.
     model: Option<String>,
-    /// What is looked at.
+    /// Content to classify.
     input: ModerationInput,
 }
 
-/// A text, several texts of which each gets a result, or parts that get one together.
+/// A string, an array of strings with one result each, or an array of parts with one result
+/// together.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "only its description is used")]
+#[expect(dead_code, reason = "only describes the schema")]
 pub enum ModerationInput {
-    /// A text.
+    /// One text, with one result.
     Text(String),
-    /// Up to 2,048 texts.
+    /// Up to 2,048 texts. Each one has its own result.
     Texts(Vec<String>),
-    /// `{"type": "text", "text": …}` and `{"type": "image_url", "image_url": {"url": …}}`.
+    /// Up to 2,048 parts: `{"type": "text", "text": …}` or
+    /// `{"type": "image_url", "image_url": {"url": …}}`.
     #[schema(value_type = Vec<Object>)]
     Parts(Vec<serde_json::Value>),
 }
 
-/// What was found.
+/// Response body of `POST /v1/moderations`.
 #[derive(Serialize, ToSchema)]
 pub struct ModerationResults {
-    /// Id of the answer.
+    /// Unique id of the moderation.
     pub(super) id: String,
-    /// The model as the request named it; `policy` when it named none and the service's own policy answered.
+    /// Model name as sent in the request; `policy` if the request names no model and the content
+    /// policy answers.
     pub(super) model: String,
-    /// One for each input.
+    /// Results in the order of the inputs.
     pub(super) results: Vec<ModerationResult>,
 }
 
-/// What was found in one input.
+/// Result for one input.
 #[derive(Serialize, ToSchema)]
 pub struct ModerationResult {
-    /// Whether anything was.
+    /// Whether any category is flagged.
     flagged: bool,
-    /// Every category that was looked for, and whether it was found.
+    /// Map of category to whether it is flagged.
     categories: BTreeMap<String, bool>,
-    /// How surely, from 0 to 1.
+    /// Map of category to a confidence score from 0 to 1.
     category_scores: BTreeMap<String, f64>,
-    /// In which kinds of input it was looked for: `text`, `image`.
+    /// Map of category to the input types that it applies to: `text`, `image`.
     category_applied_input_types: BTreeMap<String, Vec<String>>,
 }
 

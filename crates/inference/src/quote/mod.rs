@@ -1,4 +1,4 @@
-//! `POST /v1/quote`: what a request can cost, without carrying it out.
+//! `POST /v1/quote`: the maximum cost of a request, without executing it.
 
 mod read;
 mod routes;

@@ -1,4 +1,4 @@
-//! The request, checked as far as it is not the request that it asks about.
+//! Parses a quote request. The quoted request inside is validated later, by its endpoint.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tollgate_types::{Error, ErrorCode};
 
-/// Which endpoint a quote is for.
+/// Endpoint of the quoted request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     ChatCompletions,
@@ -19,13 +19,13 @@ pub(super) enum Endpoint {
         model: String,
         is_streamed: bool,
     },
-    /// Of this model.
+    /// Gemini's `embedContent` for this model.
     EmbedContent(String),
     BatchEmbedContents(String),
 }
 
 impl Endpoint {
-    /// The endpoint at a path, written as it is called.
+    /// Parses the path of an endpoint.
     fn parse(path: &str) -> Option<Self> {
         Some(match path {
             "/v1/chat/completions" => Endpoint::ChatCompletions,
@@ -35,7 +35,7 @@ impl Endpoint {
             "/v1/embeddings" => Endpoint::Embeddings,
             "/v1/decisions" | "/v1/systemone" | "/v1beta/decisions" => Endpoint::Decisions,
             path => {
-                let of_model = ["/v1/models/", "/v1beta/models/"];
+                let of_model = ["/v1/models/", "/v1beta/models/", "/v1/", "/v1beta/"];
                 let target = of_model.iter().find_map(|start| path.strip_prefix(start))?;
                 let (model, action) = target.rsplit_once(':')?;
                 let model = model.to_owned();
@@ -52,7 +52,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether the path names the model, which the body then does not.
+    /// Whether the path contains the model, so that the body does not.
     pub(super) fn names_model(&self) -> bool {
         matches!(
             self,
@@ -61,17 +61,17 @@ impl Endpoint {
     }
 }
 
-/// A request for a quote.
+/// A parsed quote request.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) endpoint: Endpoint,
-    /// The path as it was sent.
+    /// Path of the endpoint as sent.
     pub(super) path: String,
-    /// The body of the request that it asks about, byte for byte.
+    /// Body of the quoted request, byte for byte.
     pub(super) body: Bytes,
 }
 
-/// Reads a request.
+/// Parses the body of a quote request.
 pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).map_err(|error| {
         let message = format!("The body is not a JSON object: {error}.");
@@ -79,12 +79,11 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     })?;
     let known = ["endpoint", "request"];
     if let Some(unknown) = members.keys().find(|name| !known.contains(&name.as_str())) {
-        let message = format!("'{unknown}' is not a parameter of this endpoint. Leave it out.");
-        return Err(Error::new(ErrorCode::UnknownParameter, message).with_param(unknown.as_str()));
+        return Err(Error::unknown_parameter(unknown.as_str()));
     }
     let member = |name: &str, what: &str| {
         members.get(name).map(|value| value.get()).ok_or_else(|| {
-            let message = format!("'{name}' is missing: send {what}.");
+            let message = format!("'{name}' is missing. Send {what}.");
             Error::new(ErrorCode::MissingRequiredParameter, message).with_param(name)
         })
     };
@@ -93,7 +92,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     let endpoint = Endpoint::parse(&path).ok_or_else(no_endpoint)?;
     let request = member("request", "the body of a request to that endpoint")?;
     if !request.starts_with('{') {
-        let message = "'request' must be the body of a request: a JSON object.";
+        let message = "'request' must be a JSON object, the body of the request to quote.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("request"));
     }
     Ok(Request {
@@ -104,7 +103,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
 }
 
 fn no_endpoint() -> Error {
-    let message = "'endpoint' must be the path of an endpoint that generates text, makes embeddings or decides, such as \
+    let message = "'endpoint' must be the path of an endpoint for text generation, embeddings or decisions, such as \
                    '/v1/chat/completions' or '/v1/models/sim/chat:generateContent'.";
     Error::new(ErrorCode::InvalidParameter, message).with_param("endpoint")
 }
@@ -114,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_is_taken_byte_for_byte() {
+    fn request_bodies_are_read_verbatim() {
         let body = br#"{"request": { "a" : 1,  "b":"\u0041" } , "endpoint":"/v1/messages"}"#;
         let read = request(body).unwrap();
         assert_eq!(read.endpoint, Endpoint::Messages);
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_requests_name_the_parameter() {
         for (body, code, param) in [
             ("[]", ErrorCode::InvalidJson, None),
             ("{", ErrorCode::InvalidJson, None),

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of quotes.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,17 +9,20 @@ use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::service::{self, Asking};
+use super::service::{self, QuoteRequest};
 use super::wire::{CreateQuote, Quote};
 use crate::{Inference, messages};
 
-/// The routes of this group.
+/// Returns the router of `/v1/quote`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new().routes(routes!(create_quote))
 }
 
-/// Says what a request can cost at the most, which is what would be held for it now, without carrying it out. It costs
-/// nothing and counts against no limit but that of reads. A request that would be refused is refused here in the same way.
+/// Returns the maximum cost of a request without executing it.
+///
+/// The maximum is the amount that the gateway would hold for the request now. A request that would
+/// be rejected is rejected here with the same error. A quote is free of charge and only subject to
+/// the rate limit of read requests.
 #[utoipa::path(
     post, path = "/v1/quote", tag = "Text", operation_id = "create_quote",
     request_body = CreateQuote,
@@ -33,7 +36,7 @@ async fn create_quote(
     headers: HeaderMap,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Json<Quote>, ApiError> {
-    let asking = Asking {
+    let asking = QuoteRequest {
         inference: &inference,
         ctx: &ctx,
         caller,

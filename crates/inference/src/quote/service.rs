@@ -1,4 +1,4 @@
-//! The use case: what is done for a request before it is sent, without sending it.
+//! Prepares a request exactly like its endpoint does, but does not execute it.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
 use tollgate_formats::anthropic_messages::{Betas, Version};
-use tollgate_formats::hub;
+use tollgate_formats::to_common;
 use tollgate_pipeline::{CallRequest, DecideCall, Pipeline, Routed};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::EmbedCall;
@@ -14,11 +14,11 @@ use tollgate_upstream::EmbedCall;
 use super::read::{self, Endpoint};
 use super::wire::Quote;
 use crate::counting::{Counted, Counting};
-use crate::{Inference, admission, counting, crossing};
+use crate::{Inference, admission, conversion, counting};
 use crate::{chat_completions, completions, decisions, embeddings, generate_content, messages, responses};
 
-/// Who asks, and what stands in headers.
-pub(super) struct Asking<'a> {
+/// The caller and the parsed headers of a quote request.
+pub(super) struct QuoteRequest<'a> {
     pub(super) inference: &'a Inference,
     pub(super) ctx: &'a Arc<RequestContext>,
     pub(super) caller: Caller,
@@ -26,16 +26,16 @@ pub(super) struct Asking<'a> {
     pub(super) betas: Betas,
 }
 
-pub(super) async fn quote(asking: Asking<'_>, body: &[u8]) -> Result<Quote, Error> {
+pub(super) async fn quote(asking: QuoteRequest<'_>, body: &[u8]) -> Result<Quote, Error> {
     let read::Request { endpoint, path, body } = read::request(body)?;
     let names_model = endpoint.names_model();
     let quoted = asking.quoted(endpoint, path, body).await;
-    quoted.map_err(|error| in_quotes_places(error, names_model))
+    quoted.map_err(|error| with_quote_paths(error, names_model))
 }
 
-impl Asking<'_> {
+impl QuoteRequest<'_> {
     async fn quoted(self, endpoint: Endpoint, path: String, body: Bytes) -> Result<Quote, Error> {
-        let Asking {
+        let QuoteRequest {
             inference,
             ctx,
             caller,
@@ -75,11 +75,12 @@ impl Asking<'_> {
                 return of_decisions(pipeline, ctx, path, prepared.routed, prepared.request).await;
             }
             Endpoint::EmbedContent(model) => {
-                let prepared = generate_content::embed::prepare_one(pipeline, ctx, caller, model, &body)?;
+                let prepared = generate_content::embed::prepare_embed(pipeline, ctx, caller, model, &body)?;
                 return of_embeddings(pipeline, ctx, path, prepared.routed, prepared.request).await;
             }
             Endpoint::BatchEmbedContents(model) => {
-                let prepared = generate_content::embed::prepare_several(pipeline, ctx, caller, model, &body)?;
+                let prepared =
+                    generate_content::embed::prepare_batch_embed(pipeline, ctx, caller, model, &body)?;
                 return of_embeddings(pipeline, ctx, path, prepared.routed, prepared.request).await;
             }
         };
@@ -97,8 +98,10 @@ async fn of_text(
     let preview = admission::preview(pipeline, ctx, &mut routed, &mut request).await?;
     let call = &mut request.call;
     if call.common.is_none() {
-        // What has no place in the common form is bounded like everything else.
-        call.common = hub::decode_request(call.format, &call.body).ok().map(Arc::new);
+        // A request that the common form cannot represent is bounded by its bytes.
+        call.common = to_common::decode_request(call.format, &call.body)
+            .ok()
+            .map(Arc::new);
     }
     let counting = Counting { routed, request };
     let counted = counting.count_here(pipeline).await;
@@ -117,7 +120,7 @@ async fn of_embeddings(
     Ok(Quote::new(path, &routed, &preview, &counted))
 }
 
-/// The input is counted before the call is admitted, so the count is what is charged.
+/// Quotes a decision. Its input is counted before admission, so the count is exact.
 async fn of_decisions(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -130,12 +133,12 @@ async fn of_decisions(
     Ok(Quote::new(path, &routed, &preview, &counted))
 }
 
-/// A fault of the request where it stands in the request for a quote.
-fn in_quotes_places(error: Error, names_model: bool) -> Error {
+/// Prefixes the parameter of an error with its path in the quote request.
+fn with_quote_paths(error: Error, names_model: bool) -> Error {
     match error.param.as_deref() {
         None if error.code == ErrorCode::InvalidJson => error.with_param("request"),
         None | Some("x-max-cost") => error,
-        Some("model") if names_model => crossing::renamed(error, |_| "endpoint".to_owned()),
-        Some(_) => crossing::renamed(error, |param| format!("request.{param}")),
+        Some("model") if names_model => conversion::with_param_name(error, |_| "endpoint".to_owned()),
+        Some(_) => conversion::with_param_name(error, |param| format!("request.{param}")),
     }
 }

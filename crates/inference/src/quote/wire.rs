@@ -1,4 +1,4 @@
-//! The shapes of request and answer.
+//! Request and response schemas for the OpenAPI document.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,68 +8,71 @@ use utoipa::ToSchema;
 
 use crate::counting::Counted;
 
-/// A request for a quote.
+/// Request body of `POST /v1/quote`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateQuote {
-    /// Path of the endpoint, such as `/v1/chat/completions` or `/v1/models/sim/chat:generateContent`: any that generates
-    /// text, makes embeddings or decides.
+    /// Path of an endpoint for text generation, embeddings or decisions, such as
+    /// `/v1/chat/completions` or `/v1/models/sim/chat:generateContent`.
     endpoint: String,
-    /// The body of a request to it, as it would be sent.
+    /// Body of the request to quote, exactly as it would be sent to the endpoint.
     #[schema(value_type = Object)]
     request: Value,
 }
 
-/// What a request can cost.
+/// Maximum cost of a request.
 #[derive(Serialize, ToSchema)]
 pub struct Quote {
     /// Always `quote`.
     #[schema(value_type = String)]
     object: &'static str,
-    /// The path that was asked about.
+    /// Path of the endpoint as sent.
     endpoint: String,
-    /// The model that would answer.
+    /// Model that would serve the request, as sent in the request.
     model: String,
-    /// Names the prices.
+    /// Version of the price list that applies.
     price_version: String,
-    /// Tokens of the input.
+    /// Number of input tokens.
     input_tokens: u64,
-    /// `exact`, or `upper_bound` where it is not known how the model's provider counts.
+    /// Precision of `input_tokens`: `exact`, or `upper_bound` if the provider's counting rules are
+    /// unknown.
     #[schema(value_type = String)]
     counting: &'static str,
-    /// Most output tokens of each answer; the provider is told no larger cap.
+    /// Maximum number of output tokens per choice. The provider receives no larger cap.
     output_cap: u64,
-    /// Answers that are paid for.
+    /// Number of generated choices that are charged.
     answers: u64,
-    /// The most that the request can cost, in credits as a decimal string: what would be held for it now.
-    most: String,
-    /// What that is made of.
+    /// Maximum cost of the request in credits, as a decimal string. The gateway would hold this
+    /// amount now.
+    #[serde(rename = "most")]
+    max_cost: String,
+    /// Breakdown of `most` by token class.
     items: Vec<QuoteItem>,
-    /// How much of it the allowance of the account's plan would cover.
+    /// Part of `most` that the allowance of the account's plan would cover, in credits.
     included: String,
-    /// How much of it credits would have to cover.
+    /// Part of `most` that the credit balance would have to cover, in credits.
     credits: String,
-    /// Whether the account can pay it now.
+    /// Whether the account can currently cover `most`.
     sufficient: bool,
 }
 
-/// One class of tokens.
+/// Cost of one token class.
 #[derive(Serialize, ToSchema)]
 pub struct QuoteItem {
-    /// `input` or `output`.
+    /// Token class: `input` or `output`.
     #[schema(value_type = String)]
     class: &'static str,
-    /// The most of them.
+    /// Maximum number of tokens of this class.
     tokens: u64,
-    /// Credits for a million of them, at the dearest that may apply.
+    /// Price per million tokens in credits: the highest that may apply.
     price: String,
-    /// What they cost, rounded up by themselves.
+    /// Cost of this class in credits, rounded up.
     cost: String,
 }
 
 impl Quote {
     pub(super) fn new(endpoint: String, routed: &Routed, preview: &Preview, counted: &Counted) -> Self {
-        let most = preview.quote.amount;
-        let included = preview.spendable.allowance.min(most);
+        let max_cost = preview.quote.amount;
+        let included = preview.spendable.allowance.min(max_cost);
         let items = preview.quote.items(&routed.model, &preview.demand);
         Self {
             object: "quote",
@@ -80,10 +83,10 @@ impl Quote {
             counting: counted.how,
             output_cap: preview.quote.output_cap,
             answers: preview.demand.n.max(1),
-            most: most.to_string(),
+            max_cost: max_cost.to_string(),
             items: items.into_iter().map(QuoteItem::from).collect(),
             included: included.to_string(),
-            credits: most.saturating_sub(included).to_string(),
+            credits: max_cost.saturating_sub(included).to_string(),
             sufficient: preview.is_covered,
         }
     }

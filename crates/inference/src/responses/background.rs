@@ -1,5 +1,6 @@
-//! Responses whose callers do not wait: each is a job. Its one step is the call; what came of it is written down before the
-//! response is kept and the job ends, so that a process that dies in between loses nothing and asks for nothing again.
+//! Background responses. Each one is a job with one step, the model call. The result of the call is
+//! recorded before the response is stored and the job ends. A process that dies in between loses
+//! nothing and repeats no call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use tollgate_accounts::{Caller, Vault};
 use tollgate_edge::RequestContext;
 use tollgate_formats::openai_responses::{Echo, Identity, encode_unfinished};
-use tollgate_jobs::{Handler, Jobs, Ran, Work};
+use tollgate_jobs::{Handler, JobOutcome, Jobs, Work};
 use tollgate_pipeline::job::Settled;
 use tollgate_pipeline::{Admission, Delivered, Pipeline};
 use tollgate_storage::{
@@ -23,78 +24,80 @@ use tollgate_types::{
     AccountId, Clock, Credits, Error, ErrorCode, JobId, JobStatus, ResponseId, StepState, Timestamp, Usage,
 };
 
+use super::conversation::ResolvedRequest;
+use super::event_log;
 use super::events::Events;
-use super::kept::{Kept, Turn, unavailable};
-use super::recall::Recalled;
-use super::recording;
-use super::service::{self, Prepared, Told, prepare_recalled, seconds};
+use super::service::{self, Prepared, ResponseMeta, prepare_resolved, seconds};
+use super::store::{Responses, Turn, unavailable};
 use crate::Inference;
 use crate::admission::{self, admit};
 
-/// The kind of these jobs.
+/// Job kind of background responses.
 const KIND: &str = "response";
-/// The one step.
-const CALL: u32 = 0;
-/// How often a call is tried that the model's providers did not take.
-const ATTEMPTS: u32 = 3;
-/// How long a response waits until it is tried again.
-const PAUSE: Duration = Duration::from_secs(5);
-/// How long it waits for its turn at the most.
-const PATIENCE: Duration = Duration::from_hours(1);
+/// Number of the only step.
+const CALL_STEP: u32 = 0;
+/// Maximum number of attempts if the providers do not accept the call.
+const MAX_ATTEMPTS: u32 = 3;
+/// Delay before the next attempt.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Time after which a call is no longer retried.
+const RETRY_TIMEOUT: Duration = Duration::from_hours(1);
 
-/// Makes responses whose callers do not wait.
+/// Executes background responses as jobs.
 pub struct Background {
-    /// Jobs.
+    /// Queue of the background jobs.
     pub jobs: Arc<Jobs>,
-    /// Makes calls.
+    /// Routes, admits, meters and settles every model call.
     pub pipeline: Arc<Pipeline>,
-    /// Keeps responses.
-    pub kept: Arc<Kept>,
-    /// Seals what is asked for.
+    /// Stored objects of the Responses API.
+    pub responses: Arc<Responses>,
+    /// Encrypts requests and results of jobs.
     pub vault: Vault,
-    /// Who asks.
+    /// Accounts of the callers.
     pub accounts: Arc<dyn AccountStore>,
-    /// What was agreed.
+    /// Price versions, to charge the prices at acceptance.
     pub prices: Arc<dyn PriceStore>,
-    /// The time.
+    /// Clock for deadlines and event times.
     pub clock: Arc<dyn Clock>,
 }
 
-/// What is kept of a request until it is carried out.
+/// Stored request of a background response.
 #[derive(Serialize, Deserialize)]
-struct Order {
-    /// The request; it says everything itself.
+struct BackgroundPayload {
+    /// The request body, with all references resolved.
     body: String,
-    /// The items that it brought itself.
+    /// Input items of the request itself.
     input: Vec<Value>,
     previous: Option<ResponseId>,
     accepted_at: Timestamp,
     max_cost: Option<Credits>,
     mode: String,
     compat: String,
-    /// Whether its events are written down.
+    /// Whether the events of the response are recorded.
     #[serde(default)]
     stream: bool,
 }
 
-/// What came of the call.
+/// Result of a finished call.
 #[derive(Serialize, Deserialize)]
-struct Made {
+struct FinishedCall {
     turn: Turn,
     charge: Credits,
     overrun: Credits,
     usage: Usage,
     outcome: Outcome,
     estimated: bool,
-    provider: String,
+    /// The target that served the call.
+    #[serde(rename = "provider")]
+    target: String,
     first_at: Option<Timestamp>,
     ended_at: Timestamp,
-    /// Events that are still to be written.
+    /// Events that are not written yet.
     #[serde(default)]
     rest: String,
 }
 
-/// Accepts a request: the response as it is now.
+/// Accepts a request as a job and returns the queued response object.
 pub(super) async fn accept(
     inference: &Inference,
     ctx: &RequestContext,
@@ -107,11 +110,11 @@ pub(super) async fn accept(
         ..
     } = &*inference.background;
     let caller = &prepared.request.caller;
-    let body = String::from_utf8(prepared.recalled.body.to_vec());
-    let order = Order {
+    let body = String::from_utf8(prepared.resolved.body.to_vec());
+    let payload = BackgroundPayload {
         body: body.map_err(|error| Error::internal(error.to_string()))?,
-        input: prepared.recalled.take_own_items()?,
-        previous: prepared.recalled.previous,
+        input: prepared.resolved.take_own_items()?,
+        previous: prepared.resolved.previous,
         accepted_at: ctx.accepted_at,
         max_cost: ctx.max_cost.amount(),
         mode: caller.mode.as_str().to_owned(),
@@ -122,14 +125,14 @@ pub(super) async fn accept(
     let job = NewJob {
         id,
         kind: Arc::from(KIND),
-        body: seal(vault, caller.account_id(), id, &order)?,
+        body: seal(vault, caller.account_id(), id, &payload)?,
         start_by: None,
         webhook: None,
     };
-    let pipeline = pipeline.accepting(jobs.clone(), job);
+    let pipeline = pipeline.accepting_job(jobs.clone(), job);
     let admission = admit(&pipeline, ctx, prepared.routed, prepared.request).await?;
-    admission.leave(&pipeline).await;
-    let Told { identity, echo, .. } = &prepared.told;
+    admission.defer_to_worker(&pipeline).await;
+    let ResponseMeta { identity, echo, .. } = &prepared.meta;
     let response = encode_unfinished(identity, echo, "queued", None);
     Ok(Bytes::from(response.to_string()))
 }
@@ -140,36 +143,37 @@ fn seal(vault: &Vault, account: AccountId, id: JobId, what: &impl Serialize) -> 
     sealed.map_err(|error| Error::internal(error.to_string()))
 }
 
-/// What the call has brought.
-struct Said {
+/// Outcome of one attempt.
+struct CallResult {
     response: Result<Bytes, Error>,
-    /// Events that are still to be written.
+    /// Events that are not written yet.
     rest: Vec<u8>,
-    /// Whether any event was seen.
-    has_begun: bool,
+    /// Whether any event was recorded.
+    has_started: bool,
 }
 
-impl Said {
+impl CallResult {
     fn whole(response: Result<Bytes, Error>) -> Self {
         Self {
             response,
             rest: Vec::new(),
-            has_begun: false,
+            has_started: false,
         }
     }
 }
 
-/// A call that can be made.
+/// An admitted call.
 struct Ready {
     pipeline: Arc<Pipeline>,
     settled: Arc<Settled>,
     ctx: RequestContext,
     admission: Admission,
-    told: Told,
+    meta: ResponseMeta,
 }
 
 impl Background {
-    /// A response that is not there yet, or will not be; none when it is no such response, or is kept.
+    /// Returns a response that is unfinished or ended without a result. Returns `None` if the id
+    /// belongs to no background response, or if the response is stored.
     pub(super) async fn unfinished(&self, account: AccountId, id: &str) -> Result<Option<Value>, Error> {
         let Some(job) = self.job(account, id).await? else {
             return Ok(None);
@@ -180,7 +184,7 @@ impl Background {
         }
     }
 
-    /// The response as it is when its caller does not want it any more; none when there is none to cancel.
+    /// Cancels a background response and returns it; `None` if there is nothing to cancel.
     pub(super) async fn cancel(&self, account: AccountId, id: &str) -> Result<Option<Value>, Error> {
         let Some(job) = self.job(account, id).await? else {
             return Ok(None);
@@ -190,9 +194,9 @@ impl Background {
             JobCancel::Cancelled(job) => self.shown(&job).map(Some),
             JobCancel::Ended(job) if job.status != JobStatus::Completed => self.shown(&job).map(Some),
             JobCancel::Ended(_) => Ok(None),
-            // Whoever makes it hears of it soon.
+            // The executing node receives the cancellation soon; wait for it.
             JobCancel::Requested(job) => {
-                let waited = self.jobs.wait(account, job.terms.id, None, PAUSE).await;
+                let waited = self.jobs.wait(account, job.terms.id, None, RETRY_INTERVAL).await;
                 let now = waited.map_err(|error| unavailable(&error))?.unwrap_or(*job);
                 self.shown(&now).map(Some)
             }
@@ -208,17 +212,17 @@ impl Background {
         Ok(job.filter(|job| &*job.terms.kind == KIND))
     }
 
-    /// The response as it was when it was accepted.
+    /// Returns the response object at acceptance.
     pub(super) fn accepted(&self, job: &Job) -> Result<Value, Error> {
-        let order = self.order(job)?;
-        let echo = Echo::of(order.body.as_bytes())?;
-        Ok(encode_unfinished(&order.identity(job), &echo, "queued", None))
+        let payload = self.payload(job)?;
+        let echo = Echo::of(payload.body.as_bytes())?;
+        Ok(encode_unfinished(&payload.identity(job), &echo, "queued", None))
     }
 
-    /// The response as it is before it is there, or when it will not be.
+    /// Returns the response object of a job that has not produced a response.
     pub(super) fn shown(&self, job: &Job) -> Result<Value, Error> {
-        let order = self.order(job)?;
-        let echo = Echo::of(order.body.as_bytes())?;
+        let payload = self.payload(job)?;
+        let echo = Echo::of(payload.body.as_bytes())?;
         let status = match job.status {
             JobStatus::Queued => "queued",
             JobStatus::InProgress | JobStatus::Completed => "in_progress",
@@ -228,41 +232,43 @@ impl Background {
         let error = job
             .error
             .as_ref()
-            .map(|error| (word(error.code), &*error.message));
-        Ok(encode_unfinished(&order.identity(job), &echo, status, error))
+            .map(|error| (openai_error_code(error.code), &*error.message));
+        Ok(encode_unfinished(&payload.identity(job), &echo, status, error))
     }
 
-    /// Whether its events are written down.
+    /// Whether the events of the response are recorded.
     pub(super) fn is_streamed(&self, job: &Job) -> Result<bool, Error> {
-        Ok(self.order(job)?.stream)
+        Ok(self.payload(job)?.stream)
     }
 
-    fn order(&self, job: &Job) -> Result<Order, Error> {
+    fn payload(&self, job: &Job) -> Result<BackgroundPayload, Error> {
         self.opened(job, &job.terms.body)
     }
 
     fn opened<T: serde::de::DeserializeOwned>(&self, job: &Job, sealed: &[u8]) -> Result<T, Error> {
         let text = self.vault.open(job.account, job.terms.id.as_u128(), sealed);
-        let text = text.ok_or_else(|| Error::internal(format!("{} cannot be opened", job.terms.id)))?;
+        let text = text.ok_or_else(|| Error::internal(format!("{} cannot be decrypted", job.terms.id)))?;
         serde_json::from_slice(&text)
-            .map_err(|error| Error::internal(format!("{} cannot be read: {error}", job.terms.id)))
+            .map_err(|error| Error::internal(format!("the content of {} is invalid: {error}", job.terms.id)))
     }
 
-    /// Goes through everything up to the call once more, with the prices and the hold that were agreed.
-    async fn ready(&self, job: &Job, order: &Order) -> Result<Ready, Error> {
-        let mode = KeyMode::parse(&order.mode).unwrap_or(KeyMode::Live);
-        let compat = Compat::parse(&order.compat).unwrap_or(Compat::Strict);
+    /// Repeats all steps before the call, with the prices and the hold of the acceptance.
+    async fn ready(&self, job: &Job, payload: &BackgroundPayload) -> Result<Ready, Error> {
+        let mode = KeyMode::parse(&payload.mode).unwrap_or(KeyMode::Live);
+        let compat = Compat::parse(&payload.compat).unwrap_or(Compat::Strict);
         let caller = Caller::of_job(&*self.accounts, job, mode, compat).await;
         let caller = caller.map_err(|error| unavailable(&error))?;
-        let ctx = RequestContext::of_accepted(job.request, order.accepted_at, order.max_cost);
-        let recalled = Recalled::whole(Bytes::from(order.body.clone()), order.previous);
-        let (pipeline, settled) = self.pipeline.carrying_out(job);
-        let mut prepared = prepare_recalled(&pipeline, &ctx, caller, recalled)?;
+        let ctx = RequestContext::for_background(job.request, payload.accepted_at, payload.max_cost);
+        let resolved = ResolvedRequest::whole(Bytes::from(payload.body.clone()), payload.previous);
+        let (pipeline, settled) = self.pipeline.executing_job(job);
+        let mut prepared = prepare_resolved(&pipeline, &ctx, caller, resolved)?;
         if prepared.routed.model.price_version != job.price_version {
             let agreed = self.prices.get(job.price_version).await;
             let agreed = agreed.map_err(|error| unavailable(&error))?;
             let agreed = agreed.ok_or_else(|| Error::internal("a price version is not recorded"))?;
-            prepared.routed.agree(job.price_version, agreed.prices);
+            prepared
+                .routed
+                .use_agreed_prices(job.price_version, agreed.prices);
         }
         let admission = admit(&pipeline, &ctx, prepared.routed, prepared.request).await?;
         Ok(Ready {
@@ -270,48 +276,48 @@ impl Background {
             settled,
             ctx,
             admission,
-            told: prepared.told,
+            meta: prepared.meta,
         })
     }
 
-    /// Keeps the response and ends the job. It may be done again.
-    async fn complete(&self, job: &Job, made: Made) -> Result<Ran, Error> {
-        let (id, previous) = (job.terms.id.as_u128(), self.order(job)?.previous);
-        let kept = self
-            .kept
-            .keep(job.account, ResponseId::from_u128(id), previous, &made.turn);
-        kept.await?;
-        let events = self.last_events(job, made.rest.as_bytes());
-        Ok(Ran::Ended(Box::new(JobEnd {
+    /// Stores the response and ends the job. Safe to repeat.
+    async fn complete(&self, job: &Job, finished: FinishedCall) -> Result<JobOutcome, Error> {
+        let (id, previous) = (job.terms.id.as_u128(), self.payload(job)?.previous);
+        let saved = self
+            .responses
+            .save(job.account, ResponseId::from_u128(id), previous, &finished.turn);
+        saved.await?;
+        let events = self.last_events(job, finished.rest.as_bytes());
+        Ok(JobOutcome::Ended(Box::new(JobEnd {
             status: JobStatus::Completed,
             result: None,
             error: None,
             settlement: Settlement {
                 hold: job.hold,
                 account: job.account,
-                charge: made.charge,
-                overrun: made.overrun,
-                usage: made.usage,
-                outcome: made.outcome,
-                estimated: made.estimated,
-                provider: made.provider.into(),
-                first_at: made.first_at,
-                ended_at: made.ended_at,
+                charge: finished.charge,
+                overrun: finished.overrun,
+                usage: finished.usage,
+                outcome: finished.outcome,
+                estimated: finished.estimated,
+                target: finished.target.into(),
+                first_at: finished.first_at,
+                ended_at: finished.ended_at,
             },
             parts: Vec::new(),
             events: events.map_err(|error| unavailable(&error))?,
         })))
     }
 
-    /// What is still to be written when the job ends.
+    /// Returns the events that are written when the job ends.
     fn last_events(&self, job: &Job, rest: &[u8]) -> tollgate_storage::Result<Vec<NewJobEvent>> {
         match rest.is_empty() {
             true => Ok(Vec::new()),
-            false => Ok(vec![recording::sealed(&self.vault, job, rest)?]),
+            false => Ok(vec![event_log::sealed(&self.vault, job, rest)?]),
         }
     }
 
-    /// An end without a response; it costs what was used, if anything was.
+    /// Ends the job without a response. It charges the used tokens, if there are any.
     fn without_response(
         &self,
         job: &Job,
@@ -319,9 +325,9 @@ impl Background {
         outcome: Outcome,
         error: Option<JobError>,
         settlement: Option<Settlement>,
-    ) -> Ran {
+    ) -> JobOutcome {
         let nothing = || Settlement::free(job.account, job.hold, outcome, self.clock.now());
-        Ran::Ended(Box::new(JobEnd {
+        JobOutcome::Ended(Box::new(JobEnd {
             status,
             result: None,
             error,
@@ -331,7 +337,7 @@ impl Background {
         }))
     }
 
-    fn failed(&self, job: &Job, error: &Error, settlement: Option<Settlement>) -> Ran {
+    fn failed(&self, job: &Job, error: &Error, settlement: Option<Settlement>) -> JobOutcome {
         self.without_response(
             job,
             JobStatus::Failed,
@@ -341,79 +347,86 @@ impl Background {
         )
     }
 
-    /// Whether it may work later what does not work now.
-    fn is_passing(&self, job: &Job, error: &Error) -> bool {
+    /// Whether a later attempt may succeed.
+    fn is_transient(&self, job: &Job, error: &Error) -> bool {
         let passes = matches!(
             error.code,
             ErrorCode::RateLimitExceeded | ErrorCode::Overloaded | ErrorCode::ModelUnavailable
         );
-        passes && self.clock.now().since(job.created_at) < PATIENCE
+        passes && self.clock.now().since(job.created_at) < RETRY_TIMEOUT
     }
 
-    /// Goes through the call.
-    async fn said(&self, work: &Work, ready: Ready) -> tollgate_storage::Result<Said> {
+    /// Executes the call and records its events.
+    async fn call_result(&self, work: &Work, ready: Ready) -> tollgate_storage::Result<CallResult> {
         let Ready {
             pipeline,
             ctx,
             admission,
-            told,
+            meta,
             ..
         } = ready;
         match admission::run(&pipeline, &ctx, admission).await {
-            Ok(Delivered::Stream(pieces)) => {
-                let events = Events::new(pieces, pipeline, told, None);
-                let recorded = recording::record(work, &self.vault, events).await?;
-                Ok(Said {
-                    response: recorded.response,
-                    rest: recorded.rest,
-                    has_begun: recorded.has_begun,
+            Ok(Delivered::Stream(chunks)) => {
+                let events = Events::new(chunks, pipeline, meta, None);
+                let logged = event_log::record(work, &self.vault, events).await?;
+                Ok(CallResult {
+                    response: logged.response,
+                    rest: logged.rest,
+                    has_started: logged.has_started,
                 })
             }
-            answer => Ok(Said::whole(
-                answer.and_then(|answer| service::encode(&pipeline, answer, &told)),
+            answer => Ok(CallResult::whole(
+                answer.and_then(|answer| service::encode(&pipeline, answer, &meta)),
             )),
         }
     }
 
-    /// Makes the call, whose intention is written down.
-    async fn call(&self, work: &mut Work, order: Order, ready: Ready) -> tollgate_storage::Result<Ran> {
+    /// Records the intention to make the call, then makes the call.
+    async fn call(
+        &self,
+        work: &mut Work,
+        payload: BackgroundPayload,
+        ready: Ready,
+    ) -> tollgate_storage::Result<JobOutcome> {
         let settled = ready.settled.clone();
-        work.intend(CALL, Vec::new()).await?;
+        work.intend_and_pause(CALL_STEP, Vec::new()).await?;
         let cancelled = work.cancelled().clone();
-        let said = tokio::select! {
-            said = self.said(work, ready) => Some(said?),
+        let call_result = tokio::select! {
+            call_result = self.call_result(work, ready) => Some(call_result?),
             () = cancelled.cancelled() => None,
         };
         let job = work.job().clone();
-        let Some(said) = said else {
-            // The call ends by itself, and what it has used is paid.
+        let Some(call_result) = call_result else {
+            // The call ends without intervention, and the used tokens are charged.
             let settlement = settled.wait().await;
             let status = JobStatus::Cancelled;
             return Ok(self.without_response(&job, status, Outcome::Cancelled, None, Some(settlement)));
         };
-        match (said.response, settled.get()) {
+        match (call_result.response, settled.get()) {
             (Ok(response), Some(settlement)) => {
-                let rest = String::from_utf8_lossy(&said.rest).into_owned();
-                let made = made(order, &response, rest, settlement).map_err(Error::internal);
-                let kept =
-                    made.and_then(|made| Ok((seal(&self.vault, job.account, job.terms.id, &made)?, made)));
-                let (sealed, made) = kept.map_err(|error| corrupt(&error))?;
-                work.became(CALL, StepState::Done, sealed).await?;
-                self.complete(&job, made).await.or_else(later)
+                let rest = String::from_utf8_lossy(&call_result.rest).into_owned();
+                let finished = finished(payload, &response, rest, settlement).map_err(Error::internal);
+                let sealed_call = finished.and_then(|finished| {
+                    Ok((seal(&self.vault, job.account, job.terms.id, &finished)?, finished))
+                });
+                let (sealed, finished) = sealed_call.map_err(|error| corrupt(&error))?;
+                work.record_outcome(CALL_STEP, StepState::Done, sealed).await?;
+                self.complete(&job, finished).await.or_else(retry_later)
             }
             (Ok(_), None) => Ok(self.failed(&job, &Error::internal("a call was not settled"), None)),
             (Err(error), settlement) => {
                 let is_free = settlement
                     .as_ref()
                     .is_none_or(|settlement| settlement.charge.is_zero());
-                let attempt = work.step(CALL).map_or(ATTEMPTS, |step| step.attempt);
-                // What was seen of an attempt cannot be taken back by another.
-                let may_try = is_free && attempt < ATTEMPTS && !said.has_begun;
-                if may_try && self.is_passing(&job, &error) {
-                    work.became(CALL, StepState::Failed, Vec::new()).await?;
-                    return Ok(Ran::Later(PAUSE));
+                let attempt = work.step(CALL_STEP).map_or(MAX_ATTEMPTS, |step| step.attempt);
+                // Do not retry if a client may have seen events of this attempt.
+                let may_try = is_free && attempt < MAX_ATTEMPTS && !call_result.has_started;
+                if may_try && self.is_transient(&job, &error) {
+                    work.record_outcome(CALL_STEP, StepState::Failed, Vec::new())
+                        .await?;
+                    return Ok(JobOutcome::Later(RETRY_INTERVAL));
                 }
-                let events = self.last_events(&job, &said.rest)?;
+                let events = self.last_events(&job, &call_result.rest)?;
                 Ok(with_events(self.failed(&job, &error, settlement), events))
             }
         }
@@ -426,17 +439,18 @@ impl Handler for Background {
         KIND
     }
 
-    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<Ran> {
+    async fn run(&self, work: &mut Work) -> tollgate_storage::Result<JobOutcome> {
         let job = work.job().clone();
-        match work.step(CALL) {
+        match work.step(CALL_STEP) {
             Some(step) if step.state == StepState::Done => {
-                let made = self.opened(&job, &step.outcome);
-                let made = made.map_err(|error| corrupt(&error))?;
-                return self.complete(&job, made).await.or_else(later);
+                let finished = self.opened(&job, &step.outcome);
+                let finished = finished.map_err(|error| corrupt(&error))?;
+                return self.complete(&job, finished).await.or_else(retry_later);
             }
             Some(step) if step.state != StepState::Failed => {
-                work.became(CALL, StepState::Unknown, Vec::new()).await?;
-                let message = "The gateway was stopped while the response was made. It was not charged.";
+                work.record_outcome(CALL_STEP, StepState::Unknown, Vec::new())
+                    .await?;
+                let message = "The gateway stopped while the response was generated. It was not charged.";
                 return Ok(self.failed(&job, &Error::new(ErrorCode::InternalError, message), None));
             }
             _ => {}
@@ -445,19 +459,19 @@ impl Handler for Background {
             let (status, outcome) = (JobStatus::Cancelled, Outcome::Cancelled);
             return Ok(self.without_response(&job, status, outcome, None, None));
         }
-        let order = match self.order(&job) {
-            Ok(order) => order,
+        let payload = match self.payload(&job) {
+            Ok(payload) => payload,
             Err(error) => return Ok(self.failed(&job, &error, None)),
         };
-        match self.ready(&job, &order).await {
-            Ok(ready) => Box::pin(self.call(work, order, ready)).await,
-            Err(error) if self.is_passing(&job, &error) => Ok(Ran::Later(PAUSE)),
+        match self.ready(&job, &payload).await {
+            Ok(ready) => Box::pin(self.call(work, payload, ready)).await,
+            Err(error) if self.is_transient(&job, &error) => Ok(JobOutcome::Later(RETRY_INTERVAL)),
             Err(error) => Ok(self.failed(&job, &error, None)),
         }
     }
 }
 
-impl Order {
+impl BackgroundPayload {
     fn identity(&self, job: &Job) -> Identity {
         Identity {
             number: job.request.as_u128(),
@@ -470,11 +484,16 @@ impl Order {
     }
 }
 
-fn made(order: Order, response: &[u8], rest: String, settlement: Settlement) -> Result<Made, String> {
+fn finished(
+    payload: BackgroundPayload,
+    response: &[u8],
+    rest: String,
+    settlement: Settlement,
+) -> Result<FinishedCall, String> {
     let response = serde_json::from_slice(response).map_err(|error| error.to_string())?;
-    Ok(Made {
+    Ok(FinishedCall {
         turn: Turn {
-            input: order.input,
+            input: payload.input,
             response,
         },
         charge: settlement.charge,
@@ -482,33 +501,33 @@ fn made(order: Order, response: &[u8], rest: String, settlement: Settlement) -> 
         usage: settlement.usage,
         outcome: settlement.outcome,
         estimated: settlement.estimated,
-        provider: settlement.provider.to_string(),
+        target: settlement.target.to_string(),
         first_at: settlement.first_at,
         ended_at: settlement.ended_at,
         rest,
     })
 }
 
-/// The end with these events told before it.
-fn with_events(ran: Ran, events: Vec<NewJobEvent>) -> Ran {
+/// Adds these events to the end of a job.
+fn with_events(ran: JobOutcome, events: Vec<NewJobEvent>) -> JobOutcome {
     match ran {
-        Ran::Ended(end) => Ran::Ended(Box::new(JobEnd { events, ..*end })),
-        later @ Ran::Later(_) => later,
+        JobOutcome::Ended(end) => JobOutcome::Ended(Box::new(JobEnd { events, ..*end })),
+        retry_later @ JobOutcome::Later(_) => retry_later,
     }
 }
 
-/// What cannot be kept now is kept later.
-fn later(error: Error) -> tollgate_storage::Result<Ran> {
-    tracing::warn!(%error, "a response is kept later");
-    Ok(Ran::Later(PAUSE))
+/// Retries the job later, when storing the response has failed.
+fn retry_later(error: Error) -> tollgate_storage::Result<JobOutcome> {
+    tracing::warn!(%error, "cannot store a response, will retry");
+    Ok(JobOutcome::Later(RETRY_INTERVAL))
 }
 
 fn corrupt(error: &Error) -> StorageError {
     StorageError::new(StorageErrorKind::Corrupt, error.to_string())
 }
 
-/// The format's word for what went wrong.
-fn word(code: ErrorCode) -> &'static str {
+/// Returns the error code of OpenAI's format.
+fn openai_error_code(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::RateLimitExceeded => "rate_limit_exceeded",
         ErrorCode::ContentPolicyViolation | ErrorCode::OutputBlocked => "invalid_prompt",

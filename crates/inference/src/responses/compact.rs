@@ -1,4 +1,4 @@
-//! Makes a long conversation short: what users said stays, and a model writes down what came of it.
+//! Compacts a long conversation: the messages of the user stay, and a model summarizes the rest.
 
 use std::sync::Arc;
 
@@ -6,24 +6,25 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
-use tollgate_formats::openai_responses::input_items;
+use tollgate_formats::openai_responses::{input_items, listed_item};
 use tollgate_types::{AccountId, Error, ErrorCode};
 
-use super::kept::Kept;
-use super::recall::recall;
+use super::conversation::resolve;
 use super::service::{self, Answer, Request, validate};
+use super::store::Responses;
 use crate::Inference;
 
-/// What the model is told to do.
-const TASK: &str = "You are given the record of a conversation between a user and an assistant that may call tools. \
+/// Instructions for the model that writes the summary.
+const SUMMARY_INSTRUCTIONS: &str = "You are given the record of a conversation between a user and an assistant that may call tools. \
     Write down what the assistant needs to know to go on without the record: what was asked for, what was found and \
     decided, what was done and with which result, what is still to be done, and names, paths, numbers and quotes that \
     will be needed again. Write it as notes, without an introduction, and do not answer the user.";
 
-/// What a model is told of the notes when the conversation goes on.
-const INTRODUCTION: &str = "The conversation before this point was compacted. These are the notes of it:\n\n";
+/// Text before the summary when the conversation continues.
+const SUMMARY_INTRODUCTION: &str =
+    "The conversation before this point was compacted. These are the notes of it:\n\n";
 
-/// The items that stand for a conversation.
+/// Returns the compacted conversation: the user's messages and a `compaction` item.
 pub(super) async fn compact(
     inference: &Inference,
     ctx: &Arc<RequestContext>,
@@ -31,13 +32,13 @@ pub(super) async fn compact(
     body: Bytes,
 ) -> Result<Value, Error> {
     let account = caller.account_id();
-    let recalled = recall(&inference.kept, None, account, body).await?;
-    let head = validate(&recalled.body).map_err(|error| recalled.in_callers_places(error))?;
-    let items = input_items(&recalled.body)?;
+    let resolved = resolve(&inference.responses, None, account, body).await?;
+    let head = validate(&resolved.body).map_err(|error| resolved.with_request_paths(error))?;
+    let items = input_items(&resolved.body)?;
     let request = json!({
         "model": head.model,
-        "instructions": TASK,
-        "input": record(&items),
+        "instructions": SUMMARY_INSTRUCTIONS,
+        "input": transcript(&items),
         "store": false,
     });
     let answer = service::create(Request {
@@ -49,22 +50,25 @@ pub(super) async fn compact(
     });
     let Answer::Whole(response) = answer.await? else {
         return Err(Error::internal(
-            "a response that was asked for as a whole came in pieces",
+            "unexpected stream for a request without `stream: true`",
         ));
     };
     let response: Value =
         serde_json::from_slice(&response).map_err(|error| Error::internal(error.to_string()))?;
     let notes = text_of(&response["output"]);
     if notes.trim().is_empty() {
-        let message = "The model wrote no notes of the conversation. Try again, or choose another model.";
+        let message = "The model returned an empty summary. Retry, or choose another model.";
         return Err(Error::new(ErrorCode::UpstreamError, message));
     }
     let id = ctx.id.as_u128();
-    let mut output: Vec<Value> = items.into_iter().filter(is_of_user).collect();
+    let messages = items.into_iter().filter(is_of_user).enumerate();
+    let mut output: Vec<Value> = messages
+        .map(|(index, item)| completed(listed_item(item, id, index)))
+        .collect();
     output.push(json!({
         "type": "compaction",
         "id": format!("cmp_{id:032x}"),
-        "encrypted_content": inference.kept.seal_text(account, &notes)?,
+        "encrypted_content": inference.responses.seal_text(account, &notes)?,
     }));
     Ok(json!({
         "id": response["id"],
@@ -75,22 +79,30 @@ pub(super) async fn compact(
     }))
 }
 
-/// What a model is told in place of an item that stands for a conversation; nothing for other items.
-pub(super) fn summary(kept: &Kept, account: AccountId, item: &Value) -> Option<String> {
+/// Decrypts the summary of a `compaction` item; `None` for other items.
+pub(super) fn summary(responses: &Responses, account: AccountId, item: &Value) -> Option<String> {
     if item["type"] != "compaction" {
         return None;
     }
-    let notes = kept.open_text(account, item["encrypted_content"].as_str()?)?;
-    Some(format!("{INTRODUCTION}{notes}"))
+    let notes = responses.open_text(account, item["encrypted_content"].as_str()?)?;
+    Some(format!("{SUMMARY_INTRODUCTION}{notes}"))
+}
+
+/// Adds the status that the format requires for output items.
+fn completed(mut item: Value) -> Value {
+    if let Some(members) = item.as_object_mut() {
+        members.entry("status").or_insert_with(|| "completed".into());
+    }
+    item
 }
 
 fn is_of_user(item: &Value) -> bool {
     item["role"] == "user"
 }
 
-/// The conversation as one text: a model may lack the tools that were called in it.
-fn record(items: &[Value]) -> String {
-    let mut record = String::new();
+/// Writes the conversation as one text: the summarizing model may lack the tools that were called.
+fn transcript(items: &[Value]) -> String {
+    let mut transcript = String::new();
     for item in items {
         let (who, what) = match item["type"].as_str().unwrap_or("message") {
             "message" => (item["role"].as_str().unwrap_or("user"), text_of(&item["content"])),
@@ -105,16 +117,16 @@ fn record(items: &[Value]) -> String {
             "function_call_output" | "custom_tool_call_output" => ("tool answers", text_of(&item["output"])),
             _ => continue,
         };
-        record.push_str(&format!("[{who}]\n{what}\n\n"));
+        transcript.push_str(&format!("[{who}]\n{what}\n\n"));
     }
-    record
+    transcript
 }
 
 fn plain(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The text in a content, in parts, or in the messages of an output.
+/// Returns the text of a content, of its parts, or of the messages of an output.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -138,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_record_says_who_said_what() {
+    fn transcript_labels_every_speaker() {
         let items = json!([
             {"role": "user", "content": "Look at"},
             {"type": "message", "role": "user", "content": [
@@ -149,9 +161,9 @@ mod tests {
             {"type": "reasoning", "summary": []},
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A cat."}]},
         ]);
-        let record = record(items.as_array().unwrap());
+        let transcript = transcript(items.as_array().unwrap());
         assert_eq!(
-            record,
+            transcript,
             "[user]\nLook at\n\n[user]\nthis:\n(image)\n\n[assistant calls]\nlook({\"at\":1})\n\n\
              [tool answers]\na cat\n\n[assistant]\nA cat.\n\n"
         );

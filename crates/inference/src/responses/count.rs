@@ -1,4 +1,4 @@
-//! Counting the tokens of a request that is not carried out.
+//! Counts the input tokens of a request without executing it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tollgate_edge::RequestContext;
 use tollgate_formats::openai_responses;
 use tollgate_types::Error;
 
-use super::recall::recall;
+use super::conversation::resolve;
 use super::service::{call, check};
 use super::wire::ResponseInputTokens;
 use crate::counting::Counting;
@@ -21,15 +21,16 @@ pub(super) async fn count(
     body: Bytes,
 ) -> Result<ResponseInputTokens, Error> {
     let pipeline = &inference.pipeline;
-    let recalled = recall(&inference.kept, None, caller.account_id(), body).await?;
-    let checked = lenient::checked(&caller, ctx, recalled.body.clone(), |body| {
+    let resolved = resolve(&inference.responses, None, caller.account_id(), body).await?;
+    let checked = lenient::checked(&caller, ctx, resolved.body.clone(), |body| {
         check(pipeline, ctx, &caller, body)
     });
-    let (checked, body) = checked.map_err(|error| recalled.in_callers_places(error))?;
+    let (checked, body) = checked.map_err(|error| resolved.with_request_paths(error))?;
     let (routed, mut request) = call(ctx, caller, checked, body);
     let call = &mut request.call;
     if call.common.is_none() {
-        // What has no place in the common form is counted by a provider of this format, or bounded.
+        // A request that the common form cannot represent is counted by a provider of this format,
+        // or bounded.
         call.common = openai_responses::decode_request(&call.body).ok().map(Arc::new);
     }
     let counting = Counting { routed, request };

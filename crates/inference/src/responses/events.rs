@@ -1,4 +1,4 @@
-//! From the pieces of a streamed answer to server-sent events.
+//! Converts a response stream to the server-sent events of the Responses API.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,56 +10,57 @@ use futures_util::future::BoxFuture;
 use tollgate_edge::error::error_type;
 use tollgate_edge::sse;
 use tollgate_formats::openai_responses::{
-    Identity, StreamEncoder, dress_event, encode_failure, not_kept, response_in_event, sequence_number,
+    Identity, StreamEncoder, apply_identity, encode_failure, response_in_event, sequence_number,
+    with_store_false,
 };
-use tollgate_pipeline::{DeliveredStream, Piece, Pipeline};
+use tollgate_pipeline::{AnswerChunk, DeliveredStream, Pipeline};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Error, Format};
 use tollgate_upstream::Payload;
 
-use super::kept::Keeper;
-use super::service::Told;
+use super::service::ResponseMeta;
+use super::store::ResponseWriter;
 
-/// What the events begin with that end an answer.
-const ENDS: [&[u8]; 2] = [b"event: response.completed\n", b"event: response.incomplete\n"];
+/// Prefixes of the events that end a successful response.
+const FINAL_EVENTS: [&[u8]; 2] = [b"event: response.completed\n", b"event: response.incomplete\n"];
 
-/// The events of one answer.
+/// Server-sent events of one streamed response.
 pub(super) struct Events {
-    pieces: DeliveredStream,
+    chunks: DeliveredStream,
     pipeline: Arc<Pipeline>,
     identity: Identity,
     encoder: StreamEncoder,
     relayed: Option<Relayed>,
-    /// Events that were made together with the last one: each is sent in a chunk of its own.
+    /// Encoded events that are not sent yet. Each one is sent as a separate HTTP chunk.
     waiting: Bytes,
-    keeper: Option<Keeper>,
-    /// The event that ends the answer, while the answer is being kept.
-    keeping: Option<(BoxFuture<'static, bool>, Bytes)>,
+    writer: Option<ResponseWriter>,
+    /// The final event, which is held back while the response is being stored.
+    saving: Option<(BoxFuture<'static, bool>, Bytes)>,
 }
 
-/// What is known of a stream of the upstream's own events.
+/// State of a stream of relayed upstream events.
 struct Relayed {
-    /// The response as it was when it began.
-    begun: Option<Bytes>,
+    /// Response object of the first event.
+    initial_response: Option<Bytes>,
     last: Bytes,
 }
 
 impl Events {
     pub(super) fn new(
-        pieces: DeliveredStream,
+        chunks: DeliveredStream,
         pipeline: Arc<Pipeline>,
-        told: Told,
-        keeper: Option<Keeper>,
+        meta: ResponseMeta,
+        writer: Option<ResponseWriter>,
     ) -> Self {
-        let Told {
+        let ResponseMeta {
             identity,
             echo,
             show_reasoning,
-        } = told;
+        } = meta;
         Self {
-            keeper,
-            keeping: None,
-            pieces,
+            writer,
+            saving: None,
+            chunks,
             pipeline,
             encoder: StreamEncoder::new(identity.clone(), echo, show_reasoning),
             identity,
@@ -68,68 +69,69 @@ impl Events {
         }
     }
 
-    /// The events of the next piece, as they were made together, for who keeps the response and numbers its events; why the answer broke
-    /// off in place of the events that tell of it. None behind the end.
-    pub(super) async fn next_made(&mut self) -> Option<Result<Bytes, Error>> {
-        match self.pieces.recv().await? {
-            Piece::Failed(error) => Some(Err(*error)),
-            piece => Some(Ok(self.encode(piece))),
+    /// Returns the events of the next chunk for the event log, which numbers them. A failed stream
+    /// returns the error instead of its error events. Returns `None` after the end.
+    pub(super) async fn next_chunk(&mut self) -> Option<Result<Bytes, Error>> {
+        match self.chunks.recv().await? {
+            AnswerChunk::Failed(error) => Some(Err(*error)),
+            chunk => Some(Ok(self.encode(chunk))),
         }
     }
 
-    /// The bytes of a piece; nothing for one that the caller does not see.
-    fn encode(&mut self, piece: Piece) -> Bytes {
-        match piece {
-            Piece::Event(payload) | Piece::Usage(payload, _) => self.event(payload),
-            // With its usage, and what was counted in place of one that is missing.
-            Piece::End(Some(Payload::Raw(_, bytes)), charge) => {
-                dress_event(&bytes, &self.identity, Some((&charge.usage, charge.amount)))
+    /// Encodes a chunk of the response; empty if the caller does not receive it.
+    fn encode(&mut self, chunk: AnswerChunk) -> Bytes {
+        match chunk {
+            AnswerChunk::Event(payload) | AnswerChunk::Usage(payload, _) => self.event(payload),
+            // Adds the usage, with counted tokens if the upstream reported none.
+            AnswerChunk::End(Some(Payload::Raw(_, bytes)), charge) => {
+                apply_identity(&bytes, &self.identity, Some((&charge.usage, charge.amount)))
             }
-            Piece::End(_, charge) => {
+            AnswerChunk::End(_, charge) => {
                 let now = self.pipeline.clock.now().as_micros().div_euclid(1_000_000);
                 self.encoder.end(Some(&charge.usage), Some(charge.amount), now)
             }
-            Piece::Ping => sse::PING,
-            Piece::Failed(error) => self.failure(&error),
+            AnswerChunk::Ping => sse::PING,
+            AnswerChunk::Failed(error) => self.failure(&error),
         }
     }
 
     fn event(&mut self, payload: Payload<StreamEvent>) -> Bytes {
         match payload {
             Payload::Raw(Format::Responses, bytes) => {
-                let bytes = dress_event(&bytes, &self.identity, None);
-                let begun = match self.relayed.take() {
-                    Some(relayed) => relayed.begun,
+                let bytes = apply_identity(&bytes, &self.identity, None);
+                let initial_response = match self.relayed.take() {
+                    Some(relayed) => relayed.initial_response,
                     None => response_in_event(&bytes),
                 };
                 self.relayed = Some(Relayed {
-                    begun,
+                    initial_response,
                     last: bytes.clone(),
                 });
                 bytes
             }
-            // Adapters answer in the caller's format or in the common form.
+            // Adapters return the caller's format or the common form, so this arm is not reached.
             Payload::Raw(..) => Bytes::new(),
             Payload::Common(event) => self.encoder.encode(&event),
         }
     }
 
-    /// Keeps the response when this event is its end.
-    fn keep(&mut self, event: &Bytes) -> Option<BoxFuture<'static, bool>> {
-        let is_end = ENDS.iter().any(|end| event.starts_with(end));
+    /// Starts to store the response if this event is the final one.
+    fn save_if_final(&mut self, event: &Bytes) -> Option<BoxFuture<'static, bool>> {
+        let is_end = FINAL_EVENTS.iter().any(|end| event.starts_with(end));
         let response = is_end.then(|| response_in_event(event)).flatten()?;
-        let keeper = self.keeper.take()?;
-        Some(Box::pin(async move { keeper.finish(&response).await }))
+        let writer = self.writer.take()?;
+        Some(Box::pin(async move { writer.finish(&response).await }))
     }
 
-    /// Without `response.completed`: clients would take it for the end of a whole answer.
+    /// Encodes a failure. No `response.completed` follows: clients would take it for the end of a
+    /// complete response.
     fn failure(&mut self, error: &Error) -> Bytes {
         let kind = error_type(error.code);
         match &self.relayed {
             None => self.encoder.fail(error, kind),
             Some(relayed) => {
                 let next = sequence_number(&relayed.last).map_or(0, |number| number.saturating_add(1));
-                encode_failure(relayed.begun.as_ref(), next, error, kind)
+                encode_failure(relayed.initial_response.as_ref(), next, error, kind)
             }
         }
     }
@@ -140,23 +142,23 @@ impl Stream for Events {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
-            if let Some((keeping, end)) = &mut self.keeping {
-                let is_kept = ready!(keeping.as_mut().poll(cx));
+            if let Some((saving, end)) = &mut self.saving {
+                let is_saved = ready!(saving.as_mut().poll(cx));
                 let end = std::mem::take(end);
-                self.keeping = None;
-                return Poll::Ready(Some(if is_kept { end } else { not_kept(&end) }));
+                self.saving = None;
+                return Poll::Ready(Some(if is_saved { end } else { with_store_false(&end) }));
             }
             if let Some(bytes) = sse::split_first(&mut self.waiting) {
-                match self.keep(&bytes) {
-                    Some(keeping) => self.keeping = Some((keeping, bytes)),
+                match self.save_if_final(&bytes) {
+                    Some(saving) => self.saving = Some((saving, bytes)),
                     None => return Poll::Ready(Some(bytes)),
                 }
                 continue;
             }
-            match self.pieces.poll_recv(cx) {
+            match self.chunks.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(piece)) => self.waiting = self.encode(piece),
+                Poll::Ready(Some(chunk)) => self.waiting = self.encode(chunk),
             }
         }
     }

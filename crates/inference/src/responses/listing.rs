@@ -1,4 +1,4 @@
-//! The items that a kept response was made from, in pages.
+//! Lists the input items of a stored response, in pages.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,36 +6,36 @@ use tollgate_formats::openai_responses::listed_item;
 use tollgate_types::{AccountId, Error, ErrorCode, ResponseId};
 use utoipa::{IntoParams, ToSchema};
 
-use super::kept::Kept;
+use super::store::Responses;
 
 const DEFAULT_LIMIT: usize = 20;
-const MOST_LIMIT: usize = 100;
+const MAX_LIMIT: usize = 100;
 
-/// Which items.
+/// Query parameters of the list of input items.
 #[derive(Debug, Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ItemsQuery {
-    /// Items on a page, 1 to 100; 20 when it is not said.
+    /// Number of items per page, 1 to 100. Default: 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
-    /// `asc` or `desc`: the newest first, which is usual.
+    /// Sort order: `asc` or `desc`. Default: `desc` (newest first).
     order: Option<String>,
-    /// The `id` of the last item of the page before.
+    /// Return items that come after the item with this `id`.
     after: Option<String>,
 }
 
 impl ItemsQuery {
-    /// Reads a query string. `include` may be there: everything that is kept is listed.
+    /// Parses a query string. `include` is accepted and ignored: the list contains all stored data.
     pub(super) fn read(pairs: Vec<(String, String)>) -> Result<Self, Error> {
         let mut query = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
                 "limit" => query.limit = Some(limit(&value)?),
                 "order" if value == "asc" || value == "desc" => query.order = Some(value),
-                "order" => return Err(invalid("order", "'order' is 'asc' or 'desc'.")),
+                "order" => return Err(invalid("order", "'order' must be 'asc' or 'desc'.")),
                 "after" => query.after = Some(value),
                 "include" | "include[]" => {}
-                _ => return Err(unknown(&name)),
+                _ => return Err(Error::unknown_parameter(name)),
             }
         }
         Ok(query)
@@ -43,45 +43,40 @@ impl ItemsQuery {
 }
 
 fn limit(text: &str) -> Result<usize, Error> {
-    let limit = text.parse().ok().filter(|limit| (1..=MOST_LIMIT).contains(limit));
-    limit.ok_or_else(|| invalid("limit", "'limit' is 1 to 100."))
+    let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    limit.ok_or_else(|| invalid("limit", "'limit' must be 1 to 100."))
 }
 
 fn invalid(param: &str, message: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-pub(super) fn unknown(name: &str) -> Error {
-    let message = format!("There is no parameter '{name}' here. Check its spelling, or leave it out.");
-    Error::new(ErrorCode::UnknownParameter, message).with_param(name)
-}
-
-/// A page of items.
+/// One page of input items.
 #[derive(Serialize, ToSchema)]
 pub struct ResponseItems {
     /// Always `list`.
     object: &'static str,
-    /// Items: what was said before the response, that of earlier responses included.
+    /// Items before the response, including those of earlier responses.
     #[schema(value_type = Vec<Object>)]
     data: Vec<Value>,
-    /// Id of the first item.
+    /// Id of the first item of this page.
     first_id: Option<String>,
-    /// Id of the last item.
+    /// Id of the last item of this page.
     last_id: Option<String>,
-    /// Whether there are more.
+    /// Whether more items follow.
     has_more: bool,
 }
 
-/// A page of what a response was made from.
+/// Returns a page of the input items of a stored response.
 pub(super) async fn list(
-    kept: &Kept,
+    responses: &Responses,
     account: AccountId,
     id: &str,
     query: ItemsQuery,
 ) -> Result<ResponseItems, Error> {
-    let turn = kept.get(account, id).await?;
+    let turn = responses.get(account, id).await?;
     let before = match turn.response["previous_response_id"].as_str() {
-        Some(previous) => kept.conversation(account, previous).await?.1,
+        Some(previous) => responses.conversation(account, previous).await?.1,
         None => Vec::new(),
     };
     let number = id.parse::<ResponseId>().map_or(0, ResponseId::as_u128);
@@ -96,7 +91,7 @@ pub(super) async fn list(
         None => 0,
         Some(after) => match items.iter().position(|item| item["id"] == **after) {
             Some(place) => place + 1,
-            None => return Err(invalid("after", "'after' is the id of no item of this response.")),
+            None => return Err(invalid("after", "'after' must be the id of an input item.")),
         },
     };
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);

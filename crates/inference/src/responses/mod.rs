@@ -1,20 +1,22 @@
-//! `/v1/responses`: made in one answer, in a stream, in a session over a WebSocket ([`socket`]) or while nobody waits
-//! ([`background`], whose events are written down as they come ([`recording`]) and read again ([`following`])), kept ([`kept`]), and gone on from ([`recall`]).
+//! `/v1/responses`: the Responses API. Responses are returned as a whole, streamed, sent over a
+//! WebSocket session ([`socket`]) or executed in the background ([`background`]). The events of
+//! background responses are recorded ([`event_log`]) and replayed ([`subscription`]). Responses are
+//! stored ([`store`]), and requests can continue from them ([`conversation`]).
 
 mod background;
 mod compact;
+mod conversation;
 mod count;
+mod event_log;
 mod events;
-mod following;
-pub(crate) mod kept;
 mod listing;
-mod recall;
-mod recording;
 mod routes;
 pub(crate) mod service;
 mod socket;
+pub(crate) mod store;
+mod subscription;
 mod wire;
 
 pub use background::Background;
-pub use kept::Kept;
 pub use routes::routes;
+pub use store::Responses;

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Responses API.
 
 use axum::Json;
 use axum::extract::ws::WebSocketUpgrade;
@@ -10,23 +10,25 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tollgate_edge::body::MEDIA_BODY;
 use tollgate_edge::context::Context;
-use tollgate_edge::{ApiError, ControlCaller, ErrorBody, JsonBody, Query, WorkCaller, json, shell, sse};
+use tollgate_edge::{
+    ApiError, ControlCaller, ErrorBody, JsonBody, Query, WorkCaller, json, request_layer, sse,
+};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::kept::ReadQuery;
 use super::listing::{self, ItemsQuery, ResponseItems};
 use super::service::{self, Answer, Request};
+use super::store::ReadQuery;
 use super::wire::{
     CompactResponse, CompactedResponse, CountResponseInputTokens, CreateResponse, DeletedResponse,
     ResponseInputTokens, ResponseObject, ResponseStreamEvent,
 };
-use super::{compact, count, following, kept, socket};
+use super::{compact, count, socket, store, subscription};
 use crate::Inference;
 
 const COUNTING: HeaderName = HeaderName::from_static("x-tollgate-counting");
 
-/// The routes of this group.
+/// Returns the router of `/v1/responses`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new()
         .routes(routes!(create_response, open_response_session))
@@ -37,12 +39,14 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .routes(routes!(list_response_input_items))
 }
 
-/// Generates a response to an input in the format of responses, at once or, with `stream: true`, piece by piece.
+/// Creates a response in OpenAI's Responses format.
+///
+/// With `stream: true` the response is a stream of server-sent events.
 #[utoipa::path(
     post, path = "/v1/responses", tag = "Text", operation_id = "create_response",
     request_body = CreateResponse,
     responses(
-        (status = 200, description = "The response, or with `stream: true` its events", content(
+        (status = 200, description = "The response, or its events with `stream: true`", content(
             (ResponseObject = "application/json"), (ResponseStreamEvent = "text/event-stream")
         )),
         (status = "default", body = ErrorBody)
@@ -65,17 +69,19 @@ async fn create_response(
     match service::create(request).await? {
         Answer::Whole(bytes) => Ok(json::response(bytes)),
         Answer::Stream(events) => Ok(sse::response(*events)),
-        Answer::Followed(events) => Ok(sse::response(events)),
+        Answer::Subscribed(events) => Ok(sse::response(events)),
     }
 }
 
-/// Counts the tokens of a request that is not carried out: the model's provider is asked, where it counts. It costs nothing
-/// and counts against no limit but that of reads.
+/// Counts the input tokens of a request without executing it.
+///
+/// The gateway queries the model's provider if the provider has a counting endpoint. Counting is
+/// free of charge and only subject to the rate limit of read requests.
 #[utoipa::path(
     post, path = "/v1/responses/input_tokens", tag = "Text", operation_id = "count_response_input_tokens",
     request_body = CountResponseInputTokens,
     responses(
-        (status = 200, description = "The tokens", body = ResponseInputTokens),
+        (status = 200, description = "The number of input tokens", body = ResponseInputTokens),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
@@ -93,10 +99,13 @@ async fn count_response_input_tokens(
     Ok(response)
 }
 
-/// Opens a session over a WebSocket. Each message `{"type": "response.create", …}` has the members of a request and is
-/// answered by the events of its response, one response at a time; each counts and costs like a request. The latest
-/// response of a session can be gone on from with `previous_response_id` although it is not kept. A session lasts an
-/// hour, and five minutes without a message.
+/// Opens a WebSocket session.
+///
+/// Each message `{"type": "response.create", …}` has the fields of a request, and the events of its
+/// response are sent back. A session executes one response at a time. Each response is charged and
+/// counts against the rate limits like a request. `previous_response_id` may name the latest
+/// response of the session even if it is not stored. A session ends after one hour, or after five
+/// minutes without a message.
 #[utoipa::path(
     get, path = "/v1/responses", tag = "Text", operation_id = "open_response_session",
     responses(
@@ -113,7 +122,7 @@ async fn open_response_session(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let Ok(upgrade) = upgrade else {
-        let mut response = shell::method_not_allowed().await.into_response();
+        let mut response = request_layer::method_not_allowed().await.into_response();
         response
             .headers_mut()
             .insert(ALLOW, HeaderValue::from_static("POST"));
@@ -121,19 +130,21 @@ async fn open_response_session(
     };
     let sessions = inference.sessions.clone();
     let opened = sessions.open(&caller, &ctx, &headers, upgrade, move |session| {
-        socket::talk(session, inference)
+        socket::run_session(session, inference)
     });
     Ok(opened?)
 }
 
-/// Makes a long conversation short. What users said stays as it is; for the rest there is one item of type
-/// `compaction`, which only requests of this account can open. The output is the input with which the conversation goes
-/// on. It costs what a response costs that reads the conversation.
+/// Compacts a long conversation.
+///
+/// The messages of the user stay unchanged. All other items are replaced by one item of type
+/// `compaction`, which only requests of this account can decrypt. The output is the input for the
+/// next request. The price is that of a response that reads the whole conversation.
 #[utoipa::path(
     post, path = "/v1/responses/compact", tag = "Text", operation_id = "compact_response",
     request_body = CompactResponse,
     responses(
-        (status = 200, description = "The items that stand for the conversation", body = CompactedResponse),
+        (status = 200, description = "The items of the compacted conversation", body = CompactedResponse),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
@@ -148,18 +159,21 @@ async fn compact_response(
     Ok(json::response(Bytes::from(compacted.to_string())))
 }
 
-/// A response that is kept: for 30 days, unless its request said `store: false`. One that is made in the background is
-/// `queued`, then `in_progress`, until it is there, has `failed` or was `cancelled`. When it was asked for with `background` and
-/// `stream`, its events can be read again and on: they have the same numbers each time.
+/// Returns a stored response.
+///
+/// Responses are stored for 30 days, unless the request set `store: false`. A background response
+/// is `queued`, then `in_progress`, until it is finished, `failed` or `cancelled`. If it was
+/// created with `background` and `stream`, its events can be replayed and followed with the same
+/// sequence numbers.
 #[utoipa::path(
     get, path = "/v1/responses/{id}", tag = "Text", operation_id = "get_response",
     params(
         ("id" = String, Path, description = "Id of the response"),
-        ("stream" = Option<bool>, Query, description = "Answers its events, as they happen"),
-        ("starting_after" = Option<u64>, Query, description = "Those behind the event with this `sequence_number`")
+        ("stream" = Option<bool>, Query, description = "Stream the events of a background response"),
+        ("starting_after" = Option<u64>, Query, description = "Return only events after this `sequence_number`")
     ),
     responses(
-        (status = 200, description = "The response, or with `stream=true` its events", content(
+        (status = 200, description = "The response, or its events with `stream=true`", content(
             (ResponseObject = "application/json"), (ResponseStreamEvent = "text/event-stream")
         )),
         (status = "default", body = ErrorBody)
@@ -175,22 +189,24 @@ async fn get_response(
     let query = ReadQuery::read(&pairs)?;
     let account = caller.account_id();
     if query.stream {
-        let events = following::follow(&inference, account, &id, query.starting_after).await?;
+        let events = subscription::subscribe(&inference, account, &id, query.starting_after).await?;
         return Ok(sse::response(events));
     }
     let response = match inference.background.unfinished(account, &id).await? {
         Some(unfinished) => unfinished,
-        None => inference.kept.get(account, &id).await?.response,
+        None => inference.responses.get(account, &id).await?.response,
     };
     Ok(json::response(Bytes::from(response.to_string())))
 }
 
-/// Forgets a response. Responses that go on from it stay, but cannot be gone on from any more.
+/// Deletes a response.
+///
+/// Responses that continue from it remain, but requests can no longer continue from them.
 #[utoipa::path(
     delete, path = "/v1/responses/{id}", tag = "Text", operation_id = "delete_response",
     params(("id" = String, Path, description = "Id of the response")),
     responses(
-        (status = 200, description = "It is forgotten", body = DeletedResponse),
+        (status = 200, description = "The response was deleted", body = DeletedResponse),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
@@ -202,14 +218,16 @@ async fn delete_response(
 ) -> Result<Json<DeletedResponse>, ApiError> {
     let account = caller.account_id();
     if inference.background.unfinished(account, &id).await?.is_some() {
-        return Err(ApiError(kept::not_ended()));
+        return Err(ApiError(store::not_finished()));
     }
-    inference.kept.delete(account, &id).await?;
+    inference.responses.delete(account, &id).await?;
     Ok(Json(DeletedResponse::new(id)))
 }
 
-/// Cancels a response that is made in the background. One that was not begun costs nothing; else what was used until then is
-/// paid. Again, it answers the same; a response that is there cannot be cancelled.
+/// Cancels a background response.
+///
+/// A response that has not started costs nothing; otherwise the tokens used so far are charged.
+/// Repeated calls return the same result. A completed response cannot be cancelled.
 #[utoipa::path(
     post, path = "/v1/responses/{id}/cancel", tag = "Text", operation_id = "cancel_response",
     params(("id" = String, Path, description = "Id of the response")),
@@ -228,12 +246,14 @@ async fn cancel_response(
     if let Some(cancelled) = inference.background.cancel(account, &id).await? {
         return Ok(json::response(Bytes::from(cancelled.to_string())));
     }
-    let turn = inference.kept.get(account, &id).await?;
-    Err(ApiError(kept::has_ended(&turn)))
+    let turn = inference.responses.get(account, &id).await?;
+    Err(ApiError(store::already_ended(&turn)))
 }
 
-/// What a kept response was made from, page by page: the items of its request, and before them those of the responses
-/// that it went on from.
+/// Lists the input items of a stored response.
+///
+/// The list contains the items of its request and, before them, those of the responses that it
+/// continues.
 #[utoipa::path(
     get, path = "/v1/responses/{id}/input_items", tag = "Text", operation_id = "list_response_input_items",
     params(("id" = String, Path, description = "Id of the response"), ItemsQuery),
@@ -250,6 +270,6 @@ async fn list_response_input_items(
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Json<ResponseItems>, ApiError> {
     let query = ItemsQuery::read(pairs)?;
-    let items = listing::list(&inference.kept, caller.account_id(), &id, query).await?;
+    let items = listing::list(&inference.responses, caller.account_id(), &id, query).await?;
     Ok(Json(items))
 }

@@ -1,4 +1,4 @@
-//! The use case: validate, route, admit, run, encode.
+//! Validates, routes, admits and executes a response request, then encodes and stores the response.
 
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ use tollgate_types::{Error, Format, ResponseId, Timestamp};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use super::background;
+use super::conversation::{ResolvedRequest, resolve};
 use super::events::Events;
-use super::following::{self, Following};
-use super::kept::{Keeper, Latest};
-use super::recall::{Recalled, recall};
+use super::store::{LatestResponse, ResponseWriter};
+use super::subscription::{self, EventStream};
 use crate::Inference;
 use crate::admission::{self, admit, call_request};
-use crate::capabilities::{self, Asked};
-use crate::crossing::Own;
-use crate::{crossing, lenient};
+use crate::capabilities::{self, RequestedCapabilities};
+use crate::conversion::FormatFields;
+use crate::{conversion, lenient};
 
 const ENDPOINT: &str = "/v1/responses";
 
-/// An answer, ready to be sent.
+/// An encoded response.
 pub(super) enum Answer {
-    /// A JSON body.
+    /// The complete JSON body.
     Whole(Bytes),
-    /// Server-sent events.
+    /// Server-sent events, for `stream: true`.
     Stream(Box<Events>),
-    /// Those of a response that is made in the background.
-    Followed(Following),
+    /// Server-sent events of a background response.
+    Subscribed(EventStream),
 }
 
-/// A request for a response.
+/// A request to create a response.
 pub(crate) struct Request<'a> {
     pub(crate) inference: &'a Inference,
     pub(crate) ctx: &'a Arc<RequestContext>,
     pub(crate) caller: Caller,
     pub(crate) body: Bytes,
-    /// The session that it belongs to.
-    pub(crate) latest: Option<&'a Arc<Latest>>,
+    /// Latest response of the WebSocket session, if the request belongs to one.
+    pub(crate) latest: Option<&'a Arc<LatestResponse>>,
 }
 
 pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
@@ -53,36 +53,36 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
         latest,
         ..
     } = request;
-    let (kept, pipeline) = (&inference.kept, &inference.pipeline);
+    let (responses, pipeline) = (&inference.responses, &inference.pipeline);
     let prepared = prepare(request).await?;
     if prepared.background {
         let (account, stream) = (prepared.request.caller.account_id(), prepared.stream);
         let response = background::accept(inference, ctx, prepared).await?;
         let id = ResponseId::from_u128(ctx.id.as_u128()).to_string();
         return match stream {
-            true => following::follow(inference, account, &id, None)
+            true => subscription::subscribe(inference, account, &id, None)
                 .await
-                .map(Answer::Followed),
+                .map(Answer::Subscribed),
             false => Ok(Answer::Whole(response)),
         };
     }
     let Prepared {
         routed,
         request,
-        told,
-        mut recalled,
+        meta,
+        mut resolved,
         store,
         ..
     } = prepared;
     let account = request.caller.account_id();
-    let keeper = match store || latest.is_some() {
-        true => Some(Keeper {
-            kept: kept.clone(),
+    let writer = match store || latest.is_some() {
+        true => Some(ResponseWriter {
+            responses: responses.clone(),
             account,
             id: ResponseId::from_u128(ctx.id.as_u128()),
-            previous: recalled.previous,
-            input: recalled.take_own_items()?,
-            before: recalled.before,
+            previous: resolved.previous,
+            input: resolved.take_own_items()?,
+            before: resolved.before,
             store,
             latest: latest.cloned(),
         }),
@@ -90,24 +90,24 @@ pub(super) async fn create(request: Request<'_>) -> Result<Answer, Error> {
     };
     let admission = admit(pipeline, ctx, routed, request).await?;
     let answer = admission::run(pipeline, ctx, admission).await?;
-    deliver(pipeline, ctx, answer, told, keeper).await
+    deliver(pipeline, ctx, answer, meta, writer).await
 }
 
-/// A request as a call.
+/// A validated and routed request with all data for its response.
 pub(crate) struct Prepared {
     pub(crate) routed: Routed,
     pub(crate) request: CallRequest,
-    pub(super) told: Told,
-    pub(super) recalled: Recalled,
-    /// Whether the response is kept.
+    pub(super) meta: ResponseMeta,
+    pub(super) resolved: ResolvedRequest,
+    /// Whether the response is stored.
     store: bool,
-    /// Whether its caller does not wait.
+    /// Whether the response is generated in the background.
     background: bool,
-    /// Whether its events are asked for.
+    /// Whether the caller requested a stream.
     pub(super) stream: bool,
 }
 
-/// The call that a request asks for.
+/// Resolves, validates and routes a request, and returns the model call to make.
 pub(crate) async fn prepare(request: Request<'_>) -> Result<Prepared, Error> {
     let Request {
         inference,
@@ -116,59 +116,60 @@ pub(crate) async fn prepare(request: Request<'_>) -> Result<Prepared, Error> {
         body,
         latest,
     } = request;
-    let recalled = recall(&inference.kept, latest, caller.account_id(), body).await?;
-    let prepared = prepare_recalled(&inference.pipeline, ctx, caller, recalled)?;
+    let resolved = resolve(&inference.responses, latest, caller.account_id(), body).await?;
+    let prepared = prepare_resolved(&inference.pipeline, ctx, caller, resolved)?;
     if prepared.background && latest.is_some() {
-        let why = "is not served in a session; send the request by itself";
+        let why = "is not supported in a session; send an HTTP request instead";
         return Err(DecodeError::unsupported("background", why).into());
     }
     Ok(prepared)
 }
 
-/// The call that a request asks for which says everything itself.
-pub(super) fn prepare_recalled(
+/// Validates and routes a request whose references are resolved.
+pub(super) fn prepare_resolved(
     pipeline: &Pipeline,
     ctx: &RequestContext,
     caller: Caller,
-    recalled: Recalled,
+    resolved: ResolvedRequest,
 ) -> Result<Prepared, Error> {
-    let checked = lenient::checked(&caller, ctx, recalled.body.clone(), |body| {
+    let checked = lenient::checked(&caller, ctx, resolved.body.clone(), |body| {
         check(pipeline, ctx, &caller, body)
     });
-    let (checked, body) = checked.map_err(|error| recalled.in_callers_places(error))?;
-    let told = Told {
-        identity: identity(ctx, &checked, &recalled),
+    let (checked, body) = checked.map_err(|error| resolved.with_request_paths(error))?;
+    let meta = ResponseMeta {
+        identity: identity(ctx, &checked, &resolved),
         echo: echo(ctx, &checked, &body)?,
         show_reasoning: checked.head.shows_reasoning,
     };
     let (store, background, stream) = (checked.head.store, checked.head.background, checked.head.stream);
     let (routed, request) = call(ctx, caller, checked, body);
-    crossing::note_foreign_reasoning(ctx, &routed, &request.call);
+    conversion::note_foreign_reasoning(ctx, &routed, &request.call);
     Ok(Prepared {
         routed,
         request,
-        told,
-        recalled,
+        meta,
+        resolved,
         store,
         background,
         stream,
     })
 }
 
-/// What the gateway itself says about the response.
-fn identity(ctx: &RequestContext, checked: &Checked, recalled: &Recalled) -> Identity {
+/// Returns the response fields that the gateway determines.
+fn identity(ctx: &RequestContext, checked: &Checked, resolved: &ResolvedRequest) -> Identity {
     Identity {
         number: ctx.id.as_u128(),
         created_at: seconds(ctx.accepted_at),
         model: checked.routed.public_model.to_string(),
         store: checked.head.store,
         background: checked.head.background,
-        previous_response_id: recalled.previous.map(|id| id.to_string()),
+        previous_response_id: resolved.previous.map(|id| id.to_string()),
     }
 }
 
-/// What the response says again of its request. An upstream of this format says it itself, unless the gateway looks at
-/// what it says; the simulator takes every format and speaks none.
+/// Returns the request fields that the response repeats. An upstream of this format repeats them
+/// itself, unless the gateway rewrites the response. The simulator accepts every format but returns
+/// the common form.
 fn echo(ctx: &RequestContext, checked: &Checked, body: &Bytes) -> Result<Echo, Error> {
     let is_inspected = checked.head.stream && ctx.max_cost.amount().is_some();
     let is_relayed = checked.common.is_none() && !checked.routed.model.simulated && !is_inspected;
@@ -178,7 +179,7 @@ fn echo(ctx: &RequestContext, checked: &Checked, body: &Bytes) -> Result<Echo, E
     }
 }
 
-/// The call of the pipeline.
+/// Builds the model call of a validated request.
 pub(super) fn call(
     ctx: &RequestContext,
     caller: Caller,
@@ -197,54 +198,55 @@ pub(super) fn call(
     (routed, request)
 }
 
-/// The response object of a call that was made whole, and what it cost.
-pub(super) fn encode(pipeline: &Pipeline, answer: Delivered, told: &Told) -> Result<Bytes, Error> {
+/// Encodes a complete response with its cost.
+pub(super) fn encode(pipeline: &Pipeline, answer: Delivered, meta: &ResponseMeta) -> Result<Bytes, Error> {
     match answer {
         Delivered::Whole {
             payload,
             outline,
             charge,
-        } => told.encode(payload, outline.as_ref(), seconds(pipeline.clock.now()), &charge),
-        Delivered::Stream(_) => Err(Error::internal("a whole answer was asked for")),
+        } => meta.encode(payload, outline.as_ref(), seconds(pipeline.clock.now()), &charge),
+        Delivered::Stream(_) => Err(Error::internal("unexpected stream for a non-streaming request")),
     }
 }
 
-/// Hands the answer out, kept if it is to be. One that cannot be kept says so itself: it was paid for.
+/// Returns the response and stores it if requested. If storing fails, the response reports
+/// `store: false`, because the caller has paid for it.
 async fn deliver(
     pipeline: &Arc<Pipeline>,
     ctx: &RequestContext,
     answer: Delivered,
-    told: Told,
-    keeper: Option<Keeper>,
+    meta: ResponseMeta,
+    writer: Option<ResponseWriter>,
 ) -> Result<Answer, Error> {
     match answer {
         Delivered::Whole { ref charge, .. } => {
             ctx.note_cost(charge.amount);
-            let response = encode(pipeline, answer, &told)?;
-            let is_kept = match keeper {
-                Some(keeper) => keeper.finish(&response).await,
+            let response = encode(pipeline, answer, &meta)?;
+            let is_saved = match writer {
+                Some(writer) => writer.finish(&response).await,
                 None => true,
             };
-            Ok(Answer::Whole(match is_kept {
+            Ok(Answer::Whole(match is_saved {
                 true => response,
-                false => openai_responses::not_kept(&response),
+                false => openai_responses::with_store_false(&response),
             }))
         }
-        Delivered::Stream(pieces) => {
-            let events = Events::new(pieces, pipeline.clone(), told, keeper);
+        Delivered::Stream(chunks) => {
+            let events = Events::new(chunks, pipeline.clone(), meta, writer);
             Ok(Answer::Stream(Box::new(events)))
         }
     }
 }
 
-/// A request that can be made.
+/// A validated and routed request.
 pub(super) struct Checked {
     head: ResponsesHead<'static>,
     routed: Routed,
     common: Option<Arc<GenerateRequest>>,
 }
 
-/// Everything that can be refused before anything is held or sent.
+/// Runs all checks that need neither a hold nor an upstream call.
 pub(super) fn check(
     pipeline: &Pipeline,
     ctx: &RequestContext,
@@ -253,11 +255,12 @@ pub(super) fn check(
 ) -> Result<Checked, Error> {
     let head = validate(body)?;
     let mut routed = pipeline.route(caller, &head.model)?;
-    capabilities::check(&routed.model, &asked(&head))?;
-    let (own, media) = (own(&head), head.media);
-    let common = crossing::common_form_without(&own, &mut routed, Format::Responses, media, ctx, || {
-        openai_responses::decode_request(body)
-    })?;
+    capabilities::check(&routed.model, &requested(&head))?;
+    let (format_fields, media) = (format_fields(&head), head.media);
+    let common =
+        conversion::common_form_dropping(&format_fields, &mut routed, Format::Responses, media, ctx, || {
+            openai_responses::decode_request(body)
+        })?;
     Ok(Checked {
         head: head.into_owned(),
         routed,
@@ -265,11 +268,11 @@ pub(super) fn check(
     })
 }
 
-/// Checks a request that says everything itself.
+/// Validates a request whose references are resolved.
 pub(super) fn validate(body: &[u8]) -> Result<ResponsesHead<'_>, Error> {
     let head = openai_responses::validate(body)?;
     if head.previous_response_id.is_some() {
-        let why = "is written in a way that is not read here; write it without escapes";
+        let why = "must be written without JSON escapes";
         return Err(DecodeError::unsupported("previous_response_id", why).into());
     }
     Ok(head)
@@ -279,17 +282,17 @@ pub(super) fn seconds(time: Timestamp) -> i64 {
     time.as_micros().div_euclid(1_000_000)
 }
 
-/// What only this format has and no answer depends on.
-fn own(head: &ResponsesHead<'_>) -> Own {
-    Own {
+/// Returns the fields of this format that do not change the response content.
+fn format_fields(head: &ResponsesHead<'_>) -> FormatFields {
+    FormatFields {
         ignored: head.ignored_hints().collect(),
         hints: head.own_hints().collect(),
-        reasoning: head.says_how_to_reason.then_some("reasoning"),
+        reasoning: head.has_reasoning_params.then_some("reasoning"),
     }
 }
 
-pub(super) fn asked(head: &ResponsesHead<'_>) -> Asked {
-    Asked {
+pub(super) fn requested(head: &ResponsesHead<'_>) -> RequestedCapabilities {
+    RequestedCapabilities {
         max_tokens: head.max_tokens.map(|cap| (cap, "max_output_tokens")),
         response_format: (head.response_format, "text.format"),
         tools: head.tools > 0,
@@ -300,22 +303,25 @@ pub(super) fn asked(head: &ResponsesHead<'_>) -> Asked {
 }
 
 pub(super) fn demand(head: &ResponsesHead<'_>, body_bytes: usize) -> Demand {
+    // A provider that truncates the input may read any amount of it.
+    let is_truncated = head.own_hints().any(|hint| hint == "truncation");
     Demand {
         max_tokens: head.max_tokens,
         n: 1,
+        inputs: u64::from(!is_truncated),
         ..admission::demand(head.media, head.items, body_bytes)
     }
 }
 
-/// What is said about an answer besides itself.
-pub(super) struct Told {
+/// Data for the response object that the model does not return.
+pub(super) struct ResponseMeta {
     pub(super) identity: Identity,
     pub(super) echo: Echo,
     pub(super) show_reasoning: bool,
 }
 
-impl Told {
-    /// The response object of a whole answer.
+impl ResponseMeta {
+    /// Encodes the response object of a complete response.
     fn encode(
         &self,
         payload: Payload<GenerateResponse>,
@@ -326,9 +332,10 @@ impl Told {
         let (usage, cost) = (&charge.usage, charge.amount);
         match payload {
             Payload::Raw(Format::Responses, bytes) => {
-                // Whose the seals are is known to the adapter alone, which has looked at the answer.
+                // Only the adapter knows which provider signed the reasoning. It has already
+                // inspected the response.
                 let head = outline.and_then(|outline| outline.get::<ResponseHead>());
-                let head = head.ok_or_else(crossing::wrong_format)?;
+                let head = head.ok_or_else(conversion::wrong_format)?;
                 Ok(openai_responses::splice_response(
                     &bytes,
                     head,
@@ -337,7 +344,7 @@ impl Told {
                     cost,
                 ))
             }
-            Payload::Raw(..) => Err(crossing::wrong_format()),
+            Payload::Raw(..) => Err(conversion::wrong_format()),
             Payload::Common(response) => Ok(Bytes::from(openai_responses::encode_response(
                 &response,
                 &self.identity,

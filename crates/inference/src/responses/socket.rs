@@ -1,5 +1,5 @@
-//! `/v1/responses` as a WebSocket: each `response.create` is a request of its own, and the events of its answer are
-//! messages. One response at a time.
+//! `/v1/responses` over a WebSocket. Each `response.create` message is a separate request, and the
+//! events of its response are messages. A session executes one response at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,25 +12,26 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
 use tollgate_edge::error::status_and_type;
 use tollgate_edge::sse;
-use tollgate_edge::websocket::{Gone, Session};
+use tollgate_edge::websocket::{Disconnected, Session};
 use tollgate_formats::DecodeError;
 use tollgate_types::{Error, ErrorCode};
 
+use super::conversation::previous;
 use super::events::Events;
-use super::kept::Latest;
 use super::service::{self, Answer, Request};
+use super::store::LatestResponse;
 use crate::Inference;
 
-/// A session ends with the first response after so long.
-const LONGEST: Duration = Duration::from_hours(1);
-/// RFC 6455: the session has fulfilled its purpose.
-const NORMAL: u16 = 1000;
+/// Age at which an idle session is closed.
+const MAX_SESSION_DURATION: Duration = Duration::from_hours(1);
+/// Close code of RFC 6455 for a session that has fulfilled its purpose.
+const NORMAL_CLOSURE: u16 = 1000;
 
-/// Holds one session.
-pub(super) async fn talk(mut session: Session, inference: Inference) {
-    let end = Instant::now() + LONGEST;
-    // The latest response of the session can be gone on from, kept or not.
-    let latest = Arc::new(Latest::default());
+/// Runs one session until it ends.
+pub(super) async fn run_session(mut session: Session, inference: Inference) {
+    let end = Instant::now() + MAX_SESSION_DURATION;
+    // Requests may continue from the latest response of the session even if it is not stored.
+    let latest = Arc::new(LatestResponse::default());
     let mut running: Option<Box<Events>> = None;
     loop {
         let is_busy = running.is_some();
@@ -48,7 +49,7 @@ pub(super) async fn talk(mut session: Session, inference: Inference) {
                 }
             },
             () = sleep_until(end), if !is_busy => {
-                return session.close(NORMAL, "A session lasts an hour: connect again.").await;
+                return session.close(NORMAL_CLOSURE, "A session lasts at most one hour. Reconnect.").await;
             }
         };
         if sent.is_err() {
@@ -57,7 +58,7 @@ pub(super) async fn talk(mut session: Session, inference: Inference) {
     }
 }
 
-/// The next event of the response that runs; nothing is waited for when none does.
+/// Returns the next event of the running response; waits forever if none is running.
 async fn next(running: &mut Option<Box<Events>>) -> Option<Bytes> {
     match running {
         Some(events) => events.next().await,
@@ -68,10 +69,10 @@ async fn next(running: &mut Option<Box<Events>>) -> Option<Bytes> {
 async fn begin(
     session: &mut Session,
     inference: &Inference,
-    latest: &Arc<Latest>,
+    latest: &Arc<LatestResponse>,
     message: &str,
     running: &mut Option<Box<Events>>,
-) -> Result<(), Gone> {
+) -> Result<(), Disconnected> {
     let turn = session.turn().await;
     let created = async {
         let (caller, ctx) = turn.started?;
@@ -85,13 +86,19 @@ async fn begin(
         })
         .await
     };
-    match created.await {
+    let created = created.await;
+    // Open Responses: after a failure the response that a turn continued from is gone. After a
+    // success the new response is the latest.
+    if let Some(Some(previous)) = previous(message.as_bytes()) {
+        latest.evict(&previous);
+    }
+    match created {
         Ok(Answer::Stream(events)) => {
             *running = Some(events);
             Ok(())
         }
-        // A request that is made here asks for a stream.
-        Ok(Answer::Whole(_) | Answer::Followed(_)) => Ok(()),
+        // Session requests always set `stream`.
+        Ok(Answer::Whole(_) | Answer::Subscribed(_)) => Ok(()),
         Err(error) => {
             session.log_failure(turn.id, &error);
             refuse(session, &error).await
@@ -99,13 +106,13 @@ async fn begin(
     }
 }
 
-/// The body of the request that a message makes.
+/// Converts a message to a request body.
 fn request(message: &str) -> Result<Bytes, Error> {
     let mut members: IndexMap<String, Box<RawValue>> = serde_json::from_str(message)
         .map_err(|error| DecodeError::invalid_json(format!("The message is not a JSON object: {error}.")))?;
     let kind = members.shift_remove("type");
     if kind.is_none_or(|kind| kind.get() != "\"response.create\"") {
-        let message = "'type' must be 'response.create': this is the one message that is taken here.";
+        let message = "'type' must be 'response.create', the only supported message.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("type"));
     }
     members.insert("stream".to_owned(), RawValue::TRUE.to_owned());
@@ -113,27 +120,37 @@ fn request(message: &str) -> Result<Bytes, Error> {
     Ok(Bytes::from(body))
 }
 
-/// The data of an event is the message; signs of life are the protocol's own here.
-async fn send(session: &mut Session, event: &[u8]) -> Result<(), Gone> {
+/// Sends the data of an event as a message. Keep-alive events are dropped, because WebSockets have
+/// their own pings.
+async fn send(session: &mut Session, event: &[u8]) -> Result<(), Disconnected> {
     match sse::data(event).and_then(|data| str::from_utf8(data).ok()) {
         Some(data) => session.send(data).await,
         None => Ok(()),
     }
 }
 
-async fn refuse(session: &mut Session, error: &Error) -> Result<(), Gone> {
+async fn refuse(session: &mut Session, error: &Error) -> Result<(), Disconnected> {
     let (status, kind) = status_and_type(error.code);
     let message = json!({
         "type": "error",
         "status": status.as_u16(),
         "error": {
-            "type": kind, "code": error.code.as_str(), "message": error.message, "param": error.param,
+            "type": kind, "code": code(error), "message": error.message, "param": error.param,
         },
     });
     session.send(message.to_string()).await
 }
 
+/// Returns the error code. Clients of sessions recover from the format's own code for an unknown
+/// previous response.
+fn code(error: &Error) -> &'static str {
+    match (error.code, error.param.as_deref()) {
+        (ErrorCode::NotFound, Some("previous_response_id")) => "previous_response_not_found",
+        (code, _) => code.as_str(),
+    }
+}
+
 fn one_at_a_time() -> Error {
-    let message = "A response is still running in this session. Wait for its end, or open another session.";
+    let message = "A response is still running in this session. Wait until it ends, or open another session.";
     Error::new(ErrorCode::Conflict, message)
 }

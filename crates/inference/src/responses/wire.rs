@@ -1,5 +1,5 @@
-//! The shapes of request and answer, for the API document. The bytes themselves are validated, spliced, relayed or
-//! rewritten by `tollgate_formats::openai_responses`, which is where the rules are.
+//! Request and response schemas for the OpenAPI document. `tollgate_formats::openai_responses`
+//! validates, splices, relays or rewrites the bytes and defines the rules.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,132 +7,137 @@ use utoipa::ToSchema;
 
 use crate::counting::Counted;
 
-/// A request for a response.
+/// Request body of `POST /v1/responses`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateResponse {
-    /// Id or alias of a model; GET /v1/models lists them.
+    /// Model id or alias. `GET /v1/models` lists the available models.
     model: String,
-    /// A text of the user, or a list of items, oldest first: `message`, `function_call`, `function_call_output`,
-    /// `custom_tool_call`, `custom_tool_call_output`, `reasoning`, `compaction`, and `item_reference` to an item of a
-    /// response that is kept. At least one, unless there is a `previous_response_id`.
+    /// Input: a string from the user, or an array of items, oldest first. Item types: `message`,
+    /// `function_call`, `function_call_output`, `custom_tool_call`, `custom_tool_call_output`,
+    /// `reasoning`, `compaction`, and `item_reference` to an item of a stored response. At least
+    /// one item is required without `previous_response_id`.
     input: Value,
-    /// A response that is kept, or the latest one of the session: what was said up to it stands before the input.
-    /// Instructions are not taken over.
+    /// Id of a stored response, or of the latest response of the session. Its conversation precedes
+    /// the input. Its instructions are not inherited.
     previous_response_id: Option<String>,
-    /// Instructions that stand before the input.
+    /// System instructions, placed before the input.
     instructions: Option<String>,
-    /// Whether the response comes piece by piece, as server-sent events.
+    /// If true, the response is a stream of server-sent events.
     stream: Option<bool>,
-    /// `include_obfuscation`. Only with `stream`.
+    /// Options of the stream: `include_obfuscation`. Allowed only with `stream: true`.
     #[schema(value_type = Option<Object>)]
     stream_options: Option<Value>,
-    /// Most tokens of the response, reasoning included. 422 when the model produces fewer.
+    /// Maximum number of output tokens, including reasoning tokens. Values above the output limit
+    /// of the model fail with status 422.
     #[schema(minimum = 16)]
     max_output_tokens: Option<u64>,
-    /// How varied the response is.
+    /// Sampling temperature. Higher values make the output more random.
     #[schema(minimum = 0, maximum = 2)]
     temperature: Option<f64>,
-    /// The share of likely tokens that is sampled from.
+    /// Nucleus sampling: only tokens within this cumulative probability are sampled.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f64>,
-    /// Discourages what was said before.
+    /// Penalizes tokens that have appeared at least once so far.
     #[schema(minimum = -2, maximum = 2)]
     presence_penalty: Option<f64>,
-    /// Discourages what was said often.
+    /// Penalizes tokens in proportion to how often they have appeared so far.
     #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f64>,
-    /// So many alternatives to each token, with their probabilities.
+    /// Number of most likely alternatives to return for each token, with log probabilities.
     #[schema(minimum = 0, maximum = 20)]
     top_logprobs: Option<u32>,
-    /// Tools that the model may call: `function` (`name`, `parameters`, `description`, `strict`) or `custom`. Tools that
-    /// the caller runs and only this format has are let through to models that take them.
+    /// Tools that the model may call: `function` (`name`, `parameters`, `description`, `strict`) or
+    /// `custom`. Other client-side tools of this format are forwarded to models that support them.
     tools: Option<Vec<Value>>,
-    /// `none`, `auto`, `required`, or an object that names a tool or allows some.
+    /// Tool selection: `none`, `auto`, `required`, or an object that names a tool or the allowed
+    /// tools.
     tool_choice: Option<Value>,
-    /// Whether several tools may be called at once. Default true.
+    /// Whether the model may call several tools in one turn. Default: true.
     parallel_tool_calls: Option<bool>,
-    /// Most calls of tools that run at the provider.
+    /// Maximum number of calls of tools that run at the provider.
     #[schema(minimum = 1)]
     max_tool_calls: Option<u64>,
-    /// `format`: `text`, `json_object` or `json_schema` (with `name`, `schema`, `strict`, `description`); `verbosity`:
-    /// `low`, `medium` or `high`.
+    /// Text output: `format` is `text`, `json_object` or `json_schema` (with `name`, `schema`,
+    /// `strict`, `description`); `verbosity` is `low`, `medium` or `high`.
     #[schema(value_type = Option<Object>)]
     text: Option<Value>,
-    /// `effort`: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`; `summary`: `auto`, `concise` or
-    /// `detailed`, without which none of the reasoning is shown.
+    /// Reasoning: `effort` is `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`;
+    /// `summary` is `auto`, `concise` or `detailed`. Without `summary` the response contains no
+    /// reasoning text.
     #[schema(value_type = Option<Object>)]
     reasoning: Option<Value>,
-    /// What to answer besides, such as `reasoning.encrypted_content` or `message.output_text.logprobs`.
+    /// Additional output, such as `reasoning.encrypted_content` or `message.output_text.logprobs`.
     include: Option<Vec<String>>,
-    /// Up to 16 pairs of the caller's own, which the response repeats.
+    /// At most 16 key-value pairs of strings, which the response repeats.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
-    /// Whether the response is kept, for 30 days. Default true.
+    /// Whether the response is stored for 30 days. Default: true.
     store: Option<bool>,
-    /// Whether the response is made while nobody waits: asked for by its id, or followed with `stream`, which goes on where it was
-    /// left with `GET /v1/responses/{id}?stream=true&starting_after=N`. Needs `store`.
+    /// If true, the response is generated in the background. Fetch it by its id, or follow it with
+    /// `stream`. An interrupted stream continues with
+    /// `GET /v1/responses/{id}?stream=true&starting_after=N`. Requires `store`.
     background: Option<bool>,
-    /// `auto` or `disabled`.
+    /// Truncation of a too long input: `auto` or `disabled`.
     truncation: Option<String>,
-    /// How the call is served, where the model's provider has tiers.
+    /// Service tier, for providers that have tiers.
     service_tier: Option<String>,
-    /// Names the end user, for the provider's abuse checks.
+    /// Identifier of the end user, for the provider's abuse monitoring.
     #[schema(max_length = 64)]
     safety_identifier: Option<String>,
-    /// The older name of `safety_identifier`.
+    /// Deprecated name of `safety_identifier`.
     user: Option<String>,
-    /// Brings requests with the same beginning to the same cache.
+    /// Routes requests with the same prefix to the same provider cache.
     prompt_cache_key: Option<String>,
 }
 
-/// A request whose tokens are counted.
+/// Request body of `POST /v1/responses/input_tokens`.
 #[derive(Serialize, ToSchema)]
 pub struct CountResponseInputTokens {
-    /// Id or alias of a model; GET /v1/models lists them.
+    /// Model id or alias. `GET /v1/models` lists the available models.
     model: String,
-    /// A text of the user, or a list of items, oldest first.
+    /// Input: a string from the user, or an array of items, oldest first.
     input: Value,
-    /// Instructions that stand before the input.
+    /// System instructions, placed before the input.
     instructions: Option<String>,
-    /// Tools that the model may call.
+    /// Tools that the model may call. Their definitions count as input.
     tools: Option<Vec<Value>>,
 }
 
-/// A conversation to be made short.
+/// Request body of `POST /v1/responses/compact`.
 #[derive(Serialize, ToSchema)]
 pub struct CompactResponse {
-    /// Id or alias of the model that writes the notes.
+    /// Id or alias of the model that writes the summary.
     model: String,
-    /// A text of the user, or a list of items, oldest first.
+    /// Input: a string from the user, or an array of items, oldest first.
     input: Option<Value>,
-    /// A response that is kept: what was said up to it stands before the input.
+    /// Id of a stored response. Its conversation precedes the input.
     previous_response_id: Option<String>,
 }
 
-/// What stands for a conversation.
+/// A compacted conversation.
 #[derive(Serialize, ToSchema)]
 pub struct CompactedResponse {
-    /// Id of the response that wrote the notes.
+    /// Id of the response that contains the summary.
     id: String,
     /// Always `response.compaction`.
     object: String,
-    /// When the request came, in seconds since the epoch.
+    /// Creation time, in seconds since the Unix epoch.
     created_at: i64,
-    /// The messages of the user, and an item of type `compaction`.
+    /// Input for the next request: the user's messages and one item of type `compaction`.
     #[schema(value_type = Vec<Object>)]
     output: Vec<Value>,
-    /// What it consumed and cost.
+    /// Token usage and cost of the request.
     usage: ResponseUsage,
 }
 
-/// A response that was forgotten.
+/// Confirmation that a response was deleted.
 #[derive(Serialize, ToSchema)]
 pub struct DeletedResponse {
-    /// Id of the response.
+    /// Id of the deleted response.
     id: String,
     /// Always `response`.
     object: &'static str,
-    /// Always true.
+    /// Always true after a successful deletion.
     deleted: bool,
 }
 
@@ -146,15 +151,15 @@ impl DeletedResponse {
     }
 }
 
-/// The tokens of a request.
+/// Response body of `POST /v1/responses/input_tokens`.
 #[derive(Serialize, ToSchema)]
 pub struct ResponseInputTokens {
     /// Always `response.input_tokens`.
     object: &'static str,
-    /// How many.
+    /// Number of input tokens.
     input_tokens: u64,
-    /// `exact` where the model's provider has counted or it is known how it counts, else `upper_bound`: there are never more.
-    /// The header `x-tollgate-counting` says the same.
+    /// Precision of the count, also in the header `x-tollgate-counting`: `exact` if the count is
+    /// the provider's or its counting rules are known, otherwise `upper_bound`.
     pub(super) counting: &'static str,
 }
 
@@ -168,115 +173,118 @@ impl ResponseInputTokens {
     }
 }
 
-/// A response.
+/// A response in OpenAI's Responses format.
 #[derive(Serialize, ToSchema)]
 pub struct ResponseObject {
-    /// Id of the response.
+    /// Unique id of the response.
     id: String,
     /// Always `response`.
     object: String,
-    /// When the request came, in seconds since the epoch.
+    /// Creation time, in seconds since the Unix epoch.
     created_at: i64,
-    /// When the response was complete.
+    /// Completion time, in seconds since the Unix epoch.
     completed_at: Option<i64>,
-    /// `in_progress`, `completed`, `incomplete` or `failed`.
+    /// Status: `queued`, `in_progress`, `completed`, `incomplete`, `failed` or `cancelled`.
     status: String,
-    /// `reason`: `max_output_tokens` or `content_filter`.
+    /// Details of an `incomplete` response: `reason` is `max_output_tokens` or `content_filter`.
     #[schema(value_type = Option<Object>)]
     incomplete_details: Option<Value>,
-    /// Why it failed: `code`, `message`.
+    /// Error of a `failed` response: `code` and `message`.
     #[schema(value_type = Option<Object>)]
     error: Option<Value>,
-    /// The model as the request named it.
+    /// Model name as sent in the request.
     model: String,
-    /// Items: `message`, `reasoning`, `function_call`, `custom_tool_call`.
+    /// Output items: `message`, `reasoning`, `function_call`, `custom_tool_call`.
     #[schema(value_type = Vec<Object>)]
     output: Vec<Value>,
-    /// What it consumed and cost; null while it is in progress.
+    /// Token usage and cost; null while the response is in progress.
     usage: Option<ResponseUsage>,
-    /// As the request has it, like all that follows, or what is usual.
+    /// Instructions of the request. This field and the following ones repeat the request or its
+    /// defaults.
     instructions: Option<String>,
-    /// The response that this one goes on from.
+    /// Id of the response that this one continues.
     previous_response_id: Option<String>,
-    /// Tools that could be called.
+    /// Tools that the model could call.
     #[schema(value_type = Vec<Object>)]
     tools: Vec<Value>,
-    /// Which tool was to be called.
+    /// Tool selection of the request.
     tool_choice: Value,
-    /// Whether several tools could be called at once.
+    /// Whether the model could call several tools in one turn.
     parallel_tool_calls: bool,
-    /// Most calls of tools that run at the provider.
+    /// Maximum number of calls of tools that run at the provider.
     max_tool_calls: Option<u64>,
-    /// The shape of the text.
+    /// Text output settings of the request.
     #[schema(value_type = Object)]
     text: Value,
-    /// How much was to be reasoned, and whether a summary was asked for.
+    /// Reasoning settings of the request.
     #[schema(value_type = Option<Object>)]
     reasoning: Option<Value>,
-    /// How varied the response was to be.
+    /// Sampling temperature of the request.
     temperature: f64,
-    /// The share of likely tokens that was sampled from.
+    /// Nucleus sampling probability of the request.
     top_p: f64,
-    /// As the request has it.
+    /// Presence penalty of the request.
     presence_penalty: f64,
-    /// As the request has it.
+    /// Frequency penalty of the request.
     frequency_penalty: f64,
-    /// So many alternatives to each token.
+    /// Number of most likely alternatives returned for each token.
     top_logprobs: u32,
-    /// Most tokens of the response.
+    /// Maximum number of output tokens.
     max_output_tokens: Option<u64>,
-    /// `auto` or `disabled`.
+    /// Truncation setting: `auto` or `disabled`.
     truncation: String,
-    /// Whether the response is kept.
+    /// Whether the response is stored.
     store: bool,
-    /// Whether it is made while nobody waits.
+    /// Whether the response is generated in the background.
     background: bool,
-    /// How the call was served.
+    /// Service tier that served the request.
     service_tier: String,
-    /// The caller's own pairs.
+    /// Key-value pairs of the request.
     #[schema(value_type = Object)]
     metadata: Value,
-    /// Names the end user.
+    /// Identifier of the end user.
     safety_identifier: Option<String>,
-    /// As the request has it.
+    /// Cache key of the request.
     prompt_cache_key: Option<String>,
 }
 
-/// What a response consumed and cost.
+/// Token usage and cost of a response.
 #[derive(Serialize, ToSchema)]
 pub struct ResponseUsage {
-    /// Tokens that went in.
+    /// Number of input tokens, including cached ones.
     input_tokens: u64,
-    /// `cached_tokens` were read from the provider's cache, `cache_write_tokens` written into it.
+    /// Breakdown of the input tokens: `cached_tokens` were read from the provider's cache,
+    /// `cache_write_tokens` were written to it.
     #[schema(value_type = Object)]
     input_tokens_details: Value,
-    /// Tokens that came out.
+    /// Number of output tokens, including reasoning tokens.
     output_tokens: u64,
-    /// `reasoning_tokens`.
+    /// Breakdown of the output tokens: `reasoning_tokens`.
     #[schema(value_type = Object)]
     output_tokens_details: Value,
-    /// Both.
+    /// Sum of input and output tokens.
     total_tokens: u64,
-    /// What the call cost, in credits as a decimal string.
+    /// Cost of the request in credits, as a decimal string.
     cost: String,
 }
 
-/// A piece of a streamed response: `response.created`, `response.in_progress`, then for each item
-/// `response.output_item.added`, its parts and deltas, `response.output_item.done`, and at the end
-/// `response.completed`, `response.incomplete` or, after `error`, `response.failed`.
+/// An event of a streamed response. The order is `response.created` and `response.in_progress`;
+/// then for each item `response.output_item.added`, its parts and deltas, and
+/// `response.output_item.done`. The stream ends with `response.completed`, `response.incomplete`
+/// or, after `error`, `response.failed`.
 #[derive(Serialize, ToSchema)]
 pub struct ResponseStreamEvent {
-    /// The name of the event.
+    /// Event type, such as `response.output_text.delta`.
     r#type: String,
-    /// Its number, from 0.
+    /// Sequence number of the event, starting at 0.
     sequence_number: u64,
-    /// The response, in the events that begin and end it.
+    /// The response object, in events that start or end the response.
     response: Option<ResponseObject>,
-    /// The item, where one begins or ends.
+    /// The output item, in events that start or end an item.
     #[schema(value_type = Option<Object>)]
     item: Option<Value>,
-    /// Which item.
+    /// Index of the output item.
     output_index: Option<u32>,
-    /// What is new.
+    /// New text, in delta events.
     delta: Option<String>,
 }

@@ -1,32 +1,33 @@
-//! How long a recording is, as far as the gateway knows: ffprobe reads it, where that is installed.
+//! Duration of a recording, measured by ffprobe if it is installed.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use tollgate_studio::{Error as Fault, Probe, ProbeLimits, Program, Scratch, Tools};
+use tollgate_media_tools::{Error as Fault, Probe, ProbeLimits, Program, Scratch, Tools};
 use tollgate_types::{Error, RequestId};
 
 use crate::read::invalid;
 
-/// The longest recording.
-const LONGEST: Duration = Duration::from_secs(24 * 3_600);
-/// How much longer a recording cannot be: 8 kbit/s, in microseconds for a byte.
+/// Longest recording that is accepted: 24 hours.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 3_600);
+/// Longest duration of one byte, in microseconds. It assumes a bit rate of at least 8 kbit/s.
 const MICROS_PER_BYTE: u64 = 1_000;
 
-/// How long a recording is; nothing where that cannot be found out here. What is no recording is refused.
+/// Returns the duration of a recording, or `None` if ffprobe is not installed or fails. Returns an
+/// error if the file is not a recording.
 pub(super) async fn of(tools: &Tools, request: RequestId, audio: &Bytes) -> Result<Option<Duration>, Error> {
     if !tools.has(Program::Ffprobe) {
         return Ok(None);
     }
     match probe(tools, audio).await {
         Ok(probe) => match probe.audio {
-            Some(sound) if !sound.duration.is_zero() => Ok(Some(sound.duration)),
+            Some(audio_stream) if !audio_stream.duration.is_zero() => Ok(Some(audio_stream.duration)),
             Some(_) => Ok(Some(probe.duration)),
-            None => Err(invalid("file", "has no sound")),
+            None => Err(invalid("file", "has no audio track")),
         },
         Err(Fault::Input(what) | Fault::TooLarge(what)) => Err(invalid("file", &what)),
         Err(error) => {
-            tracing::warn!(request.id = %request, %error, "cannot look how long a recording is");
+            tracing::warn!(request.id = %request, %error, "cannot measure the duration of a recording");
             Ok(None)
         }
     }
@@ -37,13 +38,13 @@ async fn probe(tools: &Tools, audio: &Bytes) -> Result<Probe, Fault> {
     let place = scratch.file("recording");
     tokio::fs::write(&place, audio).await?;
     let limits = ProbeLimits {
-        longest: LONGEST,
+        max_duration: MAX_DURATION,
         ..ProbeLimits::default()
     };
     tools.probe_within(&place, limits).await
 }
 
-/// The most microseconds that so many bytes can be.
-pub(super) fn most_micros(bytes: usize) -> u64 {
+/// Returns the longest possible duration of a file of `bytes` bytes, in microseconds.
+pub(super) fn max_micros(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(MICROS_PER_BYTE)
 }

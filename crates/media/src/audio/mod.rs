@@ -1,5 +1,5 @@
-//! `POST /v1/audio/speech`, which speaks a text, and `POST /v1/audio/transcriptions`, which writes a recording down, in
-//! OpenAI's shape.
+//! Text to speech (`POST /v1/audio/speech`) and speech to text (`POST /v1/audio/transcriptions` and
+//! `POST /v1/audio/translations`), compatible with OpenAI's API.
 
 mod length;
 mod read;

@@ -1,29 +1,29 @@
-//! The requests, checked as far as the format goes.
+//! Parses speech and transcription requests. It checks the limits that apply to all models.
 
 use bytes::Bytes;
 use serde_json::Value;
 use tollgate_edge::FormField;
 use tollgate_types::{Error, ErrorCode};
-use tollgate_upstream::{SoundFormat, Timestamps, TranscriptFormat};
+use tollgate_upstream::{AudioFormat, Timestamps, TranscriptFormat};
 
 use crate::read::{Members, invalid, text};
 
-/// Most characters that are spoken at once, and most of what says how.
-const MOST_INPUT: usize = 4_096;
-/// Most characters of a voice's name.
-const MOST_VOICE: usize = 200;
-/// How fast: from, to.
-const SPEEDS: (f64, f64) = (0.25, 4.0);
-/// The largest recording.
-const MOST_AUDIO: usize = 25 << 20;
-/// The same with what stands around it in its form.
-pub(super) const FORM: usize = MOST_AUDIO + (1 << 20);
-/// Most characters of the prompt of a transcript.
-const MOST_PROMPT: usize = 8_192;
-/// Most characters of a file's name; others are cut.
-const MOST_NAME: usize = 200;
+/// Limit of `input` and of `instructions`, in characters.
+const MAX_INPUT_CHARS: usize = 4_096;
+/// Limit of a voice name or id, in characters.
+const MAX_VOICE_CHARS: usize = 200;
+/// Allowed values of `speed`, as minimum and maximum.
+const SPEED_RANGE: (f64, f64) = (0.25, 4.0);
+/// Largest recording that is accepted: 25 MiB.
+const MAX_AUDIO_BYTES: usize = 25 << 20;
+/// Largest request body: the recording, and 1 MiB for the other form fields.
+pub(super) const MAX_FORM_BYTES: usize = MAX_AUDIO_BYTES + (1 << 20);
+/// Limit of the `prompt` of a transcription, in characters.
+const MAX_PROMPT_CHARS: usize = 8_192;
+/// Longest file name, in characters. Longer names lose their beginning.
+const MAX_NAME_CHARS: usize = 200;
 
-/// A request for speech.
+/// A parsed speech request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Speech {
     pub(super) model: Option<String>,
@@ -31,33 +31,34 @@ pub(super) struct Speech {
     pub(super) voice: String,
     pub(super) has_own_voice: bool,
     pub(super) instructions: Option<String>,
-    pub(super) format: SoundFormat,
+    pub(super) format: AudioFormat,
     pub(super) speed: Option<f64>,
 }
 
-/// Reads a request for speech.
+/// Parses the JSON body of a speech request.
 pub(super) fn speech(body: &[u8]) -> Result<Speech, Error> {
     let mut members = Members::read(body)?;
     let (voice, has_own_voice) = voice(members.take("voice"))?;
     let request = Speech {
         model: members.text("model")?,
-        input: bounded(members.any_text("input")?, "input", MOST_INPUT)?.ok_or_else(|| missing("input"))?,
+        input: bounded(members.any_text("input")?, "input", MAX_INPUT_CHARS)?
+            .ok_or_else(|| missing("input"))?,
         voice,
         has_own_voice,
-        instructions: bounded(members.any_text("instructions")?, "instructions", MOST_INPUT)?,
+        instructions: bounded(members.any_text("instructions")?, "instructions", MAX_INPUT_CHARS)?,
         format: format(members.text("response_format")?)?,
-        speed: members.decimal("speed", SPEEDS)?,
+        speed: members.decimal("speed", SPEED_RANGE)?,
     };
     match members.text("stream_format")?.as_deref() {
         None | Some("audio") => {}
         Some("sse") => return Err(unsupported("stream_format")),
-        Some(_) => return Err(invalid("stream_format", "is \"audio\"")),
+        Some(_) => return Err(invalid("stream_format", "must be \"audio\"")),
     }
     members.end()?;
     Ok(request)
 }
 
-/// The name of a voice, or the id of one of the operator's own.
+/// Returns a voice name, or a custom voice id and `true`.
 fn voice(value: Option<Value>) -> Result<(String, bool), Error> {
     let (path, value, is_own) = match value.ok_or_else(|| missing("voice"))? {
         Value::Object(mut object) => {
@@ -67,20 +68,23 @@ fn voice(value: Option<Value>) -> Result<(String, bool), Error> {
         name => ("voice", name, false),
     };
     match text(path, value)? {
-        name if name.chars().count() <= MOST_VOICE => Ok((name, is_own)),
-        _ => Err(invalid(path, &format!("has at most {MOST_VOICE} characters"))),
+        name if name.chars().count() <= MAX_VOICE_CHARS => Ok((name, is_own)),
+        _ => Err(invalid(
+            path,
+            &format!("must have at most {MAX_VOICE_CHARS} characters"),
+        )),
     }
 }
 
-fn format(name: Option<String>) -> Result<SoundFormat, Error> {
+fn format(name: Option<String>) -> Result<AudioFormat, Error> {
     let Some(name) = name else {
-        return Ok(SoundFormat::Mp3);
+        return Ok(AudioFormat::Mp3);
     };
-    let known = SoundFormat::ALL.map(SoundFormat::as_str).join(", ");
-    SoundFormat::parse(&name).ok_or_else(|| invalid("response_format", &format!("is one of: {known}")))
+    let known = AudioFormat::ALL.map(AudioFormat::as_str).join(", ");
+    AudioFormat::parse(&name).ok_or_else(|| invalid("response_format", &format!("must be one of: {known}")))
 }
 
-/// A recording, and how it is to be written down.
+/// A parsed transcription or translation request.
 #[derive(Debug, PartialEq)]
 pub(super) struct Recording {
     pub(super) model: Option<String>,
@@ -92,12 +96,14 @@ pub(super) struct Recording {
     pub(super) temperature: Option<f64>,
     pub(super) format: TranscriptFormat,
     pub(super) timestamps: Timestamps,
-    /// Hints that change nothing here.
+    /// Whether the transcript is translated into English.
+    pub(super) translate: bool,
+    /// Parameters that were accepted and have no effect.
     pub(super) ignored: Vec<&'static str>,
 }
 
-/// Reads the fields of a form.
-pub(super) fn recording(fields: Vec<FormField>) -> Result<Recording, Error> {
+/// Parses the form of a transcription. A translation has no `language` and no word timestamps.
+pub(super) fn recording(fields: Vec<FormField>, translate: bool) -> Result<Recording, Error> {
     let mut form = Form::new(fields);
     let file = form.file()?;
     let format = transcript_format(form.text("response_format")?)?;
@@ -106,18 +112,28 @@ pub(super) fn recording(fields: Vec<FormField>) -> Result<Recording, Error> {
         filename: name_of(file.filename),
         media_type: file.content_type,
         audio: file.content,
-        language: language(form.text("language")?)?,
-        prompt: bounded(form.text("prompt")?, "prompt", MOST_PROMPT)?,
+        language: match translate {
+            true => None,
+            false => language(form.text("language")?)?,
+        },
+        prompt: bounded(form.text("prompt")?, "prompt", MAX_PROMPT_CHARS)?,
         temperature: temperature(form.text("temperature")?)?,
         format,
-        timestamps: timestamps(&mut form, format)?,
+        timestamps: match translate {
+            true => Timestamps {
+                segments: format.is_timed(),
+                words: false,
+            },
+            false => timestamps(&mut form, format)?,
+        },
+        translate,
         ignored: ignored(&mut form)?,
     };
     form.end()?;
     Ok(recording)
 }
 
-/// What of a form was not looked at yet.
+/// The form fields that were not read yet, and the names of the fields that were.
 struct Form {
     fields: Vec<FormField>,
     known: Vec<&'static str>,
@@ -131,7 +147,7 @@ impl Form {
         }
     }
 
-    /// Every field of a name.
+    /// Removes and returns all fields with this name.
     fn all(&mut self, name: &'static str) -> Vec<FormField> {
         self.known.push(name);
         let (found, rest) = std::mem::take(&mut self.fields)
@@ -144,37 +160,37 @@ impl Form {
     fn one(&mut self, name: &'static str) -> Result<Option<FormField>, Error> {
         let mut found = self.all(name).into_iter();
         match (found.next(), found.next()) {
-            (_, Some(_)) => Err(invalid(name, "is there more than once")),
+            (_, Some(_)) => Err(invalid(name, "may be sent only once")),
             (one, None) => Ok(one),
         }
     }
 
-    /// A text; an empty one is as none.
+    /// Removes and returns a text field. A blank text counts as absent.
     fn text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         let Some(field) = self.one(name)? else {
             return Ok(None);
         };
-        let text = String::from_utf8(field.content.into()).map_err(|_| invalid(name, "is no UTF-8"))?;
+        let text = String::from_utf8(field.content.into()).map_err(|_| invalid(name, "must be UTF-8"))?;
         Ok(Some(text).filter(|text| !text.trim().is_empty()))
     }
 
     fn file(&mut self) -> Result<FormField, Error> {
         let field = self.one("file")?.ok_or_else(|| missing("file"))?;
         if field.filename.is_none() {
-            return Err(invalid("file", "is a file: send it with its name"));
+            return Err(invalid("file", "must be a file with a file name"));
         }
         if field.content.is_empty() {
-            return Err(invalid("file", "is empty"));
+            return Err(invalid("file", "must not be empty"));
         }
-        if field.content.len() > MOST_AUDIO {
-            let mebibytes = MOST_AUDIO >> 20;
-            let message = format!("'file' is larger than the {mebibytes} MiB that a recording may have.");
+        if field.content.len() > MAX_AUDIO_BYTES {
+            let mebibytes = MAX_AUDIO_BYTES >> 20;
+            let message = format!("'file' is too large. A recording may have at most {mebibytes} MiB.");
             return Err(Error::new(ErrorCode::RequestTooLarge, message).with_param("file"));
         }
         Ok(field)
     }
 
-    /// Refuses what nobody has asked for.
+    /// Returns an error if the form has an unknown field.
     fn end(mut self) -> Result<(), Error> {
         let Some(unknown) = self.fields.first() else {
             return Ok(());
@@ -182,19 +198,19 @@ impl Form {
         let shown: String = unknown.name.chars().take(60).collect();
         self.known.sort_unstable();
         let known = self.known.join(", ");
-        let message = format!("'{shown}' is not a parameter of this endpoint. Its parameters are: {known}.");
+        let message = format!("Unknown parameter '{shown}'. Known parameters: {known}.");
         Err(Error::new(ErrorCode::UnknownParameter, message).with_param(shown))
     }
 }
 
-/// The last part of the name, without what could end a line.
+/// Returns the last path component of a file name, without control characters.
 fn name_of(filename: Option<String>) -> String {
     let name = filename.unwrap_or_default();
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let length = last.chars().count();
-    // Its ending says what it is.
-    let kept = last.chars().skip(length.saturating_sub(MOST_NAME));
-    let name: String = kept.filter(|letter| !letter.is_control()).collect();
+    // The file extension shows the audio format, so the end of the name stays.
+    let suffix = last.chars().skip(length.saturating_sub(MAX_NAME_CHARS));
+    let name: String = suffix.filter(|letter| !letter.is_control()).collect();
     match name.is_empty() {
         true => "audio".to_owned(),
         false => name,
@@ -209,7 +225,7 @@ fn transcript_format(name: Option<String>) -> Result<TranscriptFormat, Error> {
     match TranscriptFormat::parse(&name) {
         Some(format) => Ok(format),
         None if name == "diarized_json" => Err(unsupported("response_format")),
-        None => Err(invalid("response_format", &format!("is one of: {known}"))),
+        None => Err(invalid("response_format", &format!("must be one of: {known}"))),
     }
 }
 
@@ -219,7 +235,7 @@ fn language(name: Option<String>) -> Result<Option<String>, Error> {
         (2..=16).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     match is_code {
         true => Ok(Some(name)),
-        false => Err(invalid("language", "is a code of a language, such as \"en\"")),
+        false => Err(invalid("language", "must be a language code such as \"en\"")),
     }
 }
 
@@ -229,32 +245,33 @@ fn temperature(text: Option<String>) -> Result<Option<f64>, Error> {
     let number = number.filter(|number| (0.0..=1.0).contains(number));
     number
         .map(Some)
-        .ok_or_else(|| invalid("temperature", "is a number from 0 to 1"))
+        .ok_or_else(|| invalid("temperature", "must be a number from 0 to 1"))
 }
 
-/// Of what times are told: of segments unless words alone are asked for.
+/// Parses `timestamp_granularities`. Timed formats have segment timestamps by default.
 fn timestamps(form: &mut Form, format: TranscriptFormat) -> Result<Timestamps, Error> {
     const NAME: &str = "timestamp_granularities";
-    let mut asked = form.all("timestamp_granularities[]");
-    asked.extend(form.all(NAME));
-    if !asked.is_empty() && format != TranscriptFormat::VerboseJson {
-        return Err(invalid(NAME, "needs the response_format \"verbose_json\""));
+    let mut granularities = form.all("timestamp_granularities[]");
+    granularities.extend(form.all(NAME));
+    if !granularities.is_empty() && format != TranscriptFormat::VerboseJson {
+        return Err(invalid(NAME, "requires response_format \"verbose_json\""));
     }
     let mut timestamps = Timestamps::default();
-    for field in &asked {
+    for field in &granularities {
         match &field.content[..] {
             b"segment" => timestamps.segments = true,
             b"word" => timestamps.words = true,
-            _ => return Err(invalid(NAME, "is \"segment\" or \"word\"")),
+            _ => return Err(invalid(NAME, "must be \"segment\" or \"word\"")),
         }
     }
-    if asked.is_empty() {
+    if granularities.is_empty() {
         timestamps.segments = format.is_timed();
     }
     Ok(timestamps)
 }
 
-/// What OpenAI's clients send besides: the usual values change nothing, others would.
+/// Reads OpenAI parameters that have no effect here. Default values are accepted. Other values are
+/// errors, because they would change the answer.
 fn ignored(form: &mut Form) -> Result<Vec<&'static str>, Error> {
     let mut ignored = Vec::new();
     match form.text("stream")?.as_deref() {
@@ -272,11 +289,11 @@ fn ignored(form: &mut Form) -> Result<Vec<&'static str>, Error> {
     Ok(ignored)
 }
 
-/// A text that is not blank, of at most so many characters.
-fn bounded(text: Option<String>, path: &str, most: usize) -> Result<Option<String>, Error> {
+/// Returns the text unless it is blank. Returns an error if it has more than `max` characters.
+fn bounded(text: Option<String>, path: &str, max: usize) -> Result<Option<String>, Error> {
     match text.filter(|text| !text.trim().is_empty()) {
-        Some(text) if text.chars().count() > most => {
-            Err(invalid(path, &format!("has at most {most} characters")))
+        Some(text) if text.chars().count() > max => {
+            Err(invalid(path, &format!("must have at most {max} characters")))
         }
         text => Ok(text),
     }
@@ -285,13 +302,13 @@ fn bounded(text: Option<String>, path: &str, most: usize) -> Result<Option<Strin
 fn missing(name: &str) -> Error {
     Error::new(
         ErrorCode::MissingRequiredParameter,
-        format!("'{name}' is missing."),
+        format!("'{name}' is required."),
     )
     .with_param(name)
 }
 
 fn unsupported(name: &'static str) -> Error {
-    let message = format!("'{name}' is not supported here with this value. Leave it out.");
+    let message = format!("This value of '{name}' is not supported. Remove the parameter.");
     Error::new(ErrorCode::UnsupportedParameter, message).with_param(name)
 }
 

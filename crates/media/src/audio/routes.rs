@@ -1,39 +1,41 @@
-//! Handlers.
+//! HTTP handlers of the audio endpoints.
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
-use bytes::Bytes;
 use futures_util::stream;
 use tollgate_edge::body::JSON_BODY;
 use tollgate_edge::context::Context;
 use tollgate_edge::{ApiError, ErrorBody, FormBody, JsonBody, Origin, WorkCaller};
-use tollgate_pipeline::Voice;
+use tollgate_pipeline::DeliveredSpeech;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::read::FORM;
+use super::read::MAX_FORM_BYTES;
 use super::service;
-use super::wire::{CreateSpeech, CreateTranscription, Transcription};
-use crate::MediaRoom;
-use crate::submission::Asked;
+use super::wire::{CreateSpeech, CreateTranscription, CreateTranslation, Transcription};
+use crate::MediaState;
+use crate::submission::Submission;
 
-/// The routes of this group.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of the audio endpoints.
+pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new()
         .routes(routes!(create_speech))
         .routes(routes!(create_transcription))
+        .routes(routes!(create_translation))
 }
 
-/// Speaks a text. The answer is the sound, which begins to come as soon as the model has begun to speak. An answer that
-/// breaks off was not charged.
+/// Create speech from text.
+///
+/// The response body is the audio file. It is streamed as the model generates it. A response that
+/// breaks off is not charged.
 #[utoipa::path(
     post, path = "/v1/audio/speech", tag = "Audio", operation_id = "create_speech",
     request_body = CreateSpeech,
     responses(
-        (status = 200, description = "The sound", content_type = "audio/mpeg", body = Vec<u8>),
+        (status = 200, description = "The audio file", content_type = "audio/mpeg", body = Vec<u8>),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
@@ -42,29 +44,33 @@ async fn create_speech(
     WorkCaller(caller): WorkCaller,
     Context(ctx): Context,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked {
-        room: &room,
+    let submission = Submission {
+        state: &state,
         ctx: &ctx,
         caller,
         origin,
         body,
     };
-    let (voice, media_type) = service::speak(asked).await?;
+    let (voice, media_type) = service::speak(submission).await?;
     let body = match voice {
-        Voice::Whole(sound, _) => Body::from(sound),
-        Voice::Stream(pieces) => Body::from_stream(stream::unfold(pieces, |mut pieces| async move {
-            let piece = pieces.recv().await?;
-            Some((piece, pieces))
-        })),
+        DeliveredSpeech::Whole(audio, _) => Body::from(audio),
+        DeliveredSpeech::Stream(chunks) => {
+            Body::from_stream(stream::unfold(chunks, |mut chunks| async move {
+                let chunk = chunks.recv().await?;
+                Some((chunk, chunks))
+            }))
+        }
     };
     Ok(response(media_type, body))
 }
 
-/// Writes down what is said in a recording of at most 25 MiB. The answer is JSON, plain text or subtitles, as
-/// `response_format` says.
+/// Transcribe a recording.
+///
+/// The recording may have at most 25 MiB. The response is JSON, plain text or subtitles, depending
+/// on `response_format`.
 #[utoipa::path(
     post, path = "/v1/audio/transcriptions", tag = "Audio", operation_id = "create_transcription",
     request_body(content = CreateTranscription, content_type = "multipart/form-data"),
@@ -75,17 +81,33 @@ async fn create_transcription(
     WorkCaller(caller): WorkCaller,
     Context(ctx): Context,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
-    FormBody(fields): FormBody<FORM>,
+    State(state): State<MediaState>,
+    FormBody(fields): FormBody<MAX_FORM_BYTES>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked {
-        room: &room,
-        ctx: &ctx,
-        caller,
-        origin,
-        body: Bytes::new(),
-    };
-    let (text, media_type) = service::transcribe(asked, fields).await?;
+    let submission = Submission::of_form(&state, &ctx, caller, origin);
+    let (text, media_type) = service::transcribe(submission, fields, false).await?;
+    Ok(response(media_type, Body::from(text)))
+}
+
+/// Transcribe a recording and translate it into English.
+///
+/// The recording may have at most 25 MiB and be in any language. The response is JSON, plain text
+/// or subtitles, depending on `response_format`.
+#[utoipa::path(
+    post, path = "/v1/audio/translations", tag = "Audio", operation_id = "create_translation",
+    request_body(content = CreateTranslation, content_type = "multipart/form-data"),
+    responses((status = 200, body = Transcription), (status = "default", body = ErrorBody)),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
+async fn create_translation(
+    WorkCaller(caller): WorkCaller,
+    Context(ctx): Context,
+    Origin(origin): Origin,
+    State(state): State<MediaState>,
+    FormBody(fields): FormBody<MAX_FORM_BYTES>,
+) -> Result<Response, ApiError> {
+    let submission = Submission::of_form(&state, &ctx, caller, origin);
+    let (text, media_type) = service::transcribe(submission, fields, true).await?;
     Ok(response(media_type, Body::from(text)))
 }
 

@@ -1,4 +1,5 @@
-//! The use cases: read, route, hold, have it spoken or written down, and answer.
+//! Speech and transcription: parses the request, routes it, holds its cost, calls the provider and
+//! builds the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,33 +7,36 @@ use std::time::Duration;
 use tollgate_billing::Demand;
 use tollgate_catalog::{Model, ModelKind};
 use tollgate_edge::FormField;
-use tollgate_pipeline::speech::{is_by_token, micros};
-use tollgate_pipeline::{Admission, CallRequest, NamesMedia, Routed, Voice};
+use tollgate_pipeline::speech::{is_priced_by_token, micros};
+use tollgate_pipeline::{Admission, CallRequest, DeliveredSpeech, ReferencesMedia, Routed};
 use tollgate_types::{Error, ErrorCode, Unit, Usage};
 use tollgate_upstream::{Source, SpeechCall, TranscriptionCall};
 
 use super::length;
 use super::read::{self, Recording, Speech};
-use super::wire::Written;
-use crate::submission::Asked;
+use super::wire::TranscriptFormatter;
+use crate::submission::Submission;
 
 const SPEECH: &str = "/v1/audio/speech";
 const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
-/// The most tokens of sound that a character can be, and those of the shortest text, where a model is priced by tokens.
-const TOKENS_PER_CHARACTER: u64 = 8;
-const TOKENS_AT_LEAST: u64 = 512;
-/// The most tokens of a transcript where a model is priced by them and does not say how many there can be.
-const TRANSCRIPT_TOKENS: u64 = 16_384;
-/// The same of a second of a recording that is heard; a fourth of them is likely.
-const TOKENS_PER_SECOND: u64 = 40;
+const TRANSLATIONS: &str = "/v1/audio/translations";
+/// Upper bound of audio output tokens for each input character, for models with a price for tokens.
+const MAX_TOKENS_PER_CHARACTER: u64 = 8;
+/// Smallest estimate of audio output tokens. It covers very short texts.
+const MIN_SPEECH_TOKENS: u64 = 512;
+/// Upper bound of transcript tokens if the model declares no output limit.
+const MAX_TRANSCRIPT_TOKENS: u64 = 16_384;
+/// Upper bound of audio input tokens for each second of a recording. Typical models use a fourth of
+/// this.
+const MAX_TOKENS_PER_SECOND: u64 = 40;
 
-/// Speaks a text; the sound, and its media type.
-pub(super) async fn speak(asked: Asked<'_>) -> Result<(Voice, &'static str), Error> {
-    let request = read::speech(&asked.body)?;
-    let mut routed = asked.route(request.model.as_deref(), None, ModelKind::Speech)?;
+/// Converts text to speech. Returns the audio and its media type.
+pub(super) async fn speak(submission: Submission<'_>) -> Result<(DeliveredSpeech, &'static str), Error> {
+    let request = read::speech(&submission.body)?;
+    let mut routed = submission.route(request.model.as_deref(), None, ModelKind::Speech)?;
     routed.retain_speakers()?;
     let (input, instructions) = (Some(request.input.clone()), &request.instructions);
-    asked.check_texts([&input, instructions]).await?;
+    submission.check_texts([&input, instructions]).await?;
     let demand = speech_demand(&routed.model, &request);
     let format = request.format;
     let call = SpeechCall {
@@ -44,67 +48,75 @@ pub(super) async fn speak(asked: Asked<'_>) -> Result<(Voice, &'static str), Err
         format,
         speed: request.speed,
     };
-    let admission = admit(&asked, routed, asked.call(SPEECH, demand, call)).await?;
-    let served = asked.room.studio.pipeline.speak(admission).await?;
-    asked.ctx.note_upstream_wait(served.upstream_wait);
-    if let Voice::Whole(_, charge) = &served.answer {
-        asked.ctx.note_cost(charge.amount);
+    let admission = admit(&submission, routed, submission.call(SPEECH, demand, call)).await?;
+    let served = submission.state.media_jobs.pipeline.speak(admission).await?;
+    submission.ctx.note_upstream_wait(served.upstream_wait);
+    if let DeliveredSpeech::Whole(_, charge) = &served.answer {
+        submission.ctx.note_cost(charge.amount);
     }
     Ok((served.answer, format.mime_type()))
 }
 
-/// Writes a recording down; the transcript, and its media type.
+/// Transcribes a recording, into English if `translate` is set. Returns the formatted transcript
+/// and its media type.
 pub(super) async fn transcribe(
-    asked: Asked<'_>,
+    submission: Submission<'_>,
     fields: Vec<FormField>,
+    translate: bool,
 ) -> Result<(String, &'static str), Error> {
-    let recording = read::recording(fields)?;
-    asked.ctx.note_ignored(&recording.ignored);
-    let mut routed = asked.route(recording.model.as_deref(), None, ModelKind::Transcription)?;
-    let written = Written {
+    let recording = read::recording(fields, translate)?;
+    submission.ctx.note_ignored(&recording.ignored);
+    let mut routed = submission.route(recording.model.as_deref(), None, ModelKind::Transcription)?;
+    let written = TranscriptFormatter {
         format: recording.format,
         timestamps: recording.timestamps,
-        by_token: is_by_token(&routed.model),
+        translates: recording.translate,
+        by_token: is_priced_by_token(&routed.model),
     };
     let mut call = transcription(&routed, &recording);
     routed.retain_transcribers(&call)?;
-    asked.check_texts([&recording.prompt, &None]).await?;
-    // Whoever has nothing makes no program run.
-    let least = transcription_demand(&routed.model, &call, Duration::from_micros(1));
-    asked.check_balance(&routed.model, &least).await?;
-    let tools = &asked.room.studio.tools;
-    call.duration = length::of(tools, asked.ctx.id, &call.audio.bytes).await?;
-    let most = Duration::from_micros(length::most_micros(call.audio.bytes.len()));
-    let demand = transcription_demand(&routed.model, &call, call.duration.unwrap_or(most));
-    let admission = admit(&asked, routed, asked.call(TRANSCRIPTIONS, demand, call)).await?;
-    let served = asked.room.studio.pipeline.transcribe(admission).await?;
-    asked.ctx.note_upstream_wait(served.upstream_wait);
+    submission.check_texts([&recording.prompt, &None]).await?;
+    // An account without balance must not start an ffprobe process.
+    let min = transcription_demand(&routed.model, &call, Duration::from_micros(1));
+    submission.check_balance(&routed.model, &min).await?;
+    let tools = &submission.state.media_jobs.tools;
+    call.duration = length::of(tools, submission.ctx.id, &call.audio.bytes).await?;
+    let max = Duration::from_micros(length::max_micros(call.audio.bytes.len()));
+    let demand = transcription_demand(&routed.model, &call, call.duration.unwrap_or(max));
+    let endpoint = match recording.translate {
+        true => TRANSLATIONS,
+        false => TRANSCRIPTIONS,
+    };
+    let admission = admit(&submission, routed, submission.call(endpoint, demand, call)).await?;
+    let served = submission.state.media_jobs.pipeline.transcribe(admission).await?;
+    submission.ctx.note_upstream_wait(served.upstream_wait);
     let charge = served.answer.charge;
-    asked.ctx.note_cost(charge.amount);
+    submission.ctx.note_cost(charge.amount);
     let transcript = served.answer.transcript.ok_or_else(withheld)?;
     Ok(written.of(transcript, &charge))
 }
 
-/// Holds what the call can cost, and notes the window of tokens for the limit headers, whether it is admitted or refused.
-async fn admit<C: NamesMedia>(
-    asked: &Asked<'_>,
+/// Holds the maximum cost of the call. Records the token window for the rate limit headers, also if
+/// the call is refused.
+async fn admit<C: ReferencesMedia>(
+    submission: &Submission<'_>,
     routed: Routed,
     request: CallRequest<C>,
 ) -> Result<Admission<C>, Error> {
-    let admitted = asked
-        .room
-        .studio
+    let admitted = submission
+        .state
+        .media_jobs
         .pipeline
         .admit(routed, request, |_| Vec::new())
         .await;
     match admitted {
         Ok((admission, tokens)) => {
-            asked.ctx.note_tokens(tokens);
+            submission.ctx.note_tokens(tokens);
             Ok(admission)
         }
         Err(refused) => {
             if let Some(tokens) = refused.tokens {
-                asked.ctx.note_tokens(tokens);
+                submission.ctx.note_tokens(tokens);
             }
             Err(refused.error)
         }
@@ -126,6 +138,7 @@ fn transcription(routed: &Routed, recording: &Recording) -> TranscriptionCall {
         temperature: recording.temperature,
         format: recording.format,
         timestamps: recording.timestamps,
+        translate: recording.translate,
     }
 }
 
@@ -134,45 +147,48 @@ fn speech_demand(model: &Model, request: &Speech) -> Demand {
     narration_demand(model, request.input.chars().count() as u64, text)
 }
 
-/// Characters, and tokens where the model is priced by them. `text` is the bytes that the model reads.
+/// Returns the demand of a narration: its characters, and its tokens if the model is priced by
+/// tokens. `text` is the size of the model's input in bytes.
 pub(crate) fn narration_demand(model: &Model, characters: u64, text: usize) -> Demand {
     let spoken = characters
-        .saturating_mul(TOKENS_PER_CHARACTER)
-        .max(TOKENS_AT_LEAST);
-    let tokens = Tokens {
+        .saturating_mul(MAX_TOKENS_PER_CHARACTER)
+        .max(MIN_SPEECH_TOKENS);
+    let tokens = TokenBounds {
         text: text as u64,
         media: 0,
-        output: model.output_ceiling().map_or(spoken, |most| most.min(spoken)),
+        output: model.output_ceiling().map_or(spoken, |max| max.min(spoken)),
     };
     demand(model, tokens, Usage::ZERO.with(Unit::Character, characters))
 }
 
-/// Seconds, and tokens where the model is priced by them.
+/// Returns the demand of a transcription: its duration, and its tokens if the model is priced by
+/// tokens.
 fn transcription_demand(model: &Model, call: &TranscriptionCall, length: Duration) -> Demand {
     let seconds = length.as_secs().saturating_add(1);
-    let tokens = Tokens {
+    let tokens = TokenBounds {
         text: call.prompt.as_ref().map_or(0, |prompt| prompt.len()) as u64,
-        media: seconds.saturating_mul(TOKENS_PER_SECOND),
-        output: model.output_ceiling().unwrap_or(TRANSCRIPT_TOKENS),
+        media: seconds.saturating_mul(MAX_TOKENS_PER_SECOND),
+        output: model.output_ceiling().unwrap_or(MAX_TRANSCRIPT_TOKENS),
     };
     demand(model, tokens, Usage::ZERO.with(Unit::Audio, micros(length)))
 }
 
-/// The most tokens of a call.
+/// Upper bounds of the tokens of one call.
 #[derive(Default)]
-struct Tokens {
+struct TokenBounds {
     text: u64,
     media: u64,
     output: u64,
 }
 
-fn demand(model: &Model, tokens: Tokens, made: Usage) -> Demand {
-    let by_token = is_by_token(model);
-    let tokens = if by_token { tokens } else { Tokens::default() };
+fn demand(model: &Model, tokens: TokenBounds, made: Usage) -> Demand {
+    let by_token = is_priced_by_token(model);
+    let tokens = if by_token { tokens } else { TokenBounds::default() };
     Demand {
         text_bytes: tokens.text,
         tokens: 0,
         messages: u64::from(by_token),
+        inputs: 0,
         media_bytes: tokens.media,
         images: 0,
         max_tokens: Some(tokens.output),
@@ -184,6 +200,6 @@ fn demand(model: &Model, tokens: Tokens, made: Usage) -> Demand {
 }
 
 fn withheld() -> Error {
-    let message = "What was said is withheld: the content policy forbids to show it. It was charged.";
+    let message = "The content policy blocked this transcript. The request was charged.";
     Error::new(ErrorCode::OutputBlocked, message)
 }

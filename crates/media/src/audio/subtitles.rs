@@ -1,16 +1,16 @@
-//! Transcripts as subtitles.
+//! Converts transcript segments to subtitle files.
 
 use std::time::Duration;
 
-use tollgate_studio::captions::{self, Caption};
+use tollgate_media_tools::captions::{self, Caption};
 use tollgate_upstream::Segment;
 
-/// As SubRip has them.
+/// Returns the segments in SubRip format.
 pub(super) fn srt(segments: &[Segment]) -> String {
     captions::srt(&captions(segments))
 }
 
-/// As browsers read them (WebVTT).
+/// Returns the segments in WebVTT format.
 pub(super) fn vtt(segments: &[Segment]) -> String {
     captions::vtt(&captions(segments))
 }

@@ -1,4 +1,5 @@
-//! The shapes of requests and answers, for the API document, and how a transcript is written. The rules are in `read`.
+//! Request and response schemas of the OpenAPI document, and the serialization of transcripts.
+//! `read` parses and validates the requests.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -9,153 +10,183 @@ use utoipa::ToSchema;
 
 use super::subtitles::{srt, vtt};
 
-/// A text to be spoken.
+/// A request to convert text to speech.
 #[derive(Serialize, ToSchema)]
 pub struct CreateSpeech {
-    /// Id or alias of a speech model; GET /v1/models lists them. Without one the service's usual model serves.
+    /// Id or alias of a speech model. GET /v1/models lists the models. If omitted, the default
+    /// speech model is used.
     model: Option<String>,
-    /// What is said.
+    /// The text to speak.
     #[schema(max_length = 4096)]
     input: String,
-    /// Who says it, as the model names its voices.
+    /// The voice: one of the model's voices, or a custom voice.
     voice: VoiceName,
-    /// How it is said, in words, for models that understand them.
+    /// How to speak the text, for example its tone or accent. Only some models follow instructions.
     #[schema(max_length = 4096)]
     instructions: Option<String>,
-    /// `mp3`, `opus` (in Ogg), `aac`, `flac`, `wav`, or `pcm`: samples of 16 bits at 24 kHz, the lower byte first.
+    /// Audio format: `mp3`, `opus` (in an Ogg container), `aac`, `flac`, `wav` or `pcm`. `pcm` is
+    /// raw 16-bit little-endian samples at 24 kHz.
     #[schema(default = "mp3")]
     response_format: Option<String>,
-    /// How fast.
+    /// Speed of the speech; `1.0` is normal speed.
     #[schema(minimum = 0.25, maximum = 4.0, default = 1.0)]
     speed: Option<f64>,
-    /// Always `audio`: the bytes as they come.
+    /// Only `audio` is supported: the response body is the audio file.
     #[schema(default = "audio")]
     stream_format: Option<String>,
 }
 
-/// A voice.
+/// A voice, by name or as a custom voice.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its description is used")]
 pub enum VoiceName {
-    /// Its name.
+    /// Name of one of the model's voices, such as `alloy`.
     Name(String),
-    /// One that the operator has made at the provider.
+    /// A custom voice that the operator created at the provider.
     Own {
-        /// Its id there.
+        /// Id of the voice at the provider.
         id: String,
     },
 }
 
-/// A recording to be written down, as the fields of a form.
+/// A request to transcribe a recording, sent as a multipart form.
 #[derive(Serialize, ToSchema)]
 pub struct CreateTranscription {
-    /// The recording, with its name: flac, m4a, mp3, mp4, mpeg, mpga, oga, ogg, wav or webm, at most 25 MiB.
+    /// The audio file, with a file name, at most 25 MiB. Formats: flac, m4a, mp3, mp4, mpeg, mpga,
+    /// oga, ogg, wav or webm.
     #[schema(value_type = String, format = Binary)]
     file: Vec<u8>,
-    /// Id or alias of a transcription model; GET /v1/models lists them. Without one the service's usual model serves.
+    /// Id or alias of a transcription model. GET /v1/models lists the models. If omitted, the
+    /// default transcription model is used.
     model: Option<String>,
-    /// What is spoken, such as `en`.
+    /// Code of the spoken language, such as `en`. If omitted, the model detects the language.
     language: Option<String>,
-    /// What was said before, or how words are spelled.
+    /// Text that guides the transcription: the preceding transcript, or the spelling of names and
+    /// terms.
     #[schema(max_length = 8192)]
     prompt: Option<String>,
-    /// `json`, `text`, `verbose_json`, `srt` or `vtt`. The last three need a model that says when what was said.
+    /// Response format: `json`, `text`, `verbose_json`, `srt` or `vtt`. The last three require a
+    /// model that returns timestamps.
     #[schema(default = "json")]
     response_format: Option<String>,
-    /// How freely the model guesses.
+    /// Sampling temperature from 0 to 1. Higher values make the transcript more random.
     #[schema(minimum = 0.0, maximum = 1.0)]
     temperature: Option<f64>,
-    /// Of what `verbose_json` tells times: `segment`, which is usual, `word`, or both.
+    /// Timestamps in a `verbose_json` response: `segment` (the default), `word` or both.
     #[serde(rename = "timestamp_granularities[]")]
     timestamp_granularities: Option<Vec<String>>,
-    /// Always false.
+    /// Only `false` is supported.
     #[schema(default = false)]
     stream: Option<bool>,
 }
 
-/// A transcript, with `json` and `verbose_json`.
+/// A request to translate a recording into English, sent as a multipart form.
+#[derive(Serialize, ToSchema)]
+pub struct CreateTranslation {
+    /// The audio file, with a file name, at most 25 MiB. Formats: flac, m4a, mp3, mp4, mpeg, mpga,
+    /// oga, ogg, wav or webm.
+    #[schema(value_type = String, format = Binary)]
+    file: Vec<u8>,
+    /// Id or alias of a transcription model that can translate. If omitted, the default
+    /// transcription model is used.
+    model: Option<String>,
+    /// English text that guides the translation: the preceding transcript, or the spelling of names
+    /// and terms.
+    #[schema(max_length = 8192)]
+    prompt: Option<String>,
+    /// Response format: `json`, `text`, `verbose_json`, `srt` or `vtt`.
+    #[schema(default = "json")]
+    response_format: Option<String>,
+    /// Sampling temperature from 0 to 1. Higher values make the translation more random.
+    #[schema(minimum = 0.0, maximum = 1.0)]
+    temperature: Option<f64>,
+}
+
+/// A transcript in the response formats `json` and `verbose_json`.
 #[derive(Serialize, ToSchema)]
 pub struct Transcription {
-    /// What is said.
+    /// Text of the transcript.
     text: String,
-    /// Always `transcribe`, with `verbose_json`.
+    /// `transcribe` or `translate`. Only in `verbose_json`.
     task: Option<String>,
-    /// What is spoken, with `verbose_json`.
+    /// The spoken language. Only in `verbose_json`.
     language: Option<String>,
-    /// How long the recording is in seconds, with `verbose_json`.
+    /// Duration of the recording in seconds. Only in `verbose_json`.
     duration: Option<f64>,
-    /// Its parts, with `verbose_json`.
+    /// Timed segments of the transcript. Only in `verbose_json`, if segment timestamps are
+    /// requested.
     segments: Option<Vec<TranscriptSegment>>,
-    /// Its words, with `verbose_json` where they are asked for.
+    /// Timed words of the transcript. Only in `verbose_json`, if word timestamps are requested.
     words: Option<Vec<TranscriptWord>>,
-    /// What it consumed and cost.
+    /// Usage and cost of the request.
     usage: TranscriptionUsage,
 }
 
-/// A part of a transcript.
+/// A timed segment of a transcript.
 #[derive(Serialize, ToSchema)]
 pub struct TranscriptSegment {
-    /// Its place, from 0.
+    /// Index of the segment; the first is 0.
     id: usize,
-    /// The place in the recording that the model had sought, in hundredths of a second.
+    /// Offset at which the model decoded the segment, in hundredths of a second.
     seek: u64,
-    /// Where it begins, in seconds.
+    /// Start of the segment, in seconds from the beginning of the recording.
     start: f64,
-    /// Where it ends.
+    /// End of the segment, in seconds from the beginning of the recording.
     end: f64,
-    /// What is said.
+    /// Text of the segment.
     text: String,
-    /// The model's tokens of it.
+    /// Token ids of the text.
     tokens: Vec<u32>,
-    /// How freely it was guessed.
+    /// Temperature at which the model decoded the segment.
     temperature: f64,
-    /// The mean logarithm of the probability of its tokens.
+    /// Mean log probability of the tokens.
     avg_logprob: f64,
-    /// How much the text repeats itself.
+    /// Compression ratio of the text. A high value means that the text repeats itself.
     compression_ratio: f64,
-    /// How likely it is that nothing is said.
+    /// Probability from 0 to 1 that the segment contains no speech.
     no_speech_prob: f64,
 }
 
-/// A word of a transcript.
+/// A timed word of a transcript.
 #[derive(Serialize, ToSchema)]
 pub struct TranscriptWord {
-    /// The word.
+    /// Text of the word.
     word: String,
-    /// Where it begins, in seconds.
+    /// Start of the word, in seconds from the beginning of the recording.
     start: f64,
-    /// Where it ends.
+    /// End of the word, in seconds from the beginning of the recording.
     end: f64,
 }
 
-/// What a transcript consumed and cost.
+/// Usage and cost of a transcription.
 #[derive(Serialize, ToSchema)]
 pub struct TranscriptionUsage {
-    /// `duration`, or `tokens` for models that are priced by them.
+    /// `tokens` for models that are priced by tokens, otherwise `duration`.
     r#type: String,
-    /// How much was heard, with `duration`.
+    /// Billed duration of the recording in seconds. Only with type `duration`.
     seconds: Option<f64>,
-    /// Tokens of recording and prompt, with `tokens`.
+    /// Tokens of the recording and the prompt. Only with type `tokens`.
     input_tokens: Option<u64>,
-    /// Tokens of the transcript.
+    /// Tokens of the transcript. Only with type `tokens`.
     output_tokens: Option<u64>,
-    /// Both.
+    /// Sum of input and output tokens. Only with type `tokens`.
     total_tokens: Option<u64>,
-    /// What the call cost, in credits as a decimal string.
+    /// Cost of the request in credits, as a decimal string.
     cost: String,
 }
 
-/// How a transcript is answered.
-pub(super) struct Written {
+/// Formats a transcript as the response body of a request.
+pub(super) struct TranscriptFormatter {
     pub(super) format: TranscriptFormat,
     pub(super) timestamps: Timestamps,
+    pub(super) translates: bool,
     /// Whether the model is priced by tokens.
     pub(super) by_token: bool,
 }
 
-impl Written {
-    /// The answer, and its media type.
+impl TranscriptFormatter {
+    /// Returns the response body and its media type.
     pub(super) fn of(&self, transcript: Transcript, charge: &Charge) -> (String, &'static str) {
         let segments = &transcript.segments;
         match self.format {
@@ -177,7 +208,12 @@ impl Written {
         let heard = seconds(charge);
         let declared = transcript.duration.map(|duration| duration.as_secs_f64());
         let mut body = Map::new();
-        body.insert("task".to_owned(), "transcribe".into());
+        let task = if self.translates {
+            "translate"
+        } else {
+            "transcribe"
+        };
+        body.insert("task".to_owned(), task.into());
         body.insert(
             "language".to_owned(),
             transcript.language.unwrap_or_default().into(),
@@ -211,7 +247,7 @@ fn seconds(charge: &Charge) -> f64 {
     charge.usage.get(Unit::Audio) as f64 / 1e6
 }
 
-/// Seconds, to the millisecond.
+/// Rounds a number of seconds to milliseconds.
 fn to_millis(seconds: f64) -> f64 {
     (seconds * 1e3).round() / 1e3
 }

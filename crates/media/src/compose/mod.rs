@@ -1,27 +1,29 @@
-//! `POST /v1/videos/compose`: short films of a script, a voice, scenes, captions and music, by recipes (contract, compose).
+//! `POST /v1/videos/compose`: short videos with a script, a voice, scenes, captions and music, made
+//! from recipes (contract, compose).
 //!
-//! Suggested reading order: `recipe`, `storyboard` (what a film is made from), `read`, `cast` (who makes what, for how much),
-//! `service` (how it is accepted), `composing` (how it is carried out), `cutting` (how the film is put together).
+//! Suggested reading order: `recipe`, `storyboard` (the input of a render), `read` (request
+//! parsing), `step_pricing` (models and prices of the steps), `service` (acceptance), `job`
+//! (execution), `rendering` (assembly of the video).
 
-mod cast;
-mod composing;
-mod cutting;
-mod order;
+mod job;
+mod narration;
+mod parallel_steps;
+mod payload;
 mod read;
 mod recipe;
+mod rendering;
 mod result;
 mod routes;
 mod script;
 mod service;
-mod speaking;
-mod stage;
+mod step_pricing;
 mod storyboard;
 mod wire;
 
-pub(crate) use composing::Composing;
+pub(crate) use job::CompositionHandler;
 pub use recipe::Recipes;
-pub(crate) use result::shown;
+pub(crate) use result::result_fields;
 pub use routes::routes;
 
-/// The name of the kind.
+/// Job kind of compositions, stored with each job.
 pub(crate) const KIND: &str = "video.compose";

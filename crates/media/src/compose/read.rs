@@ -1,84 +1,86 @@
-//! The request, checked as far as the format goes. What models can do is looked at when they are known.
+//! Parses composition requests. It checks the limits that apply to all models; limits of a model
+//! are checked after routing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tollgate_studio::{CaptionPosition, CaptionStyle, Mood, Motion, Transition};
+use tollgate_media_tools::{CaptionPosition, CaptionStyle, Mood, Motion, Transition};
 use tollgate_types::{Error, ErrorCode};
 
 use super::storyboard::{
-    Captions, DUCK_DB, INLINE, MOST_NARRATION, MOST_SCENES, Music, RATIOS, STEPS, Scene, Storyboard, Visual,
-    Voice,
+    Captions, DUCK_DB, INLINE, MAX_NARRATION_CHARS, MAX_SCENES, Music, RATIOS, STEPS, Scene, Storyboard,
+    Visual, Voice,
 };
 use crate::read::{Members, invalid, nested};
 
-/// Most characters of a topic and of a script.
-const MOST_TOPIC: usize = 2_000;
-const MOST_SCRIPT: usize = 12_000;
-/// Most characters of names.
-const MOST_NAME: usize = 200;
-/// Seconds of a scene, from and to.
-const SECONDS: (f64, f64) = (1.0, 30.0);
-/// How fast is spoken.
-const SPEEDS: (f64, f64) = (0.5, 2.0);
-/// By how many decibels music steps back.
-const DUCKS: (f64, f64) = (0.0, 30.0);
+/// Limit of `topic`, in characters.
+const MAX_TOPIC_CHARS: usize = 2_000;
+/// Limit of `script`, in characters.
+const MAX_SCRIPT_CHARS: usize = 12_000;
+/// Limit of scene ids, titles and voice names, in characters.
+const MAX_NAME_CHARS: usize = 200;
+/// Allowed `duration` of a scene in seconds, as minimum and maximum.
+const SCENE_SECONDS: (f64, f64) = (1.0, 30.0);
+/// Allowed `speed` of a voice, as minimum and maximum.
+const SPEED_RANGE: (f64, f64) = (0.5, 2.0);
+/// Allowed `duck_db` in decibels, as minimum and maximum.
+const DUCK_DB_RANGE: (f64, f64) = (0.0, 30.0);
 
-/// What is wanted.
+/// The `mode` parameter: plan or render.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// A storyboard and what it costs.
+    /// Returns a storyboard and the price of each step.
     Plan,
-    /// The film.
+    /// Renders the video.
     Render,
 }
 
-/// What it is made from.
+/// The source of the scenes: exactly one of `topic`, `script` and `storyboard`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content {
-    /// A model writes the script.
+    /// A chat model writes a script about this topic.
     Topic(String),
-    /// This is said.
+    /// The narration, which is split into scenes.
     Script(String),
-    /// All of it.
+    /// A complete storyboard.
     Board(Box<Storyboard>),
 }
 
-/// What may be said, be left to the recipe, or be nothing.
+/// A setting that is given by the caller, taken from the recipe or disabled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Choice<T> {
     #[default]
-    Usual,
-    Nothing,
-    Said(T),
+    FromRecipe,
+    Disabled,
+    Custom(T),
 }
 
 impl<T: Clone> Choice<T> {
-    /// What it comes to where this is usual.
-    pub(super) fn or(&self, usual: Option<T>) -> Option<T> {
+    /// Returns the setting, with `fallback` as the value from the recipe.
+    pub(super) fn or(&self, fallback: Option<T>) -> Option<T> {
         match self {
-            Choice::Usual => usual,
-            Choice::Nothing => None,
-            Choice::Said(said) => Some(said.clone()),
+            Choice::FromRecipe => fallback,
+            Choice::Disabled => None,
+            Choice::Custom(custom) => Some(custom.clone()),
         }
     }
 }
 
-/// A request.
+/// A parsed composition request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
     pub(super) mode: Mode,
     pub(super) recipe: Option<String>,
     pub(super) content: Content,
-    /// How many scenes a model writes.
+    /// Number of scenes that a model writes.
     pub(super) scenes: Option<u32>,
     pub(super) script_model: Option<String>,
     pub(super) visual_model: Option<String>,
-    /// Addresses of pictures, one for each scene.
+    /// Addresses of images, one for each scene.
     pub(super) images: Vec<String>,
     pub(super) voice: Choice<Voice>,
-    pub(super) captions: Choice<CaptionsSaid>,
-    pub(super) music: Choice<MusicSaid>,
+    pub(super) captions: Choice<CaptionsParams>,
+    pub(super) music: Choice<MusicParams>,
     pub(super) aspect_ratio: Option<String>,
     pub(super) resolution: Option<String>,
     pub(super) seed: Option<u64>,
@@ -86,47 +88,47 @@ pub(super) struct Request {
     pub(super) webhook_url: Option<String>,
 }
 
-/// What is said of captions.
+/// Caption settings of a request. Missing ones come from the recipe or the defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct CaptionsSaid {
+pub(super) struct CaptionsParams {
     style: Option<String>,
     position: Option<String>,
     words_per_line: Option<u32>,
 }
 
-/// What is said of music.
+/// Music settings of a request. Missing ones come from the recipe or the defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct MusicSaid {
+pub(super) struct MusicParams {
     mood: Option<String>,
     url: Option<String>,
     volume: Option<f64>,
     duck_db: Option<f64>,
 }
 
-impl CaptionsSaid {
-    pub(super) fn with(self, usual: Captions) -> Captions {
+impl CaptionsParams {
+    pub(super) fn with(self, fallback: Captions) -> Captions {
         Captions {
-            style: self.style.unwrap_or(usual.style),
-            position: self.position.unwrap_or(usual.position),
-            words_per_line: self.words_per_line.unwrap_or(usual.words_per_line),
+            style: self.style.unwrap_or(fallback.style),
+            position: self.position.unwrap_or(fallback.position),
+            words_per_line: self.words_per_line.unwrap_or(fallback.words_per_line),
         }
     }
 }
 
-impl MusicSaid {
-    pub(super) fn with(self, usual: Music) -> Music {
+impl MusicParams {
+    pub(super) fn with(self, fallback: Music) -> Music {
         let has_own = self.url.is_some();
         Music {
-            mood: self.mood.or(usual.mood).filter(|_| !has_own),
+            mood: self.mood.or(fallback.mood).filter(|_| !has_own),
             url: self.url,
-            volume: self.volume.unwrap_or(usual.volume),
-            duck_db: self.duck_db.unwrap_or(usual.duck_db),
+            volume: self.volume.unwrap_or(fallback.volume),
+            duck_db: self.duck_db.unwrap_or(fallback.duck_db),
             media: None,
         }
     }
 }
 
-/// Reads a request.
+/// Parses the JSON body of a composition request.
 pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     let mut members = Members::read(body)?;
     let request = Request {
@@ -134,7 +136,7 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
         recipe: members.text("recipe")?,
         content: content(&mut members)?,
         scenes: members
-            .number("scenes", 1, MOST_SCENES as u64)?
+            .number("scenes", 1, MAX_SCENES as u64)?
             .and_then(|count| u32::try_from(count).ok()),
         script_model: members.text("script_model")?,
         visual_model: members.text("visual_model")?,
@@ -154,10 +156,10 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
 }
 
 impl Request {
-    /// What excludes each other.
+    /// Returns an error if two parameters exclude each other.
     fn check(&self) -> Result<(), Error> {
         let alone = |name: &str, is_there: bool, with: &str| match is_there {
-            true => Err(invalid(name, &format!("cannot stand beside '{with}'"))),
+            true => Err(invalid(name, &format!("cannot be combined with '{with}'"))),
             false => Ok(()),
         };
         match &self.content {
@@ -179,17 +181,17 @@ fn mode(members: &mut Members) -> Result<Mode, Error> {
     match members.text("mode")?.as_deref() {
         Some("plan") => Ok(Mode::Plan),
         Some("render") => Ok(Mode::Render),
-        Some(_) => Err(invalid("mode", "is \"plan\" or \"render\"")),
+        Some(_) => Err(invalid("mode", "must be \"plan\" or \"render\"")),
         None => {
-            let message = "'mode' is missing: \"plan\" answers a storyboard, \"render\" the film.";
+            let message = "'mode' is required: \"plan\" returns a storyboard, \"render\" returns the video.";
             Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("mode"))
         }
     }
 }
 
 fn content(members: &mut Members) -> Result<Content, Error> {
-    let topic = bounded(members.text("topic")?, "topic", MOST_TOPIC)?;
-    let script = bounded(members.text("script")?, "script", MOST_SCRIPT)?;
+    let topic = bounded(members.text("topic")?, "topic", MAX_TOPIC_CHARS)?;
+    let script = bounded(members.text("script")?, "script", MAX_SCRIPT_CHARS)?;
     let board = members
         .take("storyboard")
         .map(|value| nested("storyboard", value, storyboard))
@@ -199,40 +201,39 @@ fn content(members: &mut Members) -> Result<Content, Error> {
         (None, Some(script), None) => Ok(Content::Script(script)),
         (None, None, Some(board)) => Ok(Content::Board(Box::new(board))),
         (None, None, None) => {
-            let message =
-                "'topic' is missing: say what the video is about, or send 'script' or 'storyboard'.";
+            let message = "Send exactly one of 'topic', 'script' and 'storyboard'.";
             Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("topic"))
         }
         (_, Some(_), Some(_)) | (Some(_), _, Some(_)) => {
-            Err(invalid("storyboard", "cannot stand beside 'topic' or 'script'"))
+            Err(invalid("storyboard", "conflicts with 'topic' or 'script'"))
         }
-        (Some(_), Some(_), None) => Err(invalid("script", "cannot stand beside 'topic'")),
+        (Some(_), Some(_), None) => Err(invalid("script", "cannot be combined with 'topic'")),
     }
 }
 
 fn images(members: &mut Members) -> Result<Vec<String>, Error> {
-    let images = members.texts("images", MOST_SCENES)?;
+    let images = members.texts("images", MAX_SCENES)?;
     images
         .into_iter()
         .map(|(path, address)| check_address(&path, address))
         .collect()
 }
 
-/// Whether something can be an address of media. What is there is looked at when it is fetched.
+/// Checks the scheme of a media address. The content is checked when it is fetched.
 fn check_address(path: &str, address: String) -> Result<String, Error> {
     let known = ["https://", "http://", "data:"];
     match known.iter().any(|scheme| address.starts_with(scheme)) {
         true => Ok(address),
-        false => Err(invalid(path, "is an http(s) or data URL")),
+        false => Err(invalid(path, "must be an http(s) or data URL")),
     }
 }
 
 fn storyboard(members: &mut Members) -> Result<Storyboard, Error> {
     let Some(Value::Array(scenes)) = members.take("scenes") else {
-        return Err(invalid("scenes", "is a list of scenes"));
+        return Err(invalid("scenes", "must be a list of scenes"));
     };
-    if scenes.is_empty() || scenes.len() > MOST_SCENES {
-        return Err(invalid("scenes", &format!("has 1 to {MOST_SCENES} scenes")));
+    if scenes.is_empty() || scenes.len() > MAX_SCENES {
+        return Err(invalid("scenes", &format!("must have 1 to {MAX_SCENES} scenes")));
     }
     let mut ids = BTreeSet::new();
     let mut read = Vec::with_capacity(scenes.len());
@@ -240,29 +241,29 @@ fn storyboard(members: &mut Members) -> Result<Storyboard, Error> {
         let path = format!("scenes[{number}]");
         let one = nested(&path, value, |members| scene(members, number))?;
         if !ids.insert(one.id.clone()) {
-            return Err(invalid(&format!("{path}.id"), "is the id of another scene"));
+            return Err(invalid(&format!("{path}.id"), "must be unique"));
         }
         read.push(one);
     }
     Ok(Storyboard {
-        title: bounded(members.text("title")?, "title", MOST_NAME)?,
+        title: bounded(members.text("title")?, "title", MAX_NAME_CHARS)?,
         scenes: read,
         voice: choice(members, "voice", voice)?.or(Some(Voice::default())),
         captions: match choice(members, "captions", captions)? {
-            Choice::Said(said) => Some(said.with(usual_captions())),
-            Choice::Usual => Some(usual_captions()),
-            Choice::Nothing => None,
+            Choice::Custom(custom) => Some(custom.with(default_captions())),
+            Choice::FromRecipe => Some(default_captions()),
+            Choice::Disabled => None,
         },
         music: match choice(members, "music", music)? {
-            Choice::Said(said) => Some(said.with(usual_music())),
-            Choice::Usual | Choice::Nothing => None,
+            Choice::Custom(custom) => Some(custom.with(default_music())),
+            Choice::FromRecipe | Choice::Disabled => None,
         },
         aspect_ratio: one_of(members, "aspect_ratio", RATIOS.map(|(name, _)| name))?.unwrap_or_default(),
         resolution: one_of(members, "resolution", STEPS.map(|(name, _)| name))?.unwrap_or_default(),
     })
 }
 
-fn usual_captions() -> Captions {
+fn default_captions() -> Captions {
     Captions {
         style: CaptionStyle::Plain.as_str().to_owned(),
         position: CaptionPosition::Bottom.as_str().to_owned(),
@@ -270,7 +271,7 @@ fn usual_captions() -> Captions {
     }
 }
 
-fn usual_music() -> Music {
+fn default_music() -> Music {
     Music {
         mood: Some(Mood::Calm.as_str().to_owned()),
         url: None,
@@ -282,15 +283,16 @@ fn usual_music() -> Music {
 
 fn scene(members: &mut Members, number: usize) -> Result<Scene, Error> {
     let visual = members.take("visual").ok_or_else(|| {
-        let message = "'visual' is missing: say what is to be seen, as 'prompt', 'image' or 'video'.";
+        let message = "'visual' is required. Send a 'prompt', an 'image' or a 'video' in it.";
         Error::new(ErrorCode::MissingRequiredParameter, message).with_param("visual")
     })?;
     let scene = Scene {
-        id: bounded(members.text("id")?, "id", MOST_NAME)?.unwrap_or_else(|| format!("scene-{}", number + 1)),
-        narration: bounded(members.any_text("narration")?, "narration", MOST_NARRATION)?
+        id: bounded(members.text("id")?, "id", MAX_NAME_CHARS)?
+            .unwrap_or_else(|| format!("scene-{}", number + 1)),
+        narration: bounded(members.any_text("narration")?, "narration", MAX_NARRATION_CHARS)?
             .filter(|text| !text.trim().is_empty()),
         visual: nested("visual", visual, self::visual)?,
-        duration: members.decimal("duration", SECONDS)?,
+        duration: members.decimal("duration", SCENE_SECONDS)?,
         transition: one_of(members, "transition", Transition::ALL.map(Transition::as_str))?
             .unwrap_or_else(|| Transition::Cut.as_str().to_owned()),
     };
@@ -310,15 +312,15 @@ fn visual(members: &mut Members) -> Result<Visual, Error> {
         motion: one_of(members, "motion", Motion::ALL.map(Motion::as_str))?,
         media: None,
     };
-    let said = [&visual.prompt, &visual.image, &visual.video];
-    if said.into_iter().flatten().count() != 1 {
+    let custom = [&visual.prompt, &visual.image, &visual.video];
+    if custom.into_iter().flatten().count() != 1 {
         return Err(invalid(
             "prompt",
-            "is what is to be seen, unless there is 'image' or 'video': exactly one of them",
+            "is required unless 'image' or 'video' is set. Send exactly one of the three",
         ));
     }
     if visual.model.is_some() && visual.prompt.is_none() {
-        return Err(invalid("model", "is for what has a 'prompt'"));
+        return Err(invalid("model", "requires a 'prompt'"));
     }
     Ok(visual)
 }
@@ -326,13 +328,13 @@ fn visual(members: &mut Members) -> Result<Visual, Error> {
 fn voice(members: &mut Members) -> Result<Voice, Error> {
     Ok(Voice {
         model: members.text("model")?,
-        voice: bounded(members.text("voice")?, "voice", MOST_NAME)?,
-        speed: members.decimal("speed", SPEEDS)?,
+        voice: bounded(members.text("voice")?, "voice", MAX_NAME_CHARS)?,
+        speed: members.decimal("speed", SPEED_RANGE)?,
     })
 }
 
-fn captions(members: &mut Members) -> Result<CaptionsSaid, Error> {
-    Ok(CaptionsSaid {
+fn captions(members: &mut Members) -> Result<CaptionsParams, Error> {
+    Ok(CaptionsParams {
         style: one_of(members, "style", CaptionStyle::ALL.map(CaptionStyle::as_str))?,
         position: one_of(
             members,
@@ -345,32 +347,33 @@ fn captions(members: &mut Members) -> Result<CaptionsSaid, Error> {
     })
 }
 
-fn music(members: &mut Members) -> Result<MusicSaid, Error> {
+fn music(members: &mut Members) -> Result<MusicParams, Error> {
     let url = members.text("url")?;
-    let said = MusicSaid {
+    let custom = MusicParams {
         mood: one_of(members, "mood", Mood::ALL.map(Mood::as_str))?,
         url: url.map(|url| check_address("url", url)).transpose()?,
         volume: members.decimal("volume", (0.0, 1.0))?,
-        duck_db: members.decimal("duck_db", DUCKS)?,
+        duck_db: members.decimal("duck_db", DUCK_DB_RANGE)?,
     };
-    match said.mood.is_some() && said.url.is_some() {
-        true => Err(invalid("mood", "cannot stand beside 'url'")),
-        false => Ok(said),
+    match custom.mood.is_some() && custom.url.is_some() {
+        true => Err(invalid("mood", "cannot be combined with 'url'")),
+        false => Ok(custom),
     }
 }
 
-/// An object, `false` or `"none"` for nothing, or nothing said.
+/// Parses a setting: an object is custom, `false` and `"none"` disable it, and an absent member
+/// leaves it to the recipe.
 fn choice<T>(
     members: &mut Members,
     name: &'static str,
     read: impl FnOnce(&mut Members) -> Result<T, Error>,
 ) -> Result<Choice<T>, Error> {
     match members.take(name) {
-        None => Ok(Choice::Usual),
-        Some(Value::Bool(false)) => Ok(Choice::Nothing),
-        Some(Value::String(none)) if none == "none" => Ok(Choice::Nothing),
-        Some(value @ Value::Object(_)) => Ok(Choice::Said(nested(name, value, read)?)),
-        Some(_) => Err(invalid(name, "is an object, or \"none\"")),
+        None => Ok(Choice::FromRecipe),
+        Some(Value::Bool(false)) => Ok(Choice::Disabled),
+        Some(Value::String(none)) if none == "none" => Ok(Choice::Disabled),
+        Some(value @ Value::Object(_)) => Ok(Choice::Custom(nested(name, value, read)?)),
+        Some(_) => Err(invalid(name, "must be an object or \"none\"")),
     }
 }
 
@@ -380,24 +383,24 @@ fn one_of<const N: usize>(
     known: [&'static str; N],
 ) -> Result<Option<String>, Error> {
     match members.text(name)? {
-        Some(said) if !known.contains(&said.as_str()) => {
-            Err(invalid(name, &format!("is one of: {}", known.join(", "))))
+        Some(custom) if !known.contains(&custom.as_str()) => {
+            Err(invalid(name, &format!("must be one of: {}", known.join(", "))))
         }
-        said => Ok(said),
+        custom => Ok(custom),
     }
 }
 
-fn bounded(text: Option<String>, name: &str, most: usize) -> Result<Option<String>, Error> {
+fn bounded(text: Option<String>, name: &str, max: usize) -> Result<Option<String>, Error> {
     match text {
-        Some(text) if text.chars().count() > most => {
-            Err(invalid(name, &format!("has at most {most} characters")))
+        Some(text) if text.chars().count() > max => {
+            Err(invalid(name, &format!("must have at most {max} characters")))
         }
         text => Ok(text),
     }
 }
 
 impl Storyboard {
-    /// What came with the request itself is not kept as text.
+    /// Replaces data URLs by [`INLINE`], because their bytes are stored as media.
     pub(super) fn without_inline(mut self) -> Self {
         let hide = |address: &mut Option<String>| {
             if address

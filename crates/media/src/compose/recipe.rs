@@ -1,25 +1,25 @@
-//! Recipes: what a composition is like where its caller does not say it.
+//! Recipes: the default settings of compositions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use tollgate_catalog::ModelKind;
-use tollgate_studio::{CaptionPosition, CaptionStyle, Mood, Motion, Transition};
+use tollgate_media_tools::{CaptionPosition, CaptionStyle, Mood, Motion, Transition};
 
 const RECIPES: &str = include_str!("../../data/recipes.toml");
-/// The recipe of who names none.
-pub(super) const USUAL: &str = "explainer";
+/// Recipe of requests that name none.
+pub(super) const DEFAULT_RECIPE: &str = "explainer";
 
-/// What scenes show that nobody else says anything about.
+/// Source of the visuals of scenes that name none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Visuals {
-    /// Pictures, which are moved.
+    /// Generated images, shown with camera motion.
     Images,
-    /// Films.
+    /// Generated videos, one for each scene.
     Videos,
-    /// What the caller sends.
+    /// Images or videos of the caller.
     Own,
 }
 
@@ -32,7 +32,7 @@ impl Visuals {
         }
     }
 
-    /// The kind of model that makes them.
+    /// Returns the kind of model that generates the visuals.
     pub(super) const fn kind(self) -> Option<ModelKind> {
         match self {
             Visuals::Images => Some(ModelKind::Image),
@@ -42,7 +42,7 @@ impl Visuals {
     }
 }
 
-/// A recipe.
+/// Default settings of a composition. `data/recipes.toml` lists the recipes.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) slug: String,
@@ -50,13 +50,13 @@ pub(crate) struct Recipe {
     pub(crate) description: String,
     pub(crate) version: u32,
     pub(crate) visuals: Visuals,
-    /// How many scenes a script has.
+    /// Number of scenes of a generated script.
     pub(crate) scenes: u32,
-    /// How it is written.
+    /// Tone of a generated script, as a phrase for the model's prompt.
     pub(crate) tone: String,
-    /// What stands behind every prompt.
+    /// Style that is appended to every visual prompt.
     pub(crate) look: String,
-    /// Pictures are moved in these ways, in turn.
+    /// Camera motions of images, assigned to the scenes in turn.
     pub(crate) motions: Vec<Motion>,
     pub(crate) transition: Transition,
     pub(crate) style: CaptionStyle,
@@ -68,15 +68,15 @@ pub(crate) struct Recipe {
     pub(crate) resolution: String,
 }
 
-/// Every recipe, by slug.
+/// All recipes, sorted by slug.
 #[derive(Clone, Debug, Default)]
 pub struct Recipes(Arc<Vec<Recipe>>);
 
 impl Recipes {
-    /// Those that come with the binary.
+    /// Loads the recipes that are compiled into the binary.
     pub fn load() -> Self {
         Self::read().unwrap_or_else(|error| {
-            tracing::error!(error, "recipes cannot be read");
+            tracing::error!(error, "cannot parse the built-in recipes");
             Self::default()
         })
     }
@@ -131,7 +131,7 @@ struct MusicEntry {
 
 impl Entry {
     fn read(self, slug: String) -> Result<Recipe, String> {
-        let fault = |what: &str, said: &str| format!("recipe {slug}: '{said}' is no {what}");
+        let fault = |what: &str, name: &str| format!("recipe {slug}: '{name}' is not a valid {what}");
         let motions = self.motions.iter();
         let motions = motions.map(|name| Motion::parse(name).ok_or_else(|| fault("motion", name)));
         Ok(Recipe {
@@ -165,10 +165,10 @@ mod tests {
     use crate::compose::storyboard::{RATIOS, STEPS};
 
     #[test]
-    fn recipes_are_whole() {
+    fn all_recipes_are_valid() {
         let recipes = Recipes::read().unwrap();
         assert!(recipes.all().len() >= 8);
-        assert!(recipes.find(USUAL).is_some() && recipes.find("nothing").is_none());
+        assert!(recipes.find(DEFAULT_RECIPE).is_some() && recipes.find("nothing").is_none());
         for recipe in recipes.all() {
             assert!((2..=20).contains(&recipe.scenes), "{}", recipe.slug);
             assert!(!recipe.motions.is_empty() && (1..=8).contains(&recipe.words_per_line));

@@ -1,50 +1,52 @@
-//! What the record of a finished composition shows.
+//! The result fields of a finished composition.
 
 use serde_json::{Map, Value, json};
 use tollgate_accounts::Disposition;
 use tollgate_storage::Job;
 use tollgate_types::{Credits, Error, MediaId};
 
-use super::order::{Composed, Line};
+use super::payload::{Composed, PriceLine};
 use super::storyboard::INLINE;
+use crate::job_payload;
 use crate::jobs::unavailable;
-use crate::order;
-use crate::shelf::Shelf;
+use crate::storage::MediaStorage;
 
-/// The result, but for the film itself, which is shown like any other.
-pub(crate) async fn shown(
-    shelf: &Shelf,
+/// Returns the result fields that are specific to compositions. The caller of this function adds
+/// the fields of the video.
+pub(crate) async fn result_fields(
+    storage: &MediaStorage,
     vault: &tollgate_accounts::Vault,
     origin: &str,
     job: &Job,
     sealed: &[u8],
 ) -> Result<Map<String, Value>, Error> {
-    let composed: Composed = order::open(vault, job, sealed)?;
-    let addresses = Addresses { shelf, origin, job };
-    let mut shown = Map::new();
+    let composed: Composed = job_payload::open(vault, job, sealed)?;
+    let addresses = Addresses { storage, origin, job };
+    let mut result_fields = Map::new();
     let object = if composed.is_plan {
         "storyboard"
     } else {
         "composition"
     };
-    shown.insert("object".to_owned(), object.into());
-    shown.insert("recipe".to_owned(), composed.recipe.clone().into());
-    shown.insert("storyboard".to_owned(), storyboard(&composed, &addresses).await?);
-    shown.insert("price".to_owned(), price(&composed.price));
+    result_fields.insert("object".to_owned(), object.into());
+    result_fields.insert("recipe".to_owned(), composed.recipe.clone().into());
+    result_fields.insert("storyboard".to_owned(), storyboard(&composed, &addresses).await?);
+    result_fields.insert("price".to_owned(), price(&composed.price));
     if let Some(subtitles) = composed.subtitles {
         let srt = addresses.of(subtitles.srt).await?;
         let vtt = addresses.of(subtitles.vtt).await?;
-        shown.insert("subtitles".to_owned(), json!({"srt": srt, "vtt": vtt}));
+        result_fields.insert("subtitles".to_owned(), json!({"srt": srt, "vtt": vtt}));
     }
     if let Some(measured) = composed.measured {
         let loudness = measured.loudness.map(|tenths| f64::from(tenths) / 10.0);
         let measured = json!({"frames": measured.frames, "loudness_lufs": loudness});
-        shown.insert("measured".to_owned(), measured);
+        result_fields.insert("measured".to_owned(), measured);
     }
-    Ok(shown)
+    Ok(result_fields)
 }
 
-/// The storyboard as it can be sent back: what came with a request is named by its address here.
+/// Returns the storyboard in the form in which a request can send it. Inline media are replaced by
+/// signed addresses.
 async fn storyboard(composed: &Composed, addresses: &Addresses<'_>) -> Result<Value, Error> {
     let mut board = composed.board.clone();
     for scene in &mut board.scenes {
@@ -61,17 +63,18 @@ async fn storyboard(composed: &Composed, addresses: &Addresses<'_>) -> Result<Va
     {
         addresses.fill(&mut music.url, media).await?;
     }
-    let mut shown = serde_json::to_value(&board).map_err(|error| Error::internal(error.to_string()))?;
+    let mut result_fields =
+        serde_json::to_value(&board).map_err(|error| Error::internal(error.to_string()))?;
     for name in ["voice", "captions", "music"] {
-        if let Some(nothing) = shown.get_mut(name).filter(|value| value.is_null()) {
+        if let Some(nothing) = result_fields.get_mut(name).filter(|value| value.is_null()) {
             *nothing = "none".into();
         }
     }
-    Ok(shown)
+    Ok(result_fields)
 }
 
 struct Addresses<'a> {
-    shelf: &'a Shelf,
+    storage: &'a MediaStorage,
     origin: &'a str,
     job: &'a Job,
 }
@@ -79,24 +82,22 @@ struct Addresses<'a> {
 impl Addresses<'_> {
     async fn fill(&self, address: &mut Option<String>, media: MediaId) -> Result<(), Error> {
         if address.as_deref() == Some(INLINE) {
-            *address = Some(self.of(media).await?);
+            *address = self.of(media).await?;
         }
         Ok(())
     }
 
-    /// Past its time the address still says what was there; it answers 410.
-    async fn of(&self, media: MediaId) -> Result<String, Error> {
+    async fn of(&self, media: MediaId) -> Result<Option<String>, Error> {
         let address = self
-            .shelf
+            .storage
             .address(self.origin, self.job.account, media, Disposition::Inline);
         let address = address.await.map_err(|error| unavailable(&error))?;
-        let gone = || format!("{}/v1/media/{media}", self.origin);
-        Ok(address.map_or_else(gone, |address| address.url))
+        Ok(address.map(|address| address.url))
     }
 }
 
-/// Each step and all of them together.
-fn price(lines: &[Line]) -> Value {
+/// Returns the cost of each step and the total.
+fn price(lines: &[PriceLine]) -> Value {
     let total = lines.iter().fold(Credits::ZERO, |total, line| {
         let cost = line.cost.parse().unwrap_or(Credits::ZERO);
         total.checked_add(cost).unwrap_or(Credits::MAX)

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the composition endpoints.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,30 +11,32 @@ use utoipa_axum::routes;
 
 use super::service;
 use super::wire::{ComposeVideo, RecipeList};
-use crate::MediaRoom;
+use crate::MediaState;
 use crate::jobs::{JobReference, accepted};
-use crate::submission::Asked;
+use crate::submission::Submission;
 
-/// The routes of this group.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of the composition endpoints.
+pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new()
         .routes(routes!(list_recipes))
         .routes(routes!(compose_video))
 }
 
-/// What kinds of films can be composed here, and with what where a request does not say it.
+/// List the recipes for compositions, with their default settings.
 #[utoipa::path(
     get, path = "/v1/videos/compose/recipes", tag = "Videos", operation_id = "list_compose_recipes",
     responses((status = 200, body = RecipeList), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
 )]
-async fn list_recipes(_: ControlCaller, State(room): State<MediaRoom>) -> Json<RecipeList> {
-    Json(service::recipes(&room))
+async fn list_recipes(_: ControlCaller, State(state): State<MediaState>) -> Json<RecipeList> {
+    Json(service::recipes(&state))
 }
 
-/// Composes a short film: a script, a voice, scenes, captions and music. With `mode: plan` the job's result is a storyboard
-/// with what each step costs, which can be changed and sent back; with `mode: render` it is the film. The answer is a job,
-/// which is polled.
+/// Compose a short video from a script, a voice, scenes, captions and music.
+///
+/// With `mode: plan` the result is a storyboard with the price of each step. The storyboard can be
+/// changed and sent in a later request. With `mode: render` the result is the video. The response
+/// is a job to poll.
 #[utoipa::path(
     post, path = "/v1/videos/compose", tag = "Videos", operation_id = "compose_video",
     request_body = ComposeVideo,
@@ -45,15 +47,15 @@ async fn compose_video(
     WorkCaller(caller): WorkCaller,
     Context(ctx): Context,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked {
-        room: &room,
+    let submission = Submission {
+        state: &state,
         ctx: &ctx,
         caller,
         origin,
         body,
     };
-    Ok(accepted(&service::compose(asked).await?))
+    Ok(accepted(&service::compose(submission).await?))
 }

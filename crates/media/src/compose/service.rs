@@ -1,5 +1,5 @@
-//! The use cases: which recipes there are, and accepting a composition: read, cast, price, look at the policy and the balance,
-//! fetch what goes in, take the hold with the job.
+//! Lists recipes and accepts compositions. Acceptance parses the request, selects and prices the
+//! models, checks policy and balance, fetches the input media and creates the job with its hold.
 
 use std::time::Duration;
 
@@ -10,56 +10,59 @@ use tollgate_storage::{Media, NewJob};
 use tollgate_types::{Credits, Error, ErrorCode, JobId, JobStatus};
 
 use super::KIND;
-use super::cast::{self, Cast, Item};
-use super::order::{Composition, Image, Topic};
+use super::narration::check_voice;
+use super::payload::{Composition, Image, Topic};
 use super::read::{self, Choice, Content, Mode, Request};
-use super::recipe::{Recipe, USUAL, Visuals};
+use super::recipe::{DEFAULT_RECIPE, Recipe, Visuals};
 use super::script::Brief;
-use super::speaking::check_voice;
-use super::storyboard::{Captions, MOST_SCENES, Music, Seen, Storyboard, cut};
+use super::step_pricing::{self, Item, ModelPlan};
+use super::storyboard::{Captions, MAX_SCENES, Music, SceneContent, Storyboard, split_script};
 use super::wire::{RecipeList, RecipeRecord};
-use crate::MediaRoom;
-use crate::input::Found;
+use crate::MediaState;
+use crate::input::FoundInput;
+use crate::job_payload::{self, Head};
 use crate::jobs::JobReference;
-use crate::order::{self, Head};
 use crate::read::invalid;
-use crate::submission::Asked;
+use crate::submission::Submission;
 
 pub(super) const ENDPOINT: &str = "/v1/videos/compose";
-/// The most bytes of everything of the caller's that goes in.
-const MOST_BYTES: u64 = 500 << 20;
+/// Limit of all input media of one composition together: 500 MiB.
+const MAX_INPUT_BYTES: u64 = 500 << 20;
 
-/// Every recipe, and whether it can be made here.
-pub(super) fn recipes(room: &MediaRoom) -> RecipeList {
-    let tools = &room.studio.tools;
+/// Returns all recipes, and whether this server can render them.
+pub(super) fn recipes(state: &MediaState) -> RecipeList {
+    let tools = &state.media_jobs.tools;
     let missing: Vec<String> = tools
         .missing()
         .iter()
         .map(|one| format!("{}: apt-get install {}", one.name, one.package))
         .collect();
-    let record = |recipe: &Recipe| RecipeRecord::of(recipe, (tools.can_film(), &missing));
+    let record = |recipe: &Recipe| RecipeRecord::of(recipe, (tools.can_render(), &missing));
     RecipeList {
         object: "list",
-        data: room.studio.recipes.all().iter().map(record).collect(),
+        data: state.media_jobs.recipes.all().iter().map(record).collect(),
     }
 }
 
-pub(super) async fn compose(asked: Asked<'_>) -> Result<JobReference, Error> {
-    let request = read::request(&asked.body)?;
-    let recipe = find(&asked, request.recipe.as_deref())?;
-    asked.check_webhook(request.webhook_url.as_deref())?;
-    let mut board = laid_out(&request, recipe)?;
+pub(super) async fn compose(submission: Submission<'_>) -> Result<JobReference, Error> {
+    let request = read::request(&submission.body)?;
+    let recipe = find(&submission, request.recipe.as_deref())?;
+    submission.check_webhook(request.webhook_url.as_deref())?;
+    let mut board = build_storyboard(&request, recipe)?;
     let mut topic = topic(&request, recipe);
-    check_policy(&asked, &board, topic.as_ref()).await?;
+    check_policy(&submission, &board, topic.as_ref()).await?;
     let models = (request.script_model.as_deref(), request.visual_model.as_deref());
-    let (cast, mut routes) = Cast::find(&asked, recipe, models, &board)?;
+    let (model_plan, mut routes) = ModelPlan::find(&submission, recipe, models, &board)?;
     let speaks = topic.is_some() || board.scenes.iter().any(|scene| scene.narration.is_some());
-    let own_voice = board.voice.as_ref().filter(|_| speaks && cast.voice.is_none());
+    let own_voice = board
+        .voice
+        .as_ref()
+        .filter(|_| speaks && model_plan.voice.is_none());
     if request.mode == Mode::Render {
-        check_programs(&asked, &board, speaks, own_voice.is_some())?;
+        check_programs(&submission, &board, speaks, own_voice.is_some())?;
     }
-    let tools = &asked.room.studio.tools;
-    // A plan is made without the programs; then its voices are looked at when it is rendered.
+    let tools = &submission.state.media_jobs.tools;
+    // A plan works without the synthesizer. The voice is then checked when the plan is rendered.
     if let Some(voice) = own_voice.filter(|voice| voice.voice.is_some() && tools.can_speak()) {
         check_voice(tools, voice).await?;
     }
@@ -74,43 +77,49 @@ pub(super) async fn compose(asked: Asked<'_>) -> Result<JobReference, Error> {
         scenes: topic.scenes,
         images: &addresses,
     });
-    let dearest = brief
+    let highest_price = brief
         .as_ref()
-        .map_or_else(|| board.clone(), |brief| brief.longest(&board));
-    let scenes = cast::items(&cast, &mut routes, &dearest, request.seed)?;
+        .map_or_else(|| board.clone(), |brief| brief.highest_price(&board));
+    let scenes = step_pricing::items(&model_plan, &mut routes, &highest_price, request.seed)?;
     let script = match &brief {
-        Some(brief) => cast::script_item(&cast, &mut routes, brief)?,
+        Some(brief) => step_pricing::script_item(&model_plan, &mut routes, brief)?,
         None => None,
     };
     let is_plan = request.mode == Mode::Plan;
     let due = script.iter().chain(scenes.iter().filter(|_| !is_plan));
     let amount = sum(due);
-    let hold = hold_request(&asked);
+    let hold = hold_request(&submission);
     let terms = FixedTerms {
         price_version: composition_version(),
-        not_covered_by: cast::not_covered_by(&routes),
+        not_covered_by: step_pricing::not_covered_by(&routes),
     };
-    let ledger = &*asked.room.studio.pipeline.ledger;
+    let ledger = &*submission.state.media_jobs.pipeline.ledger;
     tollgate_billing::Hold::check_amount(ledger, &hold, &terms, amount).await?;
-    let kept = fetch(&asked, &mut board, topic.as_mut(), &request).await?;
+    let stored = fetch(&submission, &mut board, topic.as_mut(), &request).await?;
     let composition = Composition {
-        head: head(&asked, request.metadata),
+        head: head(&submission, request.metadata),
         is_plan,
         recipe: recipe.slug.clone(),
         topic,
         board: board.without_inline(),
-        cast,
+        model_plan,
         seed: request.seed,
-        accepted_at: asked.ctx.accepted_at,
+        accepted_at: submission.ctx.accepted_at,
     };
-    let accepted = accept(&asked, &composition, request.webhook_url, (&hold, terms, amount)).await;
+    let accepted = accept(
+        &submission,
+        &composition,
+        request.webhook_url,
+        (&hold, terms, amount),
+    )
+    .await;
     if accepted.is_err() {
-        asked.room.shelf.discard(&kept).await;
+        submission.state.storage.discard(&stored).await;
     }
     let id = accepted?;
-    let created_at = asked.ctx.accepted_at;
+    let created_at = submission.ctx.accepted_at;
     Ok(JobReference::new(
-        &asked.origin,
+        &submission.origin,
         id,
         KIND,
         JobStatus::Queued,
@@ -119,52 +128,52 @@ pub(super) async fn compose(asked: Asked<'_>) -> Result<JobReference, Error> {
 }
 
 async fn accept(
-    asked: &Asked<'_>,
+    submission: &Submission<'_>,
     composition: &Composition,
     webhook_url: Option<String>,
     (hold, terms, amount): (&HoldRequest, FixedTerms, Credits),
 ) -> Result<JobId, Error> {
-    let studio = &asked.room.studio;
+    let media_jobs = &submission.state.media_jobs;
     let (id, account) = (
-        JobId::from_u128(asked.ctx.id.as_u128()),
-        asked.caller.account_id(),
+        JobId::from_u128(submission.ctx.id.as_u128()),
+        submission.caller.account_id(),
     );
-    let webhook = webhook_url.map(|url| studio.webhooks.address(account, id, &url));
+    let webhook = webhook_url.map(|url| media_jobs.webhooks.address(account, id, &url));
     let job = NewJob {
         id,
         kind: KIND.into(),
-        body: order::seal(&studio.vault, account, id, composition)?,
+        body: job_payload::seal(&media_jobs.vault, account, id, composition)?,
         webhook: webhook.transpose()?,
         start_by: None,
     };
-    studio
+    media_jobs
         .pipeline
-        .accept_job(studio.jobs.clone(), job, hold, terms, amount)
+        .accept_job(media_jobs.jobs.clone(), job, hold, terms, amount)
         .await?;
     Ok(id)
 }
 
-fn hold_request(asked: &Asked<'_>) -> HoldRequest {
-    let caller = &asked.caller;
+fn hold_request(submission: &Submission<'_>) -> HoldRequest {
+    let caller = &submission.caller;
     HoldRequest {
         account: caller.account_id(),
         key: caller.key,
-        request: asked.ctx.id,
+        request: submission.ctx.id,
         public_model: tollgate_catalog::COMPOSITION.into(),
         endpoint: ENDPOINT,
-        max_cost: asked.ctx.max_cost.amount(),
-        accepted_at: asked.ctx.accepted_at,
+        max_cost: submission.ctx.max_cost.amount(),
+        accepted_at: submission.ctx.accepted_at,
         ahead: caller.account.test_clock.unwrap_or_default(),
-        // The hold of a job lasts as long as that.
+        // The hold of a job has no lifetime: it ends with the job.
         lifetime: Duration::ZERO,
     }
 }
 
-fn head(asked: &Asked<'_>, metadata: Option<std::collections::BTreeMap<String, String>>) -> Head {
+fn head(submission: &Submission<'_>, metadata: Option<std::collections::BTreeMap<String, String>>) -> Head {
     Head {
-        origin: asked.origin.clone(),
-        mode: asked.caller.mode.as_str().to_owned(),
-        ahead: asked.caller.account.test_clock.unwrap_or_default(),
+        origin: submission.origin.clone(),
+        mode: submission.caller.mode.as_str().to_owned(),
+        ahead: submission.caller.account.test_clock.unwrap_or_default(),
         prices: std::collections::BTreeMap::new(),
         model: None,
         metadata,
@@ -177,43 +186,45 @@ pub(super) fn sum<'i>(items: impl Iterator<Item = &'i Item>) -> Credits {
     })
 }
 
-fn find<'r>(asked: &'r Asked<'_>, slug: Option<&str>) -> Result<&'r Recipe, Error> {
-    let slug = slug.unwrap_or(USUAL);
-    asked.room.studio.recipes.find(slug).ok_or_else(|| {
-        let shown: String = slug.chars().take(60).collect();
-        let what = format!("is '{shown}', which is no recipe. GET /v1/videos/compose/recipes lists them");
+fn find<'r>(submission: &'r Submission<'_>, slug: Option<&str>) -> Result<&'r Recipe, Error> {
+    let slug = slug.unwrap_or(DEFAULT_RECIPE);
+    submission.state.media_jobs.recipes.find(slug).ok_or_else(|| {
+        let image_count: String = slug.chars().take(60).collect();
+        let what =
+            format!("names the unknown recipe '{image_count}'. GET /v1/videos/compose/recipes lists all");
         invalid("recipe", &what)
     })
 }
 
-/// The storyboard as the request has it; without scenes where a script is to be written.
-fn laid_out(request: &Request, recipe: &Recipe) -> Result<Storyboard, Error> {
+/// Builds the storyboard of the request. It has no scenes if a model writes the script.
+fn build_storyboard(request: &Request, recipe: &Recipe) -> Result<Storyboard, Error> {
     let mut board = Storyboard::of(recipe);
     if let Content::Board(own) = &request.content {
         let (ratio, step) = (board.aspect_ratio, board.resolution);
         board = Storyboard::clone(own);
-        for (said, usual) in [(&mut board.aspect_ratio, ratio), (&mut board.resolution, step)] {
-            if said.is_empty() {
-                *said = usual;
+        for (custom, default_value) in [(&mut board.aspect_ratio, ratio), (&mut board.resolution, step)] {
+            if custom.is_empty() {
+                *custom = default_value;
             }
         }
     }
     board.voice = request.voice.or(board.voice);
     board.captions = match &request.captions {
-        Choice::Said(said) => {
-            let usual = board.captions.unwrap_or_else(|| Captions::of(recipe));
-            Some(said.clone().with(usual))
+        Choice::Custom(custom) => {
+            let default_value = board.captions.unwrap_or_else(|| Captions::of(recipe));
+            Some(custom.clone().with(default_value))
         }
-        Choice::Usual => board.captions,
-        Choice::Nothing => None,
+        Choice::FromRecipe => board.captions,
+        Choice::Disabled => None,
     };
     board.music = match &request.music {
-        Choice::Said(said) => Some(
-            said.clone()
+        Choice::Custom(custom) => Some(
+            custom
+                .clone()
                 .with(board.music.unwrap_or_else(|| Music::of(recipe))),
         ),
-        Choice::Usual => board.music,
-        Choice::Nothing => None,
+        Choice::FromRecipe => board.music,
+        Choice::Disabled => None,
     };
     if let Some(ratio) = &request.aspect_ratio {
         board.aspect_ratio.clone_from(ratio);
@@ -230,39 +241,40 @@ fn laid_out(request: &Request, recipe: &Recipe) -> Result<Storyboard, Error> {
 }
 
 fn add_scenes(board: &mut Storyboard, request: &Request, recipe: &Recipe, script: &str) -> Result<(), Error> {
-    let scenes = cut(script);
-    if scenes.is_empty() || scenes.len() > MOST_SCENES {
+    let scenes = split_script(script);
+    if scenes.is_empty() || scenes.len() > MAX_SCENES {
         let what = format!(
-            "comes to {} scenes; a composition has 1 to {MOST_SCENES}",
+            "results in {} scenes. A composition may have 1 to {MAX_SCENES}",
             scenes.len()
         );
         return Err(invalid("script", &what));
     }
     check_images(request, recipe, scenes.len())?;
     for (number, narration) in scenes.into_iter().enumerate() {
-        let seen = match request.images.get(number) {
-            Some(address) => Seen::Image(address.clone()),
-            None => Seen::Prompt(narration.clone()),
+        let scene_content = match request.images.get(number) {
+            Some(address) => SceneContent::Image(address.clone()),
+            None => SceneContent::Prompt(narration.clone()),
         };
-        board.add(recipe, narration, seen);
+        board.add(recipe, narration, scene_content);
     }
     Ok(())
 }
 
-/// Who shows only what is sent needs something for every scene.
+/// Checks the number of images. A recipe that shows only the caller's images needs one for each
+/// scene.
 fn check_images(request: &Request, recipe: &Recipe, scenes: usize) -> Result<(), Error> {
     let sent = request.images.len();
     if sent > scenes {
         return Err(invalid(
             "images",
-            &format!("has {sent} pictures for {scenes} scenes"),
+            &format!("has {sent} images for {scenes} scenes"),
         ));
     }
     match recipe.visuals == Visuals::Own && request.visual_model.is_none() && sent < scenes {
         true => {
             let what = format!(
-                "has {sent} pictures for {scenes} scenes, and this recipe shows only what you send: send one for each, or \
-                 name a 'visual_model' for the others"
+                "has {sent} images for {scenes} scenes, and this recipe shows only your images. Send one for each scene, or \
+                 set a 'visual_model' for the others"
             );
             Err(invalid("images", &what))
         }
@@ -285,76 +297,82 @@ fn topic(request: &Request, recipe: &Recipe) -> Option<Topic> {
     })
 }
 
-/// How many scenes a script on a topic has: as many as there are pictures where only those are shown.
+/// Returns the number of scenes of a script on a topic. A recipe that shows only the caller's
+/// images has one scene for each image by default.
 fn scene_count(request: &Request, recipe: &Recipe) -> u32 {
-    let shown = u32::try_from(request.images.len()).unwrap_or(u32::MAX);
-    let usual = match recipe.visuals {
-        Visuals::Own if shown > 0 && request.visual_model.is_none() => shown,
+    let image_count = u32::try_from(request.images.len()).unwrap_or(u32::MAX);
+    let default_value = match recipe.visuals {
+        Visuals::Own if image_count > 0 && request.visual_model.is_none() => image_count,
         _ => recipe.scenes,
     };
-    request.scenes.unwrap_or(usual)
+    request.scenes.unwrap_or(default_value)
 }
 
-/// What cannot be made here is refused before anything is paid.
+/// Returns an error if the server lacks a program that the composition needs.
 fn check_programs(
-    asked: &Asked<'_>,
+    submission: &Submission<'_>,
     board: &Storyboard,
     speaks: bool,
     is_built_in: bool,
 ) -> Result<(), Error> {
-    let tools = &asked.room.studio.tools;
-    let is_mute = is_built_in && !tools.can_speak();
-    if is_mute || !tools.can_film() || board.captions.is_some() && speaks && !tools.can_caption() {
-        let message = "This service cannot put films together at the moment: a program for it is missing. \
-                       GET /v1/videos/compose/recipes says which.";
+    let tools = &submission.state.media_jobs.tools;
+    let lacks_voice = is_built_in && !tools.can_speak();
+    if lacks_voice || !tools.can_render() || board.captions.is_some() && speaks && !tools.can_caption() {
+        let message = "This server cannot render compositions because a program is not installed. \
+                       GET /v1/videos/compose/recipes lists it under 'missing'.";
         return Err(Error::new(ErrorCode::ModelUnavailable, message));
     }
     Ok(())
 }
 
-async fn check_policy(asked: &Asked<'_>, board: &Storyboard, topic: Option<&Topic>) -> Result<(), Error> {
+async fn check_policy(
+    submission: &Submission<'_>,
+    board: &Storyboard,
+    topic: Option<&Topic>,
+) -> Result<(), Error> {
     let about = topic.map(|topic| topic.text.clone());
     let scenes = board.scenes.iter();
     let texts = scenes.flat_map(|scene| [&scene.narration, &scene.visual.prompt]);
-    asked.check_texts(texts.chain([&about, &board.title])).await
+    submission.check_texts(texts.chain([&about, &board.title])).await
 }
 
-/// Fetches what is the caller's own and keeps it. A plan needs only what came with it.
+/// Fetches and stores the caller's media. A plan checks the same media as its render, but stores
+/// only data URLs.
 async fn fetch(
-    asked: &Asked<'_>,
+    submission: &Submission<'_>,
     board: &mut Storyboard,
     topic: Option<&mut Topic>,
     request: &Request,
 ) -> Result<Vec<Media>, Error> {
-    let mut fetching = Fetching {
-        asked,
+    let mut fetcher = InputFetcher {
+        submission,
         content: &request.content,
         is_plan: request.mode == Mode::Plan,
-        left: MOST_BYTES,
-        kept: Vec::new(),
+        left: MAX_INPUT_BYTES,
+        stored: Vec::new(),
     };
-    match fetching.all(board, topic).await {
-        Ok(()) => Ok(fetching.kept),
+    match fetcher.all(board, topic).await {
+        Ok(()) => Ok(fetcher.stored),
         Err(error) => {
-            asked.room.shelf.discard(&fetching.kept).await;
+            submission.state.storage.discard(&fetcher.stored).await;
             Err(error)
         }
     }
 }
 
-struct Fetching<'a> {
-    asked: &'a Asked<'a>,
+struct InputFetcher<'a> {
+    submission: &'a Submission<'a>,
     content: &'a Content,
     is_plan: bool,
     left: u64,
-    kept: Vec<Media>,
+    stored: Vec<Media>,
 }
 
-impl Fetching<'_> {
+impl InputFetcher<'_> {
     async fn all(&mut self, board: &mut Storyboard, topic: Option<&mut Topic>) -> Result<(), Error> {
         for (number, image) in topic.into_iter().flat_map(|topic| &mut topic.images).enumerate() {
             let path = format!("images[{number}]");
-            image.media = self.picture(&path, &image.address).await?;
+            image.media = self.image(&path, &image.address).await?;
             if image.address.starts_with("data:") {
                 super::storyboard::INLINE.clone_into(&mut image.address);
             }
@@ -367,9 +385,9 @@ impl Fetching<'_> {
         for (number, scene) in board.scenes.iter_mut().enumerate() {
             let visual = &mut scene.visual;
             if let Some(address) = &visual.image {
-                visual.media = self.picture(&path("image", number), address).await?;
+                visual.media = self.image(&path("image", number), address).await?;
             } else if let Some(address) = &visual.video {
-                visual.media = self.film(&path("video", number), address).await?;
+                visual.media = self.video(&path("video", number), address).await?;
             }
         }
         if let Some(music) = &mut board.music
@@ -380,53 +398,71 @@ impl Fetching<'_> {
         Ok(())
     }
 
-    fn is_wanted(&self, address: &str) -> bool {
+    fn is_stored(&self, address: &str) -> bool {
         !self.is_plan || address.starts_with("data:")
     }
 
-    async fn picture(&mut self, path: &str, address: &str) -> Result<Option<tollgate_types::MediaId>, Error> {
-        if !self.is_wanted(address) {
-            return Ok(None);
-        }
+    async fn image(&mut self, path: &str, address: &str) -> Result<Option<tollgate_types::MediaId>, Error> {
         let named = [(path.to_owned(), address.to_owned())];
-        let mut found = self.asked.finder().pictures(&named).await?;
-        self.keep(found.pop()).await
+        let mut found = self.submission.finder().images(&named).await?;
+        self.store(address, found.pop()).await
     }
 
-    async fn film(&mut self, path: &str, address: &str) -> Result<Option<tollgate_types::MediaId>, Error> {
-        if !self.is_wanted(address) {
+    async fn video(&mut self, path: &str, address: &str) -> Result<Option<tollgate_types::MediaId>, Error> {
+        let tools = &self.submission.state.media_jobs.tools;
+        // A plan works without ffmpeg. The video is then checked when the plan is rendered.
+        if self.is_plan && !tools.can_render() && !self.is_stored(address) {
             return Ok(None);
         }
-        let tools = &self.asked.room.studio.tools;
-        let found = self.asked.finder().film(tools, path, address, self.left).await?;
-        self.keep(Some(found)).await
+        let found = self
+            .submission
+            .finder()
+            .video(tools, path, address, self.left)
+            .await?;
+        self.store(address, Some(found)).await
     }
 
     async fn music(&mut self, path: &str, address: &str) -> Result<Option<tollgate_types::MediaId>, Error> {
-        if !self.is_wanted(address) {
+        let tools = &self.submission.state.media_jobs.tools;
+        // A plan works without ffmpeg. The music is then checked when the plan is rendered.
+        if self.is_plan && !tools.can_render() && !self.is_stored(address) {
             return Ok(None);
         }
-        let tools = &self.asked.room.studio.tools;
-        let found = self.asked.finder().sound(tools, path, address, self.left).await?;
-        self.keep(Some(found)).await
+        let found = self
+            .submission
+            .finder()
+            .audio(tools, path, address, self.left)
+            .await?;
+        self.store(address, Some(found)).await
     }
 
-    async fn keep(&mut self, found: Option<Found>) -> Result<Option<tollgate_types::MediaId>, Error> {
+    async fn store(
+        &mut self,
+        address: &str,
+        found: Option<FoundInput>,
+    ) -> Result<Option<tollgate_types::MediaId>, Error> {
         let Some(found) = found else {
             return Ok(None);
         };
         let bytes = found.source.bytes.len() as u64;
         if bytes > self.left {
             let message = format!(
-                "makes everything that goes in larger than {} MiB",
-                MOST_BYTES >> 20
+                "exceeds the limit of {} MiB for all input media",
+                MAX_INPUT_BYTES >> 20
             );
             return Err(invalid(&found.path, &message));
         }
         self.left -= bytes;
-        let kept = self.asked.finder().keep(self.asked.ctx.id, vec![found]).await?;
-        let id = kept.first().map(|media| media.id);
-        self.kept.extend(kept);
+        if !self.is_stored(address) {
+            return Ok(None);
+        }
+        let stored = self
+            .submission
+            .finder()
+            .store(self.submission.ctx.id, vec![found])
+            .await?;
+        let id = stored.first().map(|media| media.id);
+        self.stored.extend(stored);
         Ok(id)
     }
 }

@@ -1,13 +1,14 @@
-//! What a composition is made from: scenes in their order, who speaks, what is written on it and what is heard. It is told to
-//! callers as it is kept, so that one that was planned can be changed and sent back.
+//! The storyboard of a composition: its scenes, voice, captions and music. It is stored and
+//! returned in the same format, so that a caller can change a planned storyboard and send it in a
+//! new request.
 
 use serde::{Deserialize, Serialize};
-use tollgate_studio::{CaptionPosition, CaptionStyle, Dimensions, Mood, Motion, Transition};
+use tollgate_media_tools::{CaptionPosition, CaptionStyle, Dimensions, Mood, Motion, Transition};
 use tollgate_types::MediaId;
 
 use super::recipe::Recipe;
 
-/// Ratios of width to height.
+/// Supported aspect ratios, by name, as width and height.
 pub(super) const RATIOS: [(&str, (u32, u32)); 5] = [
     ("9:16", (9, 16)),
     ("16:9", (16, 9)),
@@ -15,86 +16,86 @@ pub(super) const RATIOS: [(&str, (u32, u32)); 5] = [
     ("4:5", (4, 5)),
     ("4:3", (4, 3)),
 ];
-/// Steps of size, by the pixels of the shorter side.
+/// Supported resolutions, by name, as pixels of the shorter side.
 pub(super) const STEPS: [(&str, u32); 3] = [("480p", 480), ("720p", 720), ("1080p", 1_080)];
-/// The most scenes.
-pub(super) const MOST_SCENES: usize = 20;
-/// The most characters that are spoken in one scene.
-pub(super) const MOST_NARRATION: usize = 600;
-/// Characters that a scene gets of a script that is cut by sentences.
-const SCENE_CHARACTERS: usize = 240;
-/// Words of one subtitle in the files beside a film.
+/// Limit of the scenes of one composition.
+pub(super) const MAX_SCENES: usize = 20;
+/// Limit of the narration of one scene, in characters.
+pub(super) const MAX_NARRATION_CHARS: usize = 600;
+/// Target length of a scene when a script is split by sentences, in characters.
+const SCENE_CHARS: usize = 240;
+/// Words of one entry in a subtitle file.
 pub(super) const SUBTITLE_WORDS: u32 = 8;
-/// Stands for bytes that came with the request.
+/// Placeholder address of media that was sent as a data URL.
 pub(super) const INLINE: &str = "inline";
 
-/// A composition.
+/// The content of a composition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Storyboard {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
     pub(crate) scenes: Vec<Scene>,
-    /// Who speaks; nobody when it is nothing.
+    /// Voice of the narration; `None` for no narration.
     pub(crate) voice: Option<Voice>,
-    /// How what is said is written on the picture.
+    /// Captions of the narration; `None` for no captions.
     pub(crate) captions: Option<Captions>,
-    /// What is heard besides.
+    /// Background music; `None` for no music.
     pub(crate) music: Option<Music>,
     pub(crate) aspect_ratio: String,
     pub(crate) resolution: String,
 }
 
-/// A scene.
+/// One scene: a visual and an optional narration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scene {
     pub(crate) id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) narration: Option<String>,
     pub(crate) visual: Visual,
-    /// Seconds that it lasts at the least; as long as what is said when it is nothing.
+    /// Minimum duration in seconds. If `None`, the scene lasts as long as its narration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) duration: Option<f64>,
-    /// How the one before turns into it.
+    /// Transition from the preceding scene.
     pub(crate) transition: String,
 }
 
-/// What is to be seen: a prompt, or something of the caller's.
+/// The visual of a scene: a prompt, or media of the caller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Visual {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) prompt: Option<String>,
-    /// The model that makes it; the composition's when it is nothing.
+    /// Model for the prompt; `None` for the composition's visual model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
-    /// Address of a picture, or [`INLINE`].
+    /// Address of an image, or [`INLINE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) image: Option<String>,
-    /// Address of a film, or [`INLINE`].
+    /// Address of a video, or [`INLINE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) video: Option<String>,
-    /// How a picture is moved.
+    /// Camera motion of an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) motion: Option<String>,
-    /// What was at the address.
+    /// Stored copy of the media at the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) media: Option<MediaId>,
 }
 
-/// Who speaks.
+/// Voice of the narration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Voice {
-    /// A speech model.
+    /// Speech model; `None` for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
-    /// One of its voices.
+    /// Name of one of the model's voices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) voice: Option<String>,
-    /// How fast.
+    /// Speed of the speech; 1 is normal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) speed: Option<f64>,
 }
 
-/// How what is said is written on the picture.
+/// Style of the captions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Captions {
     pub(crate) style: String,
@@ -102,25 +103,25 @@ pub(crate) struct Captions {
     pub(crate) words_per_line: u32,
 }
 
-/// What is heard besides.
+/// Background music: generated by mood, or a recording of the caller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Music {
-    /// What is made, where there is no address.
+    /// Mood of generated music; ignored if `url` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mood: Option<String>,
     /// Address of a recording, or [`INLINE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
-    /// How loud, of 1.
+    /// Volume from 0 to 1.
     pub(crate) volume: f64,
-    /// By how many decibels it steps back while somebody speaks.
+    /// Attenuation of the music during narration, in decibels.
     pub(crate) duck_db: f64,
-    /// What was at the address.
+    /// Stored copy of the recording at the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) media: Option<MediaId>,
 }
 
-/// How far music steps back where nobody says it.
+/// Default of `duck_db`, in decibels.
 pub(super) const DUCK_DB: f64 = 12.0;
 
 impl Music {
@@ -170,7 +171,7 @@ impl Scene {
 }
 
 impl Storyboard {
-    /// One without scenes, as a recipe has it.
+    /// Returns a storyboard without scenes, with the settings of a recipe.
     pub(super) fn of(recipe: &Recipe) -> Self {
         Self {
             title: None,
@@ -183,24 +184,24 @@ impl Storyboard {
         }
     }
 
-    /// Adds a scene as the recipe has it. `seen` is what a model is asked for, or the address of a picture.
-    pub(super) fn add(&mut self, recipe: &Recipe, narration: String, seen: Seen) {
+    /// Appends a scene with the recipe's motion, transition and style.
+    pub(super) fn add(&mut self, recipe: &Recipe, narration: String, scene_content: SceneContent) {
         let number = self.scenes.len();
         let motion = recipe.motions.get(number % recipe.motions.len().max(1));
-        let visual = match seen {
-            Seen::Prompt(prompt) => Visual {
+        let visual = match scene_content {
+            SceneContent::Prompt(prompt) => Visual {
                 prompt: Some(match recipe.look.is_empty() {
                     true => prompt,
                     false => format!("{}. Style: {}.", prompt.trim_end_matches(['.', ' ']), recipe.look),
                 }),
                 ..Visual::default()
             },
-            Seen::Image(address) => Visual {
+            SceneContent::Image(address) => Visual {
                 image: Some(address),
                 ..Visual::default()
             },
         };
-        let narration: String = narration.chars().take(MOST_NARRATION).collect();
+        let narration: String = narration.chars().take(MAX_NARRATION_CHARS).collect();
         self.scenes.push(Scene {
             id: format!("scene-{}", number + 1),
             narration: Some(narration).filter(|text| !text.trim().is_empty()),
@@ -218,14 +219,14 @@ impl Storyboard {
         });
     }
 
-    /// How large the film is. Both sides are even.
+    /// Returns the dimensions of the video. Both sides are even.
     pub(super) fn size(&self) -> Dimensions {
         let ratio = RATIOS.iter().find(|(name, _)| *name == self.aspect_ratio);
         let (width, height) = ratio.map_or((16, 9), |(_, ratio)| *ratio);
         let step = STEPS.iter().find(|(name, _)| *name == self.resolution);
         let short = step.map_or(720, |(_, pixels)| *pixels);
-        let (least, most) = (width.min(height), width.max(height));
-        let long = (short * most).div_ceil(least).next_multiple_of(2);
+        let (min, max) = (width.min(height), width.max(height));
+        let long = (short * max).div_ceil(min).next_multiple_of(2);
         match width > height {
             true => Dimensions::new(long, short),
             false => Dimensions::new(short, long),
@@ -233,27 +234,28 @@ impl Storyboard {
     }
 }
 
-/// What a scene that is written down shows.
-pub(super) enum Seen {
+/// Visual of a scene of a script: a prompt, or the address of an image.
+pub(super) enum SceneContent {
     Prompt(String),
     Image(String),
 }
 
-/// A script's scenes: its paragraphs, or where it is one paragraph or one is too long, some sentences each.
-pub(super) fn cut(script: &str) -> Vec<String> {
+/// Splits a script into scenes. Each paragraph is a scene. A single paragraph, or one that is too
+/// long, is split into groups of sentences.
+pub(super) fn split_script(script: &str) -> Vec<String> {
     let paragraphs = script.split("\n\n").map(words).filter(|part| !part.is_empty());
     let paragraphs: Vec<String> = paragraphs.collect();
     let is_one = paragraphs.len() == 1;
     let mut scenes = Vec::new();
     for paragraph in paragraphs {
-        if !is_one && paragraph.chars().count() <= MOST_NARRATION {
+        if !is_one && paragraph.chars().count() <= MAX_NARRATION_CHARS {
             scenes.push(paragraph);
             continue;
         }
         let mut scene = String::new();
         for sentence in sentences(&paragraph) {
             let together = scene.chars().count() + sentence.chars().count();
-            if !scene.is_empty() && together > SCENE_CHARACTERS {
+            if !scene.is_empty() && together > SCENE_CHARS {
                 scenes.push(std::mem::take(&mut scene));
             }
             if !scene.is_empty() {
@@ -270,12 +272,12 @@ fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Sentences; what has no end for too long ends between two words.
+/// Splits a paragraph into sentences. A sentence that is too long is split between two words.
 fn sentences(paragraph: &str) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut sentence = String::new();
     for word in paragraph.split(' ') {
-        if sentence.chars().count() + word.chars().count() >= MOST_NARRATION {
+        if sentence.chars().count() + word.chars().count() >= MAX_NARRATION_CHARS {
             sentences.push(std::mem::take(&mut sentence));
         }
         if !sentence.is_empty() {
@@ -296,27 +298,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_cut_where_it_pauses() {
-        assert_eq!(cut("One.\nstill one.\n\nTwo."), ["One. still one.", "Two."]);
-        assert_eq!(cut("  \n\n "), Vec::<String>::new());
+    fn scripts_are_split_at_pauses() {
+        assert_eq!(
+            split_script("One.\nstill one.\n\nTwo."),
+            ["One. still one.", "Two."]
+        );
+        assert_eq!(split_script("  \n\n "), Vec::<String>::new());
         let sentence = "Ten words make a sentence that is easy to say.";
-        let one = cut(&[sentence; 12].join(" "));
+        let one = split_script(&[sentence; 12].join(" "));
         assert_eq!(one.len(), 3);
         assert!(
             one.iter()
-                .all(|scene| scene.ends_with('.') && scene.chars().count() <= SCENE_CHARACTERS)
+                .all(|scene| scene.ends_with('.') && scene.chars().count() <= SCENE_CHARS)
         );
-        let endless = cut(&"word ".repeat(500));
+        let endless = split_script(&"word ".repeat(500));
         assert!(
             endless
                 .iter()
-                .all(|scene| scene.chars().count() <= MOST_NARRATION)
+                .all(|scene| scene.chars().count() <= MAX_NARRATION_CHARS)
         );
         assert_eq!(endless.join(" "), "word ".repeat(500).trim());
     }
 
     #[test]
-    fn films_have_even_sides_of_their_ratio() {
+    fn videos_have_even_sides_of_their_ratio() {
         for (ratio, step, expected) in [
             ("9:16", "1080p", (1_080, 1_920)),
             ("16:9", "720p", (1_280, 720)),

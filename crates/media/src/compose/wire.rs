@@ -1,4 +1,4 @@
-//! The shapes of request and answer. The rules are in `read`.
+//! Request and response schemas. `read` parses and validates the requests.
 
 use std::collections::BTreeMap;
 
@@ -9,61 +9,62 @@ use utoipa::ToSchema;
 use super::recipe::Recipe;
 use super::storyboard::{RATIOS, STEPS};
 
-/// A recipe.
+/// A recipe: the default settings of a composition.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RecipeRecord {
-    /// What a request names it by, as `recipe`.
+    /// Identifier of the recipe, used as `recipe` in a request.
     slug: String,
     /// Always `recipe`.
     #[schema(value_type = String)]
     object: &'static str,
-    /// Name for people.
+    /// Name of the recipe for display.
     title: String,
-    /// What it is for.
+    /// Description of the videos that the recipe makes.
     description: String,
-    /// Rises with each change.
+    /// Version of the recipe; increases with each change.
     version: u32,
-    /// What scenes show: `images` (pictures that move), `videos`, or `own` (only what is sent).
+    /// Source of the visuals: `images` (generated images with camera motion), `videos` (generated
+    /// videos) or `own` (only the images that you send).
     #[schema(value_type = String)]
     visuals: &'static str,
-    /// How many scenes a script has where a request does not say it.
+    /// Default number of scenes of a script.
     scenes: u32,
-    /// How a script is written.
+    /// Tone in which a script is written.
     tone: String,
-    /// What stands behind the prompt of every scene.
+    /// Style that is appended to the prompt of each scene.
     look: String,
-    /// How scenes turn into each other.
+    /// Transition between scenes.
     #[schema(value_type = String)]
     transition: &'static str,
-    /// `style`, `position` and `words_per_line` of captions.
+    /// Default `style`, `position` and `words_per_line` of the captions.
     #[schema(value_type = Object)]
     captions: Value,
-    /// `mood` and `volume` of music.
+    /// Default `mood` and `volume` of the music.
     #[schema(value_type = Object)]
     music: Value,
-    /// Ratio of width to height where a request does not say it.
+    /// Default aspect ratio, width to height.
     aspect_ratio: String,
-    /// Step of size where a request does not say it.
+    /// Default resolution, named by the shorter side.
     resolution: String,
-    /// What can be asked for instead.
+    /// Aspect ratios that a request can set.
     #[schema(value_type = Vec<String>)]
     aspect_ratios: Vec<&'static str>,
-    /// What can be asked for instead.
+    /// Resolutions that a request can set.
     #[schema(value_type = Vec<String>)]
     resolutions: Vec<&'static str>,
-    /// Whether it can be rendered here.
+    /// Whether this server can render the recipe.
     available: bool,
-    /// What to do about it when it cannot, or not with everything.
+    /// Programs that are not installed, each with the command to install it.
     missing: Vec<String>,
 }
 
-/// Recipes, by slug.
+/// The list of all recipes, sorted by slug.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RecipeList {
     /// Always `list`.
     #[schema(value_type = String)]
     pub(super) object: &'static str,
-    /// All of them.
+    /// All recipes of this server.
     pub(super) data: Vec<RecipeRecord>,
 }
 
@@ -96,137 +97,143 @@ impl RecipeRecord {
     }
 }
 
-/// A request for a composition: exactly one of `topic`, `script` and `storyboard`.
+/// A request to compose a video. It has exactly one of `topic`, `script` and `storyboard`.
 #[derive(Serialize, ToSchema)]
 pub struct ComposeVideo {
-    /// `plan`, which answers a storyboard and what it costs, or `render`, which answers the film.
+    /// `plan` returns a storyboard and its price; `render` returns the video.
     mode: String,
-    /// Slug of a recipe, one of GET /v1/videos/compose/recipes.
+    /// Slug of a recipe. GET /v1/videos/compose/recipes lists the recipes.
     #[schema(default = "explainer")]
     recipe: Option<String>,
-    /// What the film is about: a chat model writes the script.
+    /// Topic of the video. A chat model writes the script.
     #[schema(max_length = 2000)]
     topic: Option<String>,
-    /// What is said: a paragraph is a scene, and a single one is cut into several.
+    /// The narration. Each paragraph becomes a scene. A single paragraph is split into several
+    /// scenes.
     #[schema(max_length = 12000)]
     script: Option<String>,
-    /// All of it, as a plan has answered it, changed or not.
+    /// A complete storyboard, for example from a plan, with or without changes.
     storyboard: Option<StoryboardBody>,
-    /// How many scenes a chat model writes.
+    /// Number of scenes that the chat model writes. Only with `topic`.
     #[schema(minimum = 1, maximum = 20)]
     scenes: Option<u32>,
-    /// The chat model that writes the script.
+    /// Id or alias of the chat model that writes the script. Only with `topic`.
     script_model: Option<String>,
-    /// The image or video model that makes what scenes show.
+    /// Id or alias of the image or video model that generates the visuals of the scenes.
     visual_model: Option<String>,
-    /// Pictures of your own, http(s) or data URLs, shown in the scenes in this order.
+    /// Your own images as http(s) or data URLs, one for each scene, in the order of the scenes.
     images: Option<Vec<String>>,
-    /// Who speaks, or `"none"`.
+    /// Voice of the narration, or `"none"` for no narration.
     voice: Option<VoiceBody>,
-    /// How what is said is written on the picture, or `"none"`.
+    /// Captions of the narration, or `"none"` for no captions.
     captions: Option<CaptionsBody>,
-    /// What is heard besides, or `"none"`.
+    /// Background music, or `"none"` for no music.
     music: Option<MusicBody>,
-    /// Ratio of width to height: `9:16`, `16:9`, `1:1`, `4:5` or `4:3`.
+    /// Aspect ratio, width to height: `9:16`, `16:9`, `1:1`, `4:5` or `4:3`.
     aspect_ratio: Option<String>,
-    /// `480p`, `720p` or `1080p`.
+    /// Resolution, named by the shorter side: `480p`, `720p` or `1080p`.
     resolution: Option<String>,
-    /// Makes the same again, where the models can.
+    /// Seed for reproducible results, if the models support it.
     seed: Option<u64>,
-    /// Up to 16 texts under names of your own; the job's record repeats them.
+    /// Up to 16 custom key-value pairs. The job record returns them.
     metadata: Option<BTreeMap<String, String>>,
-    /// Where to post that the job has ended: an https URL. docs/webhooks.md says how the post is signed.
+    /// An https URL that receives a webhook when the job has ended. docs/webhooks.md describes the
+    /// signature.
     webhook_url: Option<String>,
 }
 
-/// A storyboard.
+/// A complete storyboard of a composition.
 #[derive(Serialize, ToSchema)]
 pub struct StoryboardBody {
-    /// Its name.
+    /// Title of the video.
     title: Option<String>,
-    /// 1 to 20 scenes.
+    /// The scenes in their order, 1 to 20.
     scenes: Vec<SceneBody>,
-    /// Who speaks, or `"none"`.
+    /// Voice of the narration, or `"none"` for no narration.
     voice: Option<VoiceBody>,
-    /// How what is said is written on the picture, or `"none"`.
+    /// Captions of the narration, or `"none"` for no captions.
     captions: Option<CaptionsBody>,
-    /// What is heard besides; nothing when it is not said.
+    /// Background music. If omitted, the video has no music.
     music: Option<MusicBody>,
-    /// As in the request.
+    /// Aspect ratio, as in the request.
     aspect_ratio: Option<String>,
-    /// As in the request.
+    /// Resolution, as in the request.
     resolution: Option<String>,
 }
 
-/// A scene.
+/// One scene of a storyboard.
 #[derive(Serialize, ToSchema)]
 pub struct SceneBody {
-    /// A name of your own.
+    /// Identifier of the scene, unique in the storyboard. Defaults to `scene-1`, `scene-2` and so
+    /// on.
     id: Option<String>,
-    /// What is said.
+    /// Text that the voice speaks in this scene.
     #[schema(max_length = 600)]
     narration: Option<String>,
-    /// What is to be seen.
+    /// The image or video of the scene.
     visual: VisualBody,
-    /// Seconds that it lasts at the least; as long as what is said when it is not said.
+    /// Minimum duration in seconds. If omitted, the scene lasts as long as its narration.
     #[schema(minimum = 1, maximum = 30)]
     duration: Option<f64>,
-    /// How the one before turns into it: `cut`, `fade`, `slide_left`, `wipe` or `dissolve`.
+    /// Transition from the preceding scene: `cut`, `fade`, `slide_left`, `wipe` or `dissolve`.
     #[schema(default = "cut")]
     transition: Option<String>,
 }
 
-/// What is to be seen: exactly one of `prompt`, `image` and `video`.
+/// The visual of a scene. It has exactly one of `prompt`, `image` and `video`.
 #[derive(Serialize, ToSchema)]
 pub struct VisualBody {
-    /// What a model is asked for.
+    /// Prompt from which a model generates the image or video.
     prompt: Option<String>,
-    /// The image or video model that is asked.
+    /// Id or alias of the image or video model for `prompt`. Defaults to the request's
+    /// `visual_model`.
     model: Option<String>,
-    /// An http(s) or data URL of a picture.
+    /// An http(s) or data URL of an image.
     image: Option<String>,
-    /// An http(s) or data URL of a film.
+    /// An http(s) or data URL of a video.
     video: Option<String>,
-    /// How a picture is moved: `in`, `out`, `left`, `right` or `still`.
+    /// Camera motion over an image: `in`, `out`, `left`, `right` or `still`.
     #[schema(default = "in")]
     motion: Option<String>,
 }
 
-/// Who speaks.
+/// The voice of the narration.
 #[derive(Serialize, ToSchema)]
 pub struct VoiceBody {
-    /// A speech model; `built-in` is the voice of the gateway, which costs nothing.
+    /// Id or alias of a speech model, or `built-in` for the gateway's own voice, which is free.
     model: Option<String>,
-    /// One of its voices; of the built-in one such as `en-us` or `de`.
+    /// Name of one of the model's voices. The built-in voice accepts espeak-ng names such as
+    /// `en-us` or `de`.
     voice: Option<String>,
-    /// How fast.
+    /// Speed of the speech; 1 is normal speed.
     #[schema(minimum = 0.5, maximum = 2.0)]
     speed: Option<f64>,
 }
 
-/// How what is said is written on the picture.
+/// Captions that show the narration in the video.
 #[derive(Serialize, ToSchema)]
 pub struct CaptionsBody {
-    /// `karaoke`, `plain` or `boxed`.
+    /// Caption style: `karaoke`, `plain` or `boxed`.
     style: Option<String>,
-    /// `top`, `middle` or `bottom`.
+    /// Position in the frame: `top`, `middle` or `bottom`.
     position: Option<String>,
-    /// How many words are seen at once.
+    /// Number of words that are shown at a time.
     #[schema(minimum = 1, maximum = 8)]
     words_per_line: Option<u32>,
 }
 
-/// What is heard besides.
+/// Background music: either `mood` or `url`.
 #[derive(Serialize, ToSchema)]
 pub struct MusicBody {
-    /// `calm`, `bright`, `tense` or `warm`: it is made here, and costs nothing.
+    /// Mood of music that the gateway generates free of charge: `calm`, `bright`, `tense` or
+    /// `warm`.
     mood: Option<String>,
-    /// Instead: an http(s) or data URL of a recording.
+    /// An http(s) or data URL of an audio file that replaces the generated music.
     url: Option<String>,
-    /// How loud.
+    /// Volume of the music from 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
     volume: Option<f64>,
-    /// By how many decibels it steps back while somebody speaks.
+    /// Attenuation of the music during narration, in decibels.
     #[schema(minimum = 0, maximum = 30, default = 12)]
     duck_db: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! What a template adds to a request for pictures. What the caller has said stays as it is.
+//! Applies templates to image requests. Parameters of the request override the template.
 
 use tollgate_catalog::{MediaEntry, Template};
 use tollgate_upstream::ImageFormat;
@@ -6,33 +6,38 @@ use tollgate_upstream::ImageFormat;
 use super::read::Request;
 use crate::read::fill;
 
-/// What stands for the subject where the caller shows a picture and says nothing.
-const SHOWN: &str = "the subject of the given picture, unchanged";
+/// Subject in the template's prompt if the request has an image and no prompt.
+const DEFAULT_SUBJECT: &str = "the subject of the given picture, unchanged";
 
-/// The prompt that the model is sent.
+/// Returns the template's prompt with the request's prompt filled in.
 pub(super) fn prompt(request: &Request, template: &Template) -> String {
     let shows = request.variation_of.is_some() || !request.images.is_empty();
-    template.blend(request.prompt.as_deref(), shows.then_some(SHOWN))
+    template.blend(request.prompt.as_deref(), shows.then_some(DEFAULT_SUBJECT))
 }
 
-/// The request with the template's parameters where it has none of its own, as far as the model says that it can do them.
-/// Steps have other names from maker to maker, so a model that does not list them is asked for none.
+/// Returns the request, with missing parameters from the template. Parameters that the model does
+/// not support are omitted. Names of resolutions and qualities differ between providers, so they
+/// are used only if the model lists them.
 pub(super) fn filled(request: &Request, template: &Template, model: &MediaEntry) -> Request {
     let (mut request, params) = (request.clone(), &template.params);
-    if request.said.size.is_none() {
+    if request.requested_size.size.is_none() {
         let ratios = &model.aspect_ratios;
-        fill(&mut request.said.aspect_ratio, &params.aspect_ratio, |ratio| {
-            ratios.is_empty() || ratios.contains(ratio)
-        });
-        fill(&mut request.said.resolution, &params.resolution, |step| {
-            model.resolutions.contains(step)
-        });
+        fill(
+            &mut request.requested_size.aspect_ratio,
+            &params.aspect_ratio,
+            |ratio| ratios.is_empty() || ratios.contains(ratio),
+        );
+        fill(
+            &mut request.requested_size.resolution,
+            &params.resolution,
+            |step| model.resolutions.contains(step),
+        );
     }
     fill(&mut request.quality, &params.quality, |quality| {
         model.qualities.contains(quality)
     });
     fill(&mut request.num_images, &params.num_images, |count| {
-        model.max_images.is_none_or(|most| *count <= most)
+        model.max_images.is_none_or(|max| *count <= max)
     });
     fill(&mut request.negative_prompt, &params.negative_prompt, |_| {
         model.negative_prompts != Some(false)
@@ -71,13 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_caller_says_stays() {
+    fn request_values_override_the_template() {
         let able = model(
             "resolutions = [\"1k\", \"2k\", \"4k\"]\naspect_ratios = [\"1:1\", \"16:9\"]\nqualities = [\"low\", \"high\"]",
         );
         let full = json!({"aspect_ratio": "16:9", "resolution": "2k", "quality": "high", "num_images": 2,
             "negative_prompt": "text", "output_format": "webp"});
-        for (said, stays) in [
+        for (body, stays) in [
             (json!({}), &[][..]),
             (json!({"aspect_ratio": "1:1"}), &["aspect_ratio"]),
             (json!({"aspect_ratio": "auto"}), &["aspect_ratio"]),
@@ -94,22 +99,22 @@ mod tests {
             (json!({"negative_prompt": "people"}), &["negative_prompt"]),
             (json!({"output_format": "jpg"}), &["output_format"]),
         ] {
-            let mut said = said;
-            said["template"] = json!("t");
-            let mut expected = said.clone();
+            let mut body = body;
+            body["template"] = json!("t");
+            let mut expected = body.clone();
             for (name, value) in full.as_object().unwrap() {
                 if !stays.contains(&name.as_str()) {
                     expected[name] = value.clone();
                 }
             }
-            let found = filled(&request(&said), &template(), &able);
-            assert_eq!(found, request(&expected), "{said}");
+            let found = filled(&request(&body), &template(), &able);
+            assert_eq!(found, request(&expected), "{body}");
         }
     }
 
     #[test]
-    fn what_the_model_cannot_do_is_left_out() {
-        let asked = request(&json!({"template": "t"}));
+    fn unsupported_template_values_are_dropped() {
+        let plain_request = request(&json!({"template": "t"}));
         for (limits, left_out) in [
             (
                 "aspect_ratios = [\"1:1\"]\nresolutions = [\"2k\"]\nqualities = [\"high\"]",
@@ -128,7 +133,7 @@ mod tests {
                 "negative_prompt",
             ),
         ] {
-            let found = filled(&asked, &template(), &model(limits));
+            let found = filled(&plain_request, &template(), &model(limits));
             let mut expected = json!({"template": "t", "aspect_ratio": "16:9", "resolution": "2k", "quality": "high",
                 "num_images": 2, "negative_prompt": "text", "output_format": "webp"});
             expected.as_object_mut().unwrap().remove(left_out);
@@ -137,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shows_a_picture_need_not_say_what_is_on_it() {
+    fn prompts_are_optional_with_an_input() {
         for (body, expected) in [
             (json!({"prompt": "a shoe."}), "A photo of a shoe."),
             (json!({}), "A photo of a mug."),

@@ -1,12 +1,14 @@
-//! `POST /v1/images/generations`: pictures from a prompt, from other pictures, or from parts of them (contract, choices J8).
+//! Image generations, edits, inpainting and variations: `POST /v1/images/generations`, `POST
+//! /v1/images/edits` and `POST /v1/images/variations` (contract, choices J8).
 
 mod blend;
-mod craft;
+mod form;
+mod generator;
 mod read;
 mod routes;
 mod service;
 mod wire;
 
-pub(crate) use craft::{KIND, Pictures, Wish};
+pub(crate) use generator::{ImageGenerator, KIND, Params};
 pub use routes::routes;
 pub(crate) use service::still;

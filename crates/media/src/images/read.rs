@@ -1,4 +1,5 @@
-//! The request, checked as far as the format goes. What the model can do is looked at when it is known.
+//! Parses image requests. It checks the limits that apply to all models; limits of a model are
+//! checked after routing.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +7,23 @@ use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::ImageFormat;
 
 use crate::read::{Members, invalid, text};
-use crate::sizes::Said;
+use crate::sizes::SizeParams;
 
-/// Most pictures of one request (contract, Limits).
-pub(super) const MOST_IMAGES: u64 = 4;
-/// Most pictures that any model is given.
-pub(super) const MOST_INPUTS: usize = 16;
+/// Limit of the images that one request generates (contract, Limits).
+pub(super) const MAX_IMAGES: u64 = 4;
+/// Limit of the input images of one request.
+pub(super) const MAX_INPUTS: usize = 16;
 
-/// A request.
+/// A parsed image request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Request {
     pub(super) model: Option<String>,
     pub(super) prompt: Option<String>,
     pub(super) negative_prompt: Option<String>,
     pub(super) template: Option<String>,
-    pub(super) said: Said,
+    pub(super) requested_size: SizeParams,
     pub(super) num_images: Option<u32>,
-    /// Paths and addresses.
+    /// Input images, as parameter path and address.
     pub(super) images: Vec<(String, String)>,
     pub(super) mask: Option<(String, String)>,
     pub(super) variation_of: Option<(String, String)>,
@@ -34,27 +35,31 @@ pub(super) struct Request {
     pub(super) sync: Option<bool>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
     pub(super) webhook_url: Option<String>,
-    /// Hints of other clients that change nothing here.
+    /// Parameters that were accepted and have no effect.
     pub(super) ignored: Vec<&'static str>,
 }
 
-/// Reads a request.
+/// Parses the JSON body of an image request.
 pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
-    let mut members = Members::read(body)?;
-    let said = Said {
+    members(Members::read(body)?)
+}
+
+/// Parses the members of an image request.
+pub(super) fn members(mut members: Members) -> Result<Request, Error> {
+    let requested_size = SizeParams {
         size: members.text("size")?,
         aspect_ratio: members.text("aspect_ratio")?,
         resolution: members.text("resolution")?,
     };
-    said.check()?;
+    requested_size.check()?;
     let request = Request {
         model: members.text("model")?,
         prompt: members.prompt("prompt")?,
         negative_prompt: members.prompt("negative_prompt")?,
         template: members.text("template")?,
-        said,
+        requested_size,
         num_images: num_images(&mut members)?,
-        images: members.texts("image", MOST_INPUTS)?,
+        images: members.texts("image", MAX_INPUTS)?,
         mask: one(&mut members, "mask")?,
         variation_of: one(&mut members, "variation_of")?,
         image_set: members.flag("image_set")?.unwrap_or(false),
@@ -73,28 +78,27 @@ pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
 }
 
 impl Request {
-    /// The step of quality, unless that is left to the model.
+    /// Returns the requested quality; `None` for `auto`.
     pub(super) fn quality(&self) -> Option<&String> {
         self.quality.as_ref().filter(|quality| *quality != "auto")
     }
 
-    /// What excludes each other.
+    /// Returns an error if parameters exclude or require each other.
     fn check(&self) -> Result<(), Error> {
         if self.variation_of.is_some() {
             for (name, is_there) in [("image", !self.images.is_empty()), ("mask", self.mask.is_some())] {
                 if is_there {
-                    return Err(invalid(name, "cannot stand beside 'variation_of'"));
+                    return Err(invalid(name, "cannot be combined with 'variation_of'"));
                 }
             }
         }
         if self.mask.is_some() && self.images.len() != 1 {
-            return Err(invalid("mask", "needs exactly one picture in 'image'"));
+            return Err(invalid("mask", "requires exactly one image in 'image'"));
         }
         let says_something =
             self.template.is_some() || self.variation_of.is_some() || !self.images.is_empty();
         if self.prompt.is_none() && !says_something {
-            let message =
-                "'prompt' is missing: say what is to be seen, or send 'image', 'variation_of' or 'template'.";
+            let message = "'prompt' is required unless you send 'image', 'variation_of' or 'template'.";
             return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt"));
         }
         Ok(())
@@ -105,7 +109,7 @@ fn num_images(members: &mut Members) -> Result<Option<u32>, Error> {
     let Some((name, value)) = members.either("num_images", "n")? else {
         return Ok(None);
     };
-    let number = crate::read::number(name, &value, 1, MOST_IMAGES)?;
+    let number = crate::read::number(name, &value, 1, MAX_IMAGES)?;
     Ok(u32::try_from(number).ok())
 }
 
@@ -120,14 +124,14 @@ fn output_format(members: &mut Members) -> Result<Option<ImageFormat>, Error> {
     let known = ImageFormat::parse(if name == "jpg" { "jpeg" } else { &name });
     known
         .map(Some)
-        .ok_or_else(|| invalid("output_format", "is \"png\", \"jpeg\" or \"webp\""))
+        .ok_or_else(|| invalid("output_format", "must be \"png\", \"jpeg\" or \"webp\""))
 }
 
 fn is_inline(members: &mut Members) -> Result<bool, Error> {
     match members.text("response_format")?.as_deref() {
         None | Some("url") => Ok(false),
         Some("b64_json") => Ok(true),
-        Some(_) => Err(invalid("response_format", "is \"url\" or \"b64_json\"")),
+        Some(_) => Err(invalid("response_format", "must be \"url\" or \"b64_json\"")),
     }
 }
 
@@ -136,22 +140,23 @@ fn sync(members: &mut Members) -> Result<Option<bool>, Error> {
     let wait = members.flag("wait")?;
     match (sync, wait) {
         (Some(sync), Some(wait)) if sync != wait => {
-            Err(invalid("wait", "is another name of 'sync' and says otherwise"))
+            Err(invalid("wait", "is an alias of 'sync' and must equal it"))
         }
         (sync, wait) => Ok(sync.or(wait)),
     }
 }
 
-/// What OpenAI's clients send besides: the usual values change nothing, others would.
+/// Reads OpenAI parameters that have no effect here. Default values are accepted. Other values are
+/// errors, because they would change the result.
 fn ignored(members: &mut Members) -> Result<Vec<&'static str>, Error> {
     let mut ignored = Vec::new();
     if members.any_text("user")?.is_some() {
         ignored.push("user");
     }
-    for (name, usual) in [("moderation", "auto"), ("background", "auto"), ("style", "vivid")] {
+    for (name, accepted) in [("moderation", "auto"), ("background", "auto"), ("style", "vivid")] {
         match members.take(name) {
             None => {}
-            Some(value) if text(name, value.clone()).is_ok_and(|text| text == usual) => ignored.push(name),
+            Some(value) if text(name, value.clone()).is_ok_and(|text| text == accepted) => ignored.push(name),
             Some(_) => return Err(unsupported(name)),
         }
     }
@@ -167,7 +172,7 @@ fn ignored(members: &mut Members) -> Result<Vec<&'static str>, Error> {
 }
 
 fn unsupported(name: &'static str) -> Error {
-    let message = format!("'{name}' is not supported here with this value. Leave it out.");
+    let message = format!("This value of '{name}' is not supported. Remove the parameter.");
     Error::new(ErrorCode::UnsupportedParameter, message).with_param(name)
 }
 
@@ -182,8 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_two_sides() {
-        let pictures = |count: usize| vec!["https://a.example/p.png"; count];
+    fn limits_are_checked_at_both_ends() {
+        let images = |count: usize| vec!["https://a.example/p.png"; count];
         for (mut body, is_good, param) in [
             (json!({"num_images": 1}), true, ""),
             (json!({"num_images": 4}), true, ""),
@@ -193,8 +198,8 @@ mod tests {
             (json!({"n": 4}), true, ""),
             (json!({"n": 5}), false, "n"),
             (json!({"n": 1, "num_images": 1}), false, "n"),
-            (json!({"image": pictures(16)}), true, ""),
-            (json!({"image": pictures(17)}), false, "image"),
+            (json!({"image": images(16)}), true, ""),
+            (json!({"image": images(17)}), false, "image"),
             (json!({"image": []}), false, "image"),
             (json!({"image": ["x", 1]}), false, "image[1]"),
             (json!({"seed": 9_007_199_254_740_991_u64}), true, ""),
@@ -204,8 +209,8 @@ mod tests {
             (json!({"prompt": "é".repeat(32_001)}), false, "prompt"),
             (json!({"size": "16x16"}), true, ""),
             (json!({"size": "15x16"}), false, "size"),
-            (json!({"mask": "m", "image": pictures(1)}), true, ""),
-            (json!({"mask": "m", "image": pictures(2)}), false, "mask"),
+            (json!({"mask": "m", "image": images(1)}), true, ""),
+            (json!({"mask": "m", "image": images(2)}), false, "mask"),
             (json!({"mask": "m"}), false, "mask"),
             (json!({"variation_of": "v", "image": "i"}), false, "image"),
             (json!({"response_format": "b64_json"}), true, ""),
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn something_must_be_asked_for() {
+    fn a_prompt_or_image_is_required() {
         for body in [json!({}), json!({"prompt": " "}), json!({"prompt": null})] {
             assert_eq!(
                 read(&body).unwrap_err().code,

@@ -1,90 +1,129 @@
-//! The use case: read, route, check against the model, fetch what goes in, accept the job, and wait for it where that is
-//! asked for.
+//! Image generation: parses and routes the request, applies the template, checks the model's
+//! limits, fetches the inputs, accepts the job and, for synchronous requests, waits for it.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tollgate_billing::Demand;
 use tollgate_catalog::{Factor, Model, ModelKind, Template};
-use tollgate_edge::RequestContext;
+use tollgate_edge::{FormField, RequestContext};
 use tollgate_pipeline::Routed;
 use tollgate_storage::{Job, Media};
 use tollgate_types::{Error, ErrorCode, JobId, JobStatus, Unit, Usage};
 use tollgate_upstream::ImageCall;
 
 use super::blend;
-use super::craft::{Format, Pictures, Task, Wish};
+use super::form;
+use super::generator::{Format, ImageGenerator, Params, Task};
 use super::read::{self, Request};
-use crate::MediaRoom;
-use crate::input::Found;
+use crate::MediaState;
+use crate::generation::Acceptance;
+use crate::input::FoundInput;
+use crate::job_payload::JobPayload;
 use crate::jobs::{JobReference, unavailable};
-use crate::making::Acceptance;
-use crate::order::Order;
 use crate::read::beyond;
-use crate::sizes::{Said, Usual, nearest_ratio};
-use crate::submission::Asked;
+use crate::sizes::{SizeDefaults, SizeParams, nearest_ratio};
+use crate::submission::Submission;
 
-pub(super) const ENDPOINT: &str = "/v1/images/generations";
-/// The longest that a call is held open (contract, Limits).
-pub(super) const WINDOW: Duration = Duration::from_secs(240);
-/// Output tokens of one picture where a model is priced by them and does not say how many there can be.
-const PICTURE_TOKENS: u64 = 16_384;
-/// What sides are multiples of where the model says nothing.
-const USUAL: Usual = Usual {
+const GENERATIONS: &str = "/v1/images/generations";
+const EDITS: &str = "/v1/images/edits";
+const VARIATIONS: &str = "/v1/images/variations";
+/// Longest time that a synchronous request stays open (contract, Limits).
+pub(super) const SYNC_TIMEOUT: Duration = Duration::from_secs(240);
+/// Upper bound of output tokens of one image, for models priced by tokens that declare no limit.
+const DEFAULT_IMAGE_TOKENS: u64 = 16_384;
+/// Size defaults for models that declare none: sides are multiples of 16 pixels.
+const SIZE_DEFAULTS: SizeDefaults = SizeDefaults {
     grain: 16,
     resolution: None,
     ratio: None,
 };
 
-/// What a request has become.
+/// Answer to an image request.
 pub(super) enum Answer {
-    /// A job, which is polled.
+    /// A job to poll.
     Accepted(JobReference),
-    /// The pictures.
-    Made(Value),
+    /// The response body with the images.
+    Completed(Value),
 }
 
-/// Accepts a request and waits for it where its body or, for so long, its `prefer` header says so, or else its key.
-pub(super) async fn create(asked: Asked<'_>, prefer: Option<Duration>) -> Result<Answer, Error> {
-    let request = read::request(&asked.body)?;
+/// Handles a JSON request. It waits for the result if the `sync` parameter, the `prefer` header or
+/// the key's default requests it, in this order.
+pub(super) async fn create(submission: Submission<'_>, prefer: Option<Duration>) -> Result<Answer, Error> {
+    let request = read::request(&submission.body)?;
+    let waits = submission.caller.sync;
+    serve(submission, GENERATIONS, request, prefer, waits).await
+}
+
+/// Handles the form of an image edit. OpenAI's clients expect the images, so it waits for the
+/// result by default.
+pub(super) async fn edit(
+    submission: Submission<'_>,
+    fields: Vec<FormField>,
+    prefer: Option<Duration>,
+) -> Result<Answer, Error> {
+    serve(submission, EDITS, form::edit(fields)?, prefer, true).await
+}
+
+/// Handles the form of an image variation. It waits for the result by default, like [`edit`].
+pub(super) async fn vary(
+    submission: Submission<'_>,
+    fields: Vec<FormField>,
+    prefer: Option<Duration>,
+) -> Result<Answer, Error> {
+    let answer = serve(submission, VARIATIONS, form::vary(fields)?, prefer, true).await;
+    answer.map_err(form::as_image)
+}
+
+async fn serve(
+    submission: Submission<'_>,
+    endpoint: &'static str,
+    request: Request,
+    prefer: Option<Duration>,
+    waits: bool,
+) -> Result<Answer, Error> {
     let wait = match (request.sync, prefer) {
-        (Some(true), _) => Some(WINDOW),
+        (Some(true), _) => Some(SYNC_TIMEOUT),
         (Some(false), prefer) | (None, prefer @ Some(_)) => prefer,
-        (None, None) => asked.caller.sync.then_some(WINDOW),
+        (None, None) => waits.then_some(SYNC_TIMEOUT),
     };
-    asked.ctx.note_ignored(&request.ignored);
-    let id = accept(&asked, request).await?;
-    let Asked {
-        room, ctx, origin, ..
-    } = &asked;
+    submission.ctx.note_ignored(&request.ignored);
+    let id = accept(&submission, endpoint, request).await?;
+    let Submission {
+        state, ctx, origin, ..
+    } = &submission;
     let Some(wait) = wait else {
         let created_at = ctx.accepted_at;
         let reference = JobReference::new(origin, id, super::KIND, JobStatus::Queued, created_at);
         return Ok(Answer::Accepted(reference));
     };
-    let waited = room.jobs.wait(asked.caller.account_id(), id, None, wait).await;
+    let waited = state
+        .jobs
+        .wait(submission.caller.account_id(), id, None, wait)
+        .await;
     let job = waited.map_err(|error| unavailable(&error))?;
-    let job = job.ok_or_else(|| Error::internal(format!("{id} is not there")))?;
-    answer(room, ctx, origin, &job).await
+    let job = job.ok_or_else(|| Error::internal(format!("{id} does not exist")))?;
+    answer(state, ctx, origin, &job).await
 }
 
-/// What is answered to somebody who has waited.
-async fn answer(room: &MediaRoom, ctx: &RequestContext, origin: &str, job: &Job) -> Result<Answer, Error> {
+/// Builds the answer to a synchronous request: the images, an error, or the job if it is still
+/// running.
+async fn answer(state: &MediaState, ctx: &RequestContext, origin: &str, job: &Job) -> Result<Answer, Error> {
     if let Some(charge) = job.charge {
         ctx.note_cost(charge);
     }
-    if let Some(made) = room.records.result(origin, job).await? {
+    if let Some(made) = state.records.result(origin, job).await? {
         let mut body = made.body;
         if let Value::Object(body) = &mut body {
             body.insert("usage".to_owned(), usage(job));
             body.insert("job_id".to_owned(), job.terms.id.to_string().into());
         }
-        return Ok(Answer::Made(body));
+        return Ok(Answer::Completed(body));
     }
     match (&job.error, job.status) {
         (Some(error), _) => Err(Error::from(error)),
         (None, JobStatus::Cancelled | JobStatus::Expired) => {
-            let message = "The job was cancelled before it was done. It was not charged.";
+            let message = "The job was cancelled before it completed. It was not charged.";
             Err(Error::new(ErrorCode::Conflict, message))
         }
         (None, _) => Ok(Answer::Accepted(JobReference::of(origin, job))),
@@ -93,99 +132,107 @@ async fn answer(room: &MediaRoom, ctx: &RequestContext, origin: &str, job: &Job)
 
 fn usage(job: &Job) -> Value {
     let usage = &job.usage;
-    let mut said = Map::new();
-    said.insert("input_tokens".to_owned(), usage.total_input().into());
-    said.insert("output_tokens".to_owned(), usage.total_output().into());
-    said.insert("total_tokens".to_owned(), usage.total().into());
-    said.insert(
+    let mut fields = Map::new();
+    fields.insert("input_tokens".to_owned(), usage.total_input().into());
+    fields.insert("output_tokens".to_owned(), usage.total_output().into());
+    fields.insert("total_tokens".to_owned(), usage.total().into());
+    fields.insert(
         "cost".to_owned(),
         json!(job.charge.map(|charge| charge.to_string())),
     );
-    Value::Object(said)
+    Value::Object(fields)
 }
 
-async fn accept(asked: &Asked<'_>, request: Request) -> Result<JobId, Error> {
-    let template = asked.template(request.template.as_deref(), ModelKind::Image)?;
-    let mut routed = asked.route(request.model.as_deref(), template.as_deref(), ModelKind::Image)?;
-    let (request, mut wish) = blended(request, template.as_deref(), &mut routed)?;
+async fn accept(
+    submission: &Submission<'_>,
+    endpoint: &'static str,
+    request: Request,
+) -> Result<JobId, Error> {
+    let template = submission.template(request.template.as_deref(), ModelKind::Image)?;
+    let mut routed = submission.route(request.model.as_deref(), template.as_deref(), ModelKind::Image)?;
+    let (request, mut params) = blended(request, template.as_deref(), &mut routed)?;
     let count = request.num_images.unwrap_or(1);
-    let call = wish.call(1);
-    asked.check_webhook(request.webhook_url.as_deref())?;
-    asked
+    let call = params.call(1);
+    submission.check_webhook(request.webhook_url.as_deref())?;
+    submission
         .check_texts([&request.prompt, &request.negative_prompt])
         .await?;
     let named: Vec<(String, String)> = inputs(&request).cloned().collect();
-    let demand = demand(&routed.model, &wish, count, named.len());
-    asked.check_balance(&routed.model, &demand).await?;
-    let finder = asked.finder();
-    let found = finder.pictures(&named).await?;
+    let demand = demand(&routed.model, &params, count, named.len());
+    submission.check_balance(&routed.model, &demand).await?;
+    let finder = submission.finder();
+    let found = finder.images(&named).await?;
     check_mask(&found, request.mask.is_some())?;
-    let kept = finder.keep(asked.ctx.id, found).await?;
-    fill(&mut wish, &kept, request.mask.is_some());
+    let stored = finder.store(submission.ctx.id, found).await?;
+    fill(&mut params, &stored, request.mask.is_some());
     let accepted = Acceptance {
-        ctx: asked.ctx,
-        order: Order {
-            head: asked.head(&routed.model, request.metadata),
-            parts: parts(count, routed.most_at_once::<ImageCall>()),
-            wish,
+        ctx: submission.ctx,
+        payload: JobPayload {
+            head: submission.head(&routed.model, request.metadata),
+            parts: parts(count, routed.max_outputs::<ImageCall>()),
+            params,
         },
-        request: asked.call(ENDPOINT, demand, call),
+        request: submission.call(endpoint, demand, call),
         routed,
         webhook_url: request.webhook_url,
     };
-    let accepted = asked.room.studio.accept::<Pictures>(accepted).await;
+    let accepted = submission
+        .state
+        .media_jobs
+        .accept::<ImageGenerator>(accepted)
+        .await;
     if accepted.is_err() {
-        asked.room.shelf.discard(&kept).await;
+        submission.state.storage.discard(&stored).await;
     }
     accepted
 }
 
-/// The request with what its template adds, and what is asked for by that. What no candidate takes of the template's
-/// parameters is not the caller's fault: then there are none.
+/// Applies the template and returns the request and its generation params. If no candidate supports
+/// the template's parameters, only its prompt is applied.
 fn blended(
     mut request: Request,
     template: Option<&Template>,
     routed: &mut Routed,
-) -> Result<(Request, Wish), Error> {
+) -> Result<(Request, Params), Error> {
     let model = routed.model.clone();
-    let mut asked_for = |request: &Request| -> Result<Wish, Error> {
-        let wish = wish(&model, request)?;
-        routed.retain_makers(&wish.call(1))?;
-        Ok(wish)
+    let mut candidate_params = |request: &Request| -> Result<Params, Error> {
+        let params = params(&model, request)?;
+        routed.retain_media_providers(&params.call(1))?;
+        Ok(params)
     };
     if let Some(template) = template {
         request.prompt = Some(blend::prompt(&request, template));
         let filled = blend::filled(&request, template, &model.media.entry);
-        if let Ok(wish) = asked_for(&filled) {
-            return Ok((filled, wish));
+        if let Ok(params) = candidate_params(&filled) {
+            return Ok((filled, params));
         }
     }
-    let wish = asked_for(&request)?;
-    Ok((request, wish))
+    let params = candidate_params(&request)?;
+    Ok((request, params))
 }
 
-/// What is asked for, if the model can do it.
-fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
+/// Returns the generation params of a request, or an error if it exceeds the model's limits.
+fn params(model: &Model, request: &Request) -> Result<Params, Error> {
     let entry = &model.media.entry;
     let count = request.num_images.unwrap_or(1);
-    if entry.max_images.is_some_and(|most| count > most) {
-        let most = entry.max_images.unwrap_or_default();
+    if entry.max_images.is_some_and(|max| count > max) {
+        let max = entry.max_images.unwrap_or_default();
         return Err(beyond(
             "num_images",
-            &format!("is {count}, and this model makes at most {most} at once"),
+            &format!("is {count}, but this model generates at most {max} images"),
         ));
     }
-    if let Some(most) = entry
+    if let Some(max) = entry
         .max_input_images
-        .filter(|most| request.images.len() > *most as usize)
+        .filter(|max| request.images.len() > *max as usize)
     {
         let sent = request.images.len();
         return Err(beyond(
             "image",
-            &format!("has {sent} pictures, and this model takes at most {most}"),
+            &format!("has {sent} images, but this model accepts at most {max}"),
         ));
     }
-    for (name, is_asked, known) in [
+    for (name, is_requested, known) in [
         ("mask", request.mask.is_some(), entry.masks),
         ("variation_of", request.variation_of.is_some(), entry.variations),
         ("image_set", request.image_set, entry.image_sets),
@@ -195,8 +242,8 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
             entry.negative_prompts,
         ),
     ] {
-        if is_asked && known == Some(false) {
-            return Err(beyond(name, "is nothing that this model can do"));
+        if is_requested && known == Some(false) {
+            return Err(beyond(name, "is not supported by this model"));
         }
     }
     if let Some(quality) = request.quality()
@@ -204,19 +251,19 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
         && !entry.qualities.contains(quality)
     {
         let known = entry.qualities.join(", ");
-        return Err(beyond("quality", &format!("is not one of the model's: {known}")));
+        return Err(beyond("quality", &format!("must be one of: {known}")));
     }
     let prompt = request.prompt.clone().unwrap_or_default();
-    if let Some(most) = entry
+    if let Some(max) = entry
         .max_prompt_characters
-        .filter(|most| prompt.chars().count() > *most as usize)
+        .filter(|max| prompt.chars().count() > *max as usize)
     {
         return Err(beyond(
             "prompt",
-            &format!("has more than the {most} characters that this model reads"),
+            &format!("must have at most {max} characters for this model"),
         ));
     }
-    let resolved = request.said.resolve(entry, USUAL)?;
+    let resolved = request.requested_size.resolve(entry, SIZE_DEFAULTS)?;
     let quality = request
         .quality()
         .cloned()
@@ -228,7 +275,7 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
     let grade = quality
         .as_deref()
         .map_or(Factor::ONE, |name| model.media.factor(name));
-    Ok(Wish {
+    Ok(Params {
         task: match (&request.variation_of, &request.mask, request.images.is_empty()) {
             (Some(_), ..) => Task::Vary,
             (None, Some(_), _) => Task::Inpaint,
@@ -251,28 +298,29 @@ fn wish(model: &Model, request: &Request) -> Result<Wish, Error> {
     })
 }
 
-/// What the picture of a scene is asked with: in the shape that is nearest to the scene's. The most that it can consume.
+/// Returns the generation params of a composition scene's image, in the supported aspect ratio
+/// nearest to `shape`, and the maximum demand.
 pub(crate) fn still(
     model: &Model,
     prompt: String,
     shape: (u32, u32),
     seed: Option<u64>,
-) -> Result<(Wish, Demand), Error> {
+) -> Result<(Params, Demand), Error> {
     let request = Request {
         prompt: Some(prompt),
-        said: Said {
+        requested_size: SizeParams {
             aspect_ratio: nearest_ratio(&model.media.entry.aspect_ratios, shape).cloned(),
-            ..Said::default()
+            ..SizeParams::default()
         },
         seed,
         ..Request::default()
     };
-    let wish = wish(model, &request)?;
-    let demand = demand(model, &wish, 1, 0);
-    Ok((wish, demand))
+    let params = params(model, &request)?;
+    let demand = demand(model, &params, 1, 0);
+    Ok((params, demand))
 }
 
-/// Pictures that go in, the mask last.
+/// Returns the input images; the mask is the last.
 fn inputs(request: &Request) -> impl Iterator<Item = &(String, String)> {
     request
         .variation_of
@@ -281,50 +329,51 @@ fn inputs(request: &Request) -> impl Iterator<Item = &(String, String)> {
         .chain(&request.mask)
 }
 
-/// A mask is as large as what it masks.
-fn check_mask(found: &[Found], has_mask: bool) -> Result<(), Error> {
+/// Checks that the mask has the dimensions of its image.
+fn check_mask(found: &[FoundInput], has_mask: bool) -> Result<(), Error> {
     let (Some(mask), true) = (found.last(), has_mask) else {
         return Ok(());
     };
-    let size = |found: &Found| (found.facts.width, found.facts.height);
+    let size = |found: &FoundInput| (found.facts.width, found.facts.height);
     match found.first() {
-        Some(picture) if size(picture) != size(mask) => Err(crate::read::invalid(
+        Some(image) if size(image) != size(mask) => Err(crate::read::invalid(
             "mask",
-            "is not as large as the picture in 'image'",
+            "must be as large as the image in 'image'",
         )),
         _ => Ok(()),
     }
 }
 
-fn fill(wish: &mut Wish, kept: &[Media], has_mask: bool) {
-    let mut ids: Vec<_> = kept.iter().map(|media| media.id).collect();
-    wish.mask = if has_mask { ids.pop() } else { None };
-    wish.images = ids;
+fn fill(params: &mut Params, stored: &[Media], has_mask: bool) {
+    let mut ids: Vec<_> = stored.iter().map(|media| media.id).collect();
+    params.mask = if has_mask { ids.pop() } else { None };
+    params.images = ids;
 }
 
-/// How many pieces each submission asks for.
-fn parts(count: u32, most: u32) -> Vec<u32> {
-    let most = most.max(1);
-    let whole = std::iter::repeat_n(most, (count / most) as usize);
-    whole.chain(Some(count % most).filter(|rest| *rest > 0)).collect()
+/// Splits `count` outputs into submissions of at most `max` outputs.
+fn parts(count: u32, max: u32) -> Vec<u32> {
+    let max = max.max(1);
+    let whole = std::iter::repeat_n(max, (count / max) as usize);
+    whole.chain(Some(count % max).filter(|rest| *rest > 0)).collect()
 }
 
-/// The most that it can consume.
-fn demand(model: &Model, wish: &Wish, count: u32, inputs: usize) -> Demand {
-    let is_by_token = !model.prices.highest_output(0).is_zero();
-    let tokens = model.output_ceiling().unwrap_or(PICTURE_TOKENS);
-    let text = wish.prompt.len() + wish.negative_prompt.as_ref().map_or(0, String::len);
+/// Returns the maximum demand of the request.
+fn demand(model: &Model, params: &Params, count: u32, inputs: usize) -> Demand {
+    let is_priced_by_token = !model.prices.highest_output(0).is_zero();
+    let tokens = model.output_ceiling().unwrap_or(DEFAULT_IMAGE_TOKENS);
+    let text = params.prompt.len() + params.negative_prompt.as_ref().map_or(0, String::len);
     Demand {
         text_bytes: text as u64,
         tokens: 0,
         messages: 1,
+        inputs: 0,
         media_bytes: 0,
         images: inputs as u64,
-        max_tokens: Some(if is_by_token { tokens } else { 0 }),
+        max_tokens: Some(if is_priced_by_token { tokens } else { 0 }),
         reasoning_budget: 0,
         n: u64::from(count),
         caches_for_an_hour: false,
-        made: Usage::ZERO.with(Unit::Image, wish.each.saturating_mul(u64::from(count))),
+        made: Usage::ZERO.with(Unit::Image, params.each.saturating_mul(u64::from(count))),
     }
 }
 
@@ -333,15 +382,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_shared_out() {
-        for (count, most, expected) in [
+    fn outputs_are_split_into_submissions() {
+        for (count, max, expected) in [
             (1, 4, &[1][..]),
             (4, 4, &[4]),
             (4, 1, &[1, 1, 1, 1]),
             (4, 3, &[3, 1]),
             (3, 0, &[1, 1, 1]),
         ] {
-            assert_eq!(parts(count, most), expected, "{count} {most}");
+            assert_eq!(parts(count, max), expected, "{count} {max}");
         }
     }
 }

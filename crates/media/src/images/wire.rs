@@ -1,4 +1,4 @@
-//! The shapes of request and answer, for the API document. The rules are in `read`.
+//! Request and response schemas of the OpenAPI document. `read` parses and validates the requests.
 
 use std::collections::BTreeMap;
 
@@ -7,107 +7,167 @@ use utoipa::ToSchema;
 
 use crate::jobs::JobReference;
 
-/// A request for pictures.
+/// A request to generate, edit, inpaint or vary images.
 #[derive(Serialize, ToSchema)]
 pub struct GenerateImages {
-    /// Id or alias of an image model; GET /v1/models lists them. Without one the template's or the service's usual model
-    /// serves.
+    /// Id or alias of an image model. GET /v1/models lists the models. If omitted, the template's
+    /// model or the default image model is used.
     model: Option<String>,
-    /// Slug of a template, one of GET /v1/images/templates: its prompt goes around yours, its model serves where you name
-    /// none, and its parameters stand where you say nothing.
+    /// Slug of a template. GET /v1/images/templates lists the templates. The template's prompt
+    /// wraps yours. Its model and parameters apply where your request has none.
     template: Option<String>,
-    /// What is to be seen. Needed unless there is a picture, a variation or a template.
+    /// Description of the image. Required unless `image`, `variation_of` or `template` is set.
     prompt: Option<String>,
-    /// What is not to be seen.
+    /// Description of content to avoid in the image.
     negative_prompt: Option<String>,
-    /// Ratio of width to height, such as `16:9`.
+    /// Aspect ratio, width to height, such as `16:9`.
     aspect_ratio: Option<String>,
-    /// Step of size as the model's `limits.resolutions` has it, such as `1k`.
+    /// Resolution, one of the model's `limits.resolutions`, such as `1k`.
     resolution: Option<String>,
-    /// Instead of both: pixels, such as `1024x1536`.
+    /// Dimensions in pixels, such as `1024x1536`. Replaces `aspect_ratio` and `resolution`.
     size: Option<String>,
-    /// How many; `n` is another name of it.
+    /// Number of images to generate. `n` is an alias.
     #[schema(minimum = 1, maximum = 4, default = 1)]
     num_images: Option<u32>,
-    /// Pictures to edit: http(s) or data URLs, as many as the model's `limits.max_input_images`.
+    /// Images to edit, as http(s) or data URLs. The model's `limits.max_input_images` is the
+    /// maximum.
     image: Option<Vec<String>>,
-    /// A PNG as large as the one picture in `image`: it is made again where this is transparent.
+    /// A PNG mask with the dimensions of the single image in `image`. The transparent areas are
+    /// repainted.
     mask: Option<String>,
-    /// A picture to vary.
+    /// An image to vary, as an http(s) or data URL.
     variation_of: Option<String>,
-    /// Whether the pictures belong together: the same subjects, told on.
+    /// Whether the images form a consistent set with the same subjects.
     #[schema(default = false)]
     image_set: Option<bool>,
-    /// Step of quality as the model's `limits.qualities` has it.
+    /// Quality, one of the model's `limits.qualities`.
     quality: Option<String>,
-    /// `png`, `jpeg` or `webp`; as the model gives it when it is not said.
+    /// File format: `png`, `jpeg` or `webp`. If omitted, the format of the model's output.
     output_format: Option<String>,
-    /// Makes the same again, where the model can.
+    /// Seed for reproducible results, if the model supports it.
     seed: Option<u64>,
-    /// `url`, an address that can be opened for seven days, or `b64_json`.
+    /// `url` returns signed addresses that are valid for seven days; `b64_json` returns the image
+    /// bytes in base64.
     #[schema(default = "url")]
     response_format: Option<String>,
-    /// Whether to answer with the pictures; after four minutes with the job in any case. `wait` is another name of it. Without it
-    /// the key says so, usually false.
+    /// Whether the response contains the images instead of a job to poll. After four minutes the
+    /// response is the job in any case. `wait` is an alias. Defaults to the key's setting, which is
+    /// usually false.
     sync: Option<bool>,
-    /// Up to 16 texts under names of your own; the job's record repeats them.
+    /// Up to 16 custom key-value pairs. The job record returns them.
     metadata: Option<BTreeMap<String, String>>,
-    /// Where to post that the job has ended: an https URL. docs/webhooks.md says how the post is signed.
+    /// An https URL that receives a webhook when the job has ended. docs/webhooks.md describes the
+    /// signature.
     webhook_url: Option<String>,
 }
 
-/// A job, or with `sync` the pictures.
+/// The form fields of an image edit.
+#[derive(Serialize, ToSchema)]
+pub struct EditImages {
+    /// The images to edit, as PNG, JPEG or WebP files. The model's `limits.max_input_images` is the
+    /// maximum. `image[]` is an alias.
+    #[schema(value_type = Vec<String>, format = Binary)]
+    image: Vec<Vec<u8>>,
+    /// A PNG mask with the dimensions of the single image in `image`. The transparent areas are
+    /// repainted.
+    #[schema(value_type = Option<String>, format = Binary)]
+    mask: Option<Vec<u8>>,
+    /// Description of the edited image.
+    prompt: Option<String>,
+    /// Id or alias of an image model. If omitted, the default image model is used.
+    model: Option<String>,
+    /// Number of images to generate.
+    #[schema(minimum = 1, maximum = 4, default = 1)]
+    n: Option<u32>,
+    /// Dimensions in pixels, such as `1024x1536`.
+    size: Option<String>,
+    /// Quality, one of the model's `limits.qualities`.
+    quality: Option<String>,
+    /// File format: `png`, `jpeg` or `webp`. If omitted, the format of the model's output.
+    output_format: Option<String>,
+    /// `url` returns signed addresses that are valid for seven days; `b64_json` returns the image
+    /// bytes in base64.
+    #[schema(default = "url")]
+    response_format: Option<String>,
+    /// Whether the response contains the images instead of a job to poll.
+    #[schema(default = true)]
+    sync: Option<bool>,
+}
+
+/// The form fields of an image variation.
+#[derive(Serialize, ToSchema)]
+pub struct VaryImage {
+    /// The image to vary, as a PNG, JPEG or WebP file.
+    #[schema(value_type = String, format = Binary)]
+    image: Vec<u8>,
+    /// Id or alias of an image model. If omitted, the default image model is used.
+    model: Option<String>,
+    /// Number of images to generate.
+    #[schema(minimum = 1, maximum = 4, default = 1)]
+    n: Option<u32>,
+    /// Dimensions in pixels, such as `1024x1536`.
+    size: Option<String>,
+    /// `url` returns signed addresses that are valid for seven days; `b64_json` returns the image
+    /// bytes in base64.
+    #[schema(default = "url")]
+    response_format: Option<String>,
+    /// Whether the response contains the images instead of a job to poll.
+    #[schema(default = true)]
+    sync: Option<bool>,
+}
+
+/// A job to poll, or the images of a synchronous request.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its description is used")]
 pub enum ImagesOrJob {
-    /// Poll it.
+    /// The accepted job.
     Job(JobReference),
-    /// They are made.
+    /// The generated images.
     Images(Images),
 }
 
-/// Pictures.
+/// The response to a synchronous image request.
 #[derive(Serialize, ToSchema)]
 pub struct Images {
-    /// When they were made, in seconds since the epoch.
+    /// Creation time of the images, in seconds since the Unix epoch.
     created: i64,
-    /// Each of them.
+    /// The generated images.
     data: Vec<Image>,
-    /// What they consumed and cost.
+    /// Usage and cost of the request.
     usage: ImageUsage,
-    /// The job that made them.
+    /// Id of the job that generated the images.
     job_id: String,
 }
 
-/// A picture.
+/// A generated image.
 #[derive(Serialize, ToSchema)]
 pub struct Image {
-    /// Where it is, with `url`.
+    /// Signed address of the image. Only with response format `url`.
     url: Option<String>,
-    /// When the address ends.
+    /// Time at which the address expires, RFC 3339 in UTC. Only with response format `url`.
     expires_at: Option<String>,
-    /// Its bytes, with `b64_json`.
+    /// Bytes of the image in base64. Only with response format `b64_json`.
     b64_json: Option<String>,
-    /// In pixels.
+    /// Width in pixels.
     width: u32,
-    /// In pixels.
+    /// Height in pixels.
     height: u32,
-    /// Such as `image/png`.
+    /// Media type, such as `image/png`.
     mime_type: String,
-    /// The prompt that was used, when the model has changed it.
+    /// Prompt that the model used, if it changed yours.
     revised_prompt: Option<String>,
 }
 
-/// What pictures consumed and cost.
+/// Usage and cost of an image request.
 #[derive(Serialize, ToSchema)]
 pub struct ImageUsage {
-    /// Tokens that went in, for models that are priced by tokens.
+    /// Input tokens, for models that are priced by tokens.
     input_tokens: u64,
-    /// Tokens of the pictures.
+    /// Output tokens of the images.
     output_tokens: u64,
-    /// Both.
+    /// Sum of input and output tokens.
     total_tokens: u64,
-    /// What the pictures cost, in credits as a decimal string.
+    /// Cost of the images in credits, as a decimal string.
     cost: String,
 }

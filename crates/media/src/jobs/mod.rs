@@ -1,4 +1,4 @@
-//! `/v1/jobs`: what callers see of work that goes on after its request was answered (choices, J1–J7).
+//! `/v1/jobs`: status, results, events and cancellation of asynchronous jobs (choices, J1–J7).
 
 mod records;
 mod routes;
@@ -8,5 +8,5 @@ mod wire;
 pub use records::Records;
 pub(crate) use records::unavailable;
 pub use routes::routes;
-pub(crate) use routes::{accepted, prefer_wait};
+pub(crate) use routes::{accepted, prefer_wait, preference_applied};
 pub use wire::{JobRecord, JobReference};

@@ -1,4 +1,4 @@
-//! From a job as it is kept to what its owner sees.
+//! Converts stored jobs to the records of the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,57 +11,58 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_accounts::{Disposition, Vault};
 use tollgate_edge::error::{ErrorBody, ErrorObject};
-use tollgate_jobs::webhooks::{JobRenderer, Record};
+use tollgate_jobs::webhooks::{JobRenderer, WebhookRecord};
 use tollgate_storage::{Job, StorageError, StorageErrorKind};
 use tollgate_types::{Error, ErrorCode, JobStatus, Retry, Timestamp, Unit, Usage};
 
 use super::wire::{JobRecord, JobReference};
-use crate::order::{self, Kept, Outcome};
-use crate::shelf::Shelf;
+use crate::job_payload::{self, Outcome, StoredMedia};
+use crate::storage::MediaStorage;
 use crate::{compose, images, videos};
 
-/// Writes down what owners see of jobs.
+/// Builds job records for their owners.
 pub struct Records {
-    /// Opens what is sealed.
+    /// Decrypts payloads and results.
     pub vault: Vault,
-    /// Has what was made.
-    pub shelf: Arc<Shelf>,
+    /// Storage of the outputs.
+    pub storage: Arc<MediaStorage>,
 }
 
-/// What is read of the order of any kind. Jobs of other rooms have none of it.
+/// The payload fields that all media jobs have. Jobs of other API crates have none of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said {
-    head: Option<SaidHead>,
+struct PartialPayload {
+    head: Option<PartialHead>,
 }
 
 #[derive(Default, Deserialize)]
-struct SaidHead {
+struct PartialHead {
     #[serde(default)]
     origin: String,
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// A result with addresses that can be opened now.
-pub(crate) struct Answered {
+/// A job's result with fresh signed addresses, and the first expiry of these.
+pub(crate) struct JobResult {
     pub(crate) body: Value,
     pub(crate) expires_at: Option<Timestamp>,
 }
 
 impl Records {
-    /// The record, with its result. Addresses in it are new.
+    /// Returns the record with its result. The addresses in it are newly signed.
     pub async fn whole(&self, origin: &str, job: &Job) -> Result<JobRecord, Error> {
         let mut record = self.brief(origin, job)?;
-        if let Some(answered) = self.result(origin, job).await? {
-            record.result = Some(answered.body);
-            record.expires_at = answered.expires_at.map(Timestamp::to_rfc3339);
+        if let Some(job_result) = self.result(origin, job).await? {
+            record.result = Some(job_result.body);
+            record.expires_at = job_result.expires_at.map(Timestamp::to_rfc3339);
         }
         Ok(record)
     }
 
-    /// The record without its result.
+    /// Returns the record without its result.
     pub fn brief(&self, origin: &str, job: &Job) -> Result<JobRecord, Error> {
-        let said: Said = order::open(&self.vault, job, &job.terms.body).unwrap_or_default();
+        let payload: PartialPayload =
+            job_payload::open(&self.vault, job, &job.terms.body).unwrap_or_default();
         let reference = JobReference::of(origin, job);
         let has_ended = job.status.is_terminal();
         let (phase, queue_position) = phase(job);
@@ -82,126 +83,123 @@ impl Records {
             error: error_of(job),
             usage: has_ended.then(|| usage(&job.usage)),
             cost: job.charge.map(|charge| charge.to_string()),
-            metadata: said.head.and_then(|head| head.metadata),
+            metadata: payload.head.and_then(|head| head.metadata),
             request_id: job.request.to_string(),
             reference,
         })
     }
 
-    /// What a completed job has made.
-    pub(crate) async fn result(&self, origin: &str, job: &Job) -> Result<Option<Answered>, Error> {
+    /// Returns the result of a completed job; `None` for other jobs.
+    pub(crate) async fn result(&self, origin: &str, job: &Job) -> Result<Option<JobResult>, Error> {
         if job.status != JobStatus::Completed {
             return Ok(None);
         }
         let Some(sealed) = &job.result else {
             return Ok(None);
         };
-        let outcome: Outcome = order::open(&self.vault, job, sealed)?;
-        let mut answered = Answered {
+        let outcome: Outcome = job_payload::open(&self.vault, job, sealed)?;
+        let mut job_result = JobResult {
             body: Value::Null,
             expires_at: None,
         };
-        let mut data = Vec::with_capacity(outcome.pieces.len());
-        for piece in &outcome.pieces {
-            data.push(self.piece(origin, job, piece, &outcome, &mut answered).await?);
+        let mut data = Vec::with_capacity(outcome.items.len());
+        for item in &outcome.items {
+            data.push(self.item(origin, job, item, &outcome, &mut job_result).await?);
         }
-        answered.body = match &*job.terms.kind {
+        job_result.body = match &*job.terms.kind {
             images::KIND => json!({"created": outcome.created_at.as_seconds(), "data": data}),
-            videos::KIND => film(&outcome, data),
+            videos::KIND => video(&outcome, data),
             compose::KIND => {
-                let shown = compose::shown(&self.shelf, &self.vault, origin, job, sealed).await?;
-                composition(&outcome, data, shown)
+                let result_fields =
+                    compose::result_fields(&self.storage, &self.vault, origin, job, sealed).await?;
+                composition(&outcome, data, result_fields)
             }
             _ => Value::Null,
         };
-        Ok(Some(answered))
+        Ok(Some(job_result))
     }
 
-    async fn piece(
+    async fn item(
         &self,
         origin: &str,
         job: &Job,
-        kept: &Kept,
+        stored: &StoredMedia,
         outcome: &Outcome,
-        answered: &mut Answered,
+        job_result: &mut JobResult,
     ) -> Result<Value, Error> {
-        let mut piece = Map::new();
+        let mut item = Map::new();
         if outcome.inline {
-            let read = self.shelf.read(job.account, kept.media).await;
+            let read = self.storage.read(job.account, stored.media).await;
             let bytes = read.map_err(|error| unavailable(&error))?;
             let text = bytes.map(|(_, bytes)| STANDARD.encode(&bytes));
-            piece.insert("b64_json".to_owned(), text.into());
+            item.insert("b64_json".to_owned(), text.into());
         } else {
             let address = self
-                .shelf
-                .address(origin, job.account, kept.media, Disposition::Inline);
+                .storage
+                .address(origin, job.account, stored.media, Disposition::Inline);
             let address = address.await.map_err(|error| unavailable(&error))?;
-            // Past its time the address still says what was there; it answers 410.
-            let gone = || format!("{origin}/v1/media/{}", kept.media);
             let ends = address.as_ref().map(|address| address.expires_at);
-            answered.expires_at = [answered.expires_at, ends].into_iter().flatten().min();
-            piece.insert("expires_at".to_owned(), ends.map(Timestamp::to_rfc3339).into());
-            piece.insert(
-                "url".to_owned(),
-                address.map_or_else(gone, |address| address.url).into(),
-            );
+            job_result.expires_at = [job_result.expires_at, ends].into_iter().flatten().min();
+            item.insert("expires_at".to_owned(), ends.map(Timestamp::to_rfc3339).into());
+            item.insert("url".to_owned(), address.map(|address| address.url).into());
         }
-        piece.insert("width".to_owned(), kept.width.into());
-        piece.insert("height".to_owned(), kept.height.into());
-        piece.insert("mime_type".to_owned(), kept.mime_type.clone().into());
-        if let Some(prompt) = &kept.revised_prompt {
-            piece.insert("revised_prompt".to_owned(), prompt.clone().into());
+        item.insert("width".to_owned(), stored.width.into());
+        item.insert("height".to_owned(), stored.height.into());
+        item.insert("mime_type".to_owned(), stored.mime_type.clone().into());
+        if let Some(prompt) = &stored.revised_prompt {
+            item.insert("revised_prompt".to_owned(), prompt.clone().into());
         }
-        Ok(Value::Object(piece))
+        Ok(Value::Object(item))
     }
 }
 
 #[async_trait]
 impl JobRenderer for Records {
-    /// The whole record, for a caller who has reached the service where the job was accepted. Jobs that say nothing of that
-    /// are told by their reference.
-    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Record>> {
-        let said: Said = order::open(&self.vault, job, &job.terms.body).unwrap_or_default();
-        let Some(head) = said.head else {
+    /// Renders the complete record, with addresses for the base URL of the original request.
+    /// Returns `None` for jobs that store no base URL; the webhook then has only the reference.
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<WebhookRecord>> {
+        let payload: PartialPayload =
+            job_payload::open(&self.vault, job, &job.terms.body).unwrap_or_default();
+        let Some(head) = payload.head else {
             return Ok(None);
         };
         let failed = |error: String| StorageError::new(StorageErrorKind::Unavailable, error);
         let record = self.whole(&head.origin, job).await;
         let record = record.map_err(|error| failed(error.to_string()))?;
         let value = serde_json::to_value(record).map_err(|error| failed(error.to_string()))?;
-        Ok(Some(Record::of_job(job, value)))
+        Ok(Some(WebhookRecord::of_job(job, value)))
     }
 }
 
-/// The result of a job that makes one film.
-fn film(outcome: &Outcome, data: Vec<Value>) -> Value {
-    let first = outcome.pieces.first();
-    let of_first = |name: &str| data.first().and_then(|piece| piece.get(name)).cloned();
+/// Builds the result of a job with one video.
+fn video(outcome: &Outcome, data: Vec<Value>) -> Value {
+    let first = outcome.items.first();
+    let of_first = |name: &str| data.first().and_then(|item| item.get(name)).cloned();
     let seconds = first
-        .and_then(|piece| piece.duration)
+        .and_then(|item| item.duration)
         .map(|micros| micros as f64 / 1e6);
     json!({
         "video_url": of_first("url"),
         "url": of_first("url"),
         "duration": seconds,
-        "width": first.map(|piece| piece.width),
-        "height": first.map(|piece| piece.height),
+        "width": first.map(|item| item.width),
+        "height": first.map(|item| item.height),
         "expires_at": of_first("expires_at"),
         "data": data,
     })
 }
 
-/// The same with what else a composition shows; a plan has no film.
-fn composition(outcome: &Outcome, data: Vec<Value>, shown: Map<String, Value>) -> Value {
-    let mut whole = match outcome.pieces.is_empty() {
+/// Builds the result of a composition. A plan has no video fields.
+fn composition(outcome: &Outcome, data: Vec<Value>, result_fields: Map<String, Value>) -> Value {
+    let mut whole = match outcome.items.is_empty() {
         true => Map::new(),
-        false => film(outcome, data).as_object().cloned().unwrap_or_default(),
+        false => video(outcome, data).as_object().cloned().unwrap_or_default(),
     };
-    whole.extend(shown);
+    whole.extend(result_fields);
     Value::Object(whole)
 }
 
-/// A handler's word is `phase` or `phase/queue position`.
+/// Returns the phase and the queue position. A handler reports `phase` or `phase/position`.
 fn phase(job: &Job) -> (Option<String>, Option<u32>) {
     match job.status {
         JobStatus::Queued => (Some("accepted".to_owned()), None),
@@ -219,20 +217,27 @@ fn error_of(job: &Job) -> Option<ErrorObject> {
     Some(ErrorBody::from(&Error::from(error)).error)
 }
 
-/// Quantities by class, as the account's usage names them.
+/// Returns the quantities in plain units, with the field names of the account's usage report.
 fn usage(usage: &Usage) -> Value {
-    let name = |unit: Unit| match unit {
-        Unit::Image => "image_millionths".to_owned(),
-        Unit::Video => "video_microseconds".to_owned(),
-        Unit::Audio => "audio_microseconds".to_owned(),
-        Unit::Character => "characters".to_owned(),
-        token => format!("{}_tokens", token.as_str()),
-    };
-    let quantities = usage.iter().map(|(unit, quantity)| (name(unit), quantity.into()));
+    let quantities = usage.iter().map(|(unit, quantity)| match unit {
+        Unit::Image => ("images".to_owned(), plain(quantity)),
+        Unit::Video => ("video_seconds".to_owned(), plain(quantity)),
+        Unit::Audio => ("audio_seconds".to_owned(), plain(quantity)),
+        Unit::Character => ("characters".to_owned(), quantity.into()),
+        token => (format!("{}_tokens", token.as_str()), quantity.into()),
+    });
     Value::Object(quantities.collect())
 }
 
-/// What a caller is told when storage cannot be asked.
+/// Converts millionths to a JSON number, an integer if possible.
+fn plain(millionths: u64) -> Value {
+    match millionths % 1_000_000 {
+        0 => (millionths / 1_000_000).into(),
+        _ => (millionths as f64 / 1e6).into(),
+    }
+}
+
+/// Converts a storage error to the error for the caller.
 pub(crate) fn unavailable(error: &StorageError) -> Error {
     match error.kind {
         StorageErrorKind::Unavailable | StorageErrorKind::Timeout => {

@@ -1,4 +1,4 @@
-//! Handlers, and how other groups answer that they have accepted a job.
+//! HTTP handlers of the job endpoints, and the responses of other endpoints that accept jobs.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use utoipa_axum::routes;
 
 use super::service;
 use super::wire::{JobList, JobRecord, JobReference, ListQuery, WaitQuery};
-use crate::MediaRoom;
+use crate::MediaState;
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// When to poll first.
-const SOON: HeaderValue = HeaderValue::from_static("2");
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+/// Value of `retry-after` for running jobs, in seconds.
+const FIRST_POLL_SECONDS: HeaderValue = HeaderValue::from_static("2");
 
-/// The routes of this group.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of the job endpoints.
+pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new()
         .routes(routes!(list_jobs))
         .routes(routes!(get_job))
@@ -28,7 +29,7 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
         .routes(routes!(cancel_job))
 }
 
-/// Lists jobs, newest first.
+/// List the jobs of the account, newest first.
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "Jobs", operation_id = "list_jobs", params(ListQuery),
     responses((status = 200, body = JobList), (status = "default", body = ErrorBody)),
@@ -37,54 +38,59 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
 async fn list_jobs(
     ControlCaller(caller): ControlCaller,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<JobList>, ApiError> {
     let (filter, limit) = query.decode()?;
-    Ok(Json(service::list(&room, &origin, &caller, filter, limit).await?))
+    Ok(Json(
+        service::list(&state, &origin, &caller, filter, limit).await?,
+    ))
 }
 
-/// Polls a job. With `wait` it answers when the job has ended, or when the time is over. Each poll makes new addresses.
+/// Retrieve a job.
+///
+/// With `wait`, the response is sent when the job has ended or the time is over. Each response has
+/// newly signed addresses.
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}", tag = "Jobs", operation_id = "get_job",
-    params(("job_id" = String, Path, description = "The `job_id` of the acceptance"), WaitQuery),
+    params(("job_id" = String, Path, description = "Id of the job"), WaitQuery),
     responses((status = 200, body = JobRecord), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn get_job(
     ControlCaller(caller): ControlCaller,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
-) -> Result<Json<JobRecord>, ApiError> {
-    Ok(Json(
-        service::get(&room, &origin, &caller, &id, query.decode()?).await?,
-    ))
+) -> Result<Response, ApiError> {
+    let record = service::get(&state, &origin, &caller, &id, query.decode()?).await?;
+    Ok(polled(record))
 }
 
-/// Follows a job: an event for everything that happens to it, until it has ended. With `Last-Event-ID` it goes on behind
-/// that event.
+/// Stream the events of a job until it has ended.
+///
+/// With `Last-Event-ID`, the stream starts after that event.
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}/events", tag = "Jobs", operation_id = "follow_job",
     params(
-        ("job_id" = String, Path, description = "The `job_id` of the acceptance"),
-        ("last-event-id" = Option<u64>, Header, description = "The number of the last event that was received")
+        ("job_id" = String, Path, description = "Id of the job"),
+        ("last-event-id" = Option<u64>, Header, description = "Sequence number of the last received event")
     ),
     responses(
-        (status = 200, description = "Events", content_type = "text/event-stream", body = String),
+        (status = 200, description = "The events of the job", content_type = "text/event-stream", body = String),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn follow_job(
     ControlCaller(caller): ControlCaller,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let after = last_event(&headers)?;
-    Ok(sse::response(service::events(&room, &caller, &id, after).await?))
+    Ok(sse::response(service::events(&state, &caller, &id, after).await?))
 }
 
 fn last_event(headers: &HeaderMap) -> Result<u64, Error> {
@@ -93,44 +99,65 @@ fn last_event(headers: &HeaderMap) -> Result<u64, Error> {
     };
     let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     number.ok_or_else(|| {
-        let message = "'last-event-id' is the number of the last event that was received.";
+        let message = "'last-event-id' must be the sequence number of the last received event.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("last-event-id")
     })
 }
 
-/// Cancels a job. One that nobody has begun ends at once and costs nothing; else whoever carries it out is told, and what
-/// its provider has made by then is kept and charged. One that has ended stays as it is.
+/// Cancel a job.
+///
+/// A job that has not started ends immediately and costs nothing. A running job receives a
+/// cancellation request; outputs that the provider has already generated are stored and charged. A
+/// job that has ended does not change.
 #[utoipa::path(
     post, path = "/v1/jobs/{job_id}/cancel", tag = "Jobs", operation_id = "cancel_job",
-    params(("job_id" = String, Path, description = "The `job_id` of the acceptance")),
+    params(("job_id" = String, Path, description = "Id of the job")),
     responses((status = 200, body = JobRecord), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn cancel_job(
     ControlCaller(caller): ControlCaller,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Path(id): Path<String>,
-) -> Result<Json<JobRecord>, ApiError> {
-    let clock = room.shelf.clock.clone();
-    Ok(Json(
-        service::cancel(&room, &origin, &caller, &id, &*clock).await?,
-    ))
+) -> Result<Response, ApiError> {
+    let clock = state.storage.clock.clone();
+    let record = service::cancel(&state, &origin, &caller, &id, &*clock).await?;
+    Ok(polled(record))
 }
 
-/// A 200 with the reference, `location` and `retry-after` (choices, J1).
+/// Returns status 200 with the job reference and the headers `location` and `retry-after` (choices,
+/// J1).
 pub(crate) fn accepted(reference: &JobReference) -> Response {
     let mut response = Json(reference).into_response();
     let headers = response.headers_mut();
     if let Ok(location) = HeaderValue::try_from(&reference.poll_url) {
         headers.insert(LOCATION, location);
     }
-    headers.insert(RETRY_AFTER, SOON);
+    headers.insert(RETRY_AFTER, FIRST_POLL_SECONDS);
     response
 }
 
-/// `prefer: wait=SECONDS` (RFC 7240), at most `most`. What cannot be read is no preference.
-pub(crate) fn prefer_wait(headers: &HeaderMap, most: Duration) -> Option<Duration> {
+/// Adds the header `preference-applied` with the maximum wait (RFC 7240, section 3).
+pub(crate) fn preference_applied(response: &mut Response, wait: Duration) {
+    if let Ok(applied) = HeaderValue::try_from(format!("wait={}", wait.as_secs())) {
+        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    }
+}
+
+/// Returns the response with a job record. Running jobs have the header `retry-after`.
+fn polled(record: JobRecord) -> Response {
+    let continues = record.completed_at.is_none();
+    let mut response = Json(record).into_response();
+    if continues {
+        response.headers_mut().insert(RETRY_AFTER, FIRST_POLL_SECONDS);
+    }
+    response
+}
+
+/// Parses the header `prefer: wait=SECONDS` (RFC 7240), limited to `max`. A malformed header counts
+/// as absent.
+pub(crate) fn prefer_wait(headers: &HeaderMap, max: Duration) -> Option<Duration> {
     let values = headers
         .get_all(PREFER)
         .iter()
@@ -139,12 +166,12 @@ pub(crate) fn prefer_wait(headers: &HeaderMap, most: Duration) -> Option<Duratio
     let seconds = preferences.find_map(|preference| {
         let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
         match name.trim().eq_ignore_ascii_case("wait") {
-            true if value.is_empty() => Some(most.as_secs()),
+            true if value.is_empty() => Some(max.as_secs()),
             true => value.trim().trim_matches('"').parse::<u64>().ok(),
             false => None,
         }
     });
-    seconds.map(|seconds| Duration::from_secs(seconds).min(most))
+    seconds.map(|seconds| Duration::from_secs(seconds).min(max))
 }
 
 #[cfg(test)]
@@ -153,7 +180,7 @@ mod tests {
 
     #[test]
     fn preferences_are_read_and_bounded() {
-        let most = Duration::from_secs(240);
+        let max = Duration::from_secs(240);
         for (value, expected) in [
             ("wait=10", Some(10)),
             ("respond-async, wait=10", Some(10)),
@@ -166,7 +193,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(PREFER, HeaderValue::from_static(value));
             assert_eq!(
-                prefer_wait(&headers, most),
+                prefer_wait(&headers, max),
                 expected.map(Duration::from_secs),
                 "{value}"
             );

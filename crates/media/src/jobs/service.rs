@@ -1,4 +1,4 @@
-//! Polls, lists, events and the wish to cancel.
+//! Implements polls, lists, event streams and cancellations of jobs.
 
 use std::time::Duration;
 
@@ -12,40 +12,40 @@ use tollgate_types::{AccountId, Clock, Error, ErrorCode, JobId};
 
 use super::records::unavailable;
 use super::wire::{JobList, JobRecord};
-use crate::MediaRoom;
+use crate::MediaState;
 
-/// Events that are read at once.
-const BATCH: u32 = 100;
-/// After so long without an event there is a sign of life.
-const SILENCE: Duration = Duration::from_secs(15);
+/// Number of events that are read in one query.
+const PAGE_SIZE: u32 = 100;
+/// Time without an event after which the stream sends a ping.
+const PING_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(super) async fn get(
-    room: &MediaRoom,
+    state: &MediaState,
     origin: &str,
     caller: &Caller,
     id: &str,
     wait: Duration,
 ) -> Result<JobRecord, Error> {
     let id = parse(id)?;
-    let waited = room.jobs.wait(caller.account_id(), id, None, wait).await;
+    let waited = state.jobs.wait(caller.account_id(), id, None, wait).await;
     let job = waited
         .map_err(|error| unavailable(&error))?
         .ok_or_else(|| unknown(id))?;
-    room.records.whole(origin, &job).await
+    state.records.whole(origin, &job).await
 }
 
 pub(super) async fn list(
-    room: &MediaRoom,
+    state: &MediaState,
     origin: &str,
     caller: &Caller,
     filter: JobFilter,
     limit: u32,
 ) -> Result<JobList, Error> {
-    let listed = room.jobs.list(caller.account_id(), filter, limit + 1).await;
+    let listed = state.jobs.list(caller.account_id(), filter, limit + 1).await;
     let mut jobs = listed.map_err(|error| unavailable(&error))?;
     let has_more = jobs.len() > limit as usize;
     jobs.truncate(limit as usize);
-    let records = jobs.iter().map(|job| room.records.brief(origin, job));
+    let records = jobs.iter().map(|job| state.records.brief(origin, job));
     let data: Vec<JobRecord> = records.collect::<Result<_, _>>()?;
     Ok(JobList {
         object: "list",
@@ -56,50 +56,51 @@ pub(super) async fn list(
     })
 }
 
-/// The job as it is once its owner does not want it. One that has ended is answered as it is.
+/// Cancels a job and returns its record. A job that has ended is returned unchanged.
 pub(super) async fn cancel(
-    room: &MediaRoom,
+    state: &MediaState,
     origin: &str,
     caller: &Caller,
     id: &str,
     now: &dyn Clock,
 ) -> Result<JobRecord, Error> {
     let id = parse(id)?;
-    let cancelled = room.jobs.cancel(caller.account_id(), id, now.now()).await;
+    let cancelled = state.jobs.cancel(caller.account_id(), id, now.now()).await;
     let job = match cancelled {
         Ok(JobCancel::Cancelled(job) | JobCancel::Requested(job) | JobCancel::Ended(job)) => job,
         Err(error) if error.kind == StorageErrorKind::NotFound => return Err(unknown(id)),
         Err(error) => return Err(unavailable(&error)),
     };
-    room.records.whole(origin, &job).await
+    state.records.whole(origin, &job).await
 }
 
-/// The events of a job behind the one of this number, as they happen; the last one is its end.
+/// Streams the events of a job after sequence number `after`. The stream ends after the job's last
+/// event.
 pub(super) async fn events(
-    room: &MediaRoom,
+    state: &MediaState,
     caller: &Caller,
     id: &str,
     after: u64,
 ) -> Result<impl Stream<Item = Bytes> + Send + use<>, Error> {
     let (id, account) = (parse(id)?, caller.account_id());
-    let found = room.jobs.get(account, id).await;
+    let found = state.jobs.get(account, id).await;
     found
         .map_err(|error| unavailable(&error))?
         .ok_or_else(|| unknown(id))?;
-    let follow = Follow {
-        room: room.clone(),
+    let follow = JobSubscriber {
+        state: state.clone(),
         account,
         id,
         after,
         ready: Vec::new().into_iter(),
         has_ended: false,
     };
-    Ok(Box::pin(stream::unfold(follow, Follow::next)))
+    Ok(Box::pin(stream::unfold(follow, JobSubscriber::next)))
 }
 
-/// Somebody who follows a job.
-struct Follow {
-    room: MediaRoom,
+/// State of one event stream.
+struct JobSubscriber {
+    state: MediaState,
     account: AccountId,
     id: JobId,
     after: u64,
@@ -107,7 +108,7 @@ struct Follow {
     has_ended: bool,
 }
 
-impl Follow {
+impl JobSubscriber {
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
             if let Some(event) = self.ready.next() {
@@ -115,9 +116,9 @@ impl Follow {
                 return Some((written(self.id, &event), self));
             }
             let read = self
-                .room
+                .state
                 .jobs
-                .events(self.account, self.id, self.after, BATCH)
+                .events(self.account, self.id, self.after, PAGE_SIZE)
                 .await;
             let events = read.ok()?;
             if !events.is_empty() {
@@ -128,10 +129,10 @@ impl Follow {
                 return None;
             }
             let job = self.wait().await?;
-            let has_news = job.last_event > self.after;
-            // It may have ended between the two looks: then its last events are read once more.
+            let has_new_events = job.last_event > self.after;
+            // The job may have ended between the two reads, so its last events are read once more.
             self.has_ended = job.status.is_terminal();
-            if !has_news && !self.has_ended {
+            if !has_new_events && !self.has_ended {
                 return Some((sse::PING, self));
             }
         }
@@ -139,15 +140,15 @@ impl Follow {
 
     async fn wait(&self) -> Option<Job> {
         let after = Some(self.after);
-        self.room
+        self.state
             .jobs
-            .wait(self.account, self.id, after, SILENCE)
+            .wait(self.account, self.id, after, PING_INTERVAL)
             .await
             .ok()?
     }
 }
 
-/// One event with its number, from which a caller goes on who has lost the connection.
+/// Serializes an event as a server-sent event. Its id lets a client resume after a lost connection.
 fn written(id: JobId, event: &JobEvent) -> Bytes {
     let more: Value = serde_json::from_slice(&event.body).unwrap_or_default();
     let mut data = json!({
@@ -175,6 +176,6 @@ fn unknown(id: JobId) -> Error {
 
 fn not_found(id: &str) -> Error {
     let shown: String = id.chars().take(60).collect();
-    let message = format!("There is no job '{shown}'. Jobs are known for 30 days after they have ended.");
+    let message = format!("Job '{shown}' does not exist. Ended jobs are deleted after 30 days.");
     Error::new(ErrorCode::NotFound, message).with_param("job_id")
 }

@@ -1,4 +1,4 @@
-//! Queries and answers.
+//! Query parameters and response schemas of the job endpoints.
 
 use std::collections::BTreeMap;
 
@@ -9,67 +9,70 @@ use tollgate_storage::{Job, JobFilter};
 use tollgate_types::{Error, ErrorCode, JobStatus};
 use utoipa::{IntoParams, ToSchema};
 
-/// Jobs on a page when the request does not say, and at the most.
-const USUAL_LIMIT: u32 = 20;
-const MOST_LIMIT: u32 = 100;
-/// Longest wait, in seconds.
-const MOST_WAIT: u64 = 60;
+/// Number of jobs on a page if the request sets no `limit`.
+const DEFAULT_LIMIT: u32 = 20;
+/// Largest value of `limit`.
+const MAX_LIMIT: u32 = 100;
+/// Largest value of `wait`, in seconds.
+const MAX_WAIT_SECONDS: u64 = 60;
 
-/// That a job was accepted (choices, J2).
+/// Reference to an accepted job.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct JobReference {
-    /// Identifier used in `GET /v1/jobs/{job_id}`.
+    /// Id of the job, as used in `GET /v1/jobs/{job_id}`.
     pub job_id: String,
     /// Always `job`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// What kind of work it is, such as `image.generation`.
+    /// Type of the job, such as `image.generation`.
     pub r#type: String,
-    /// `queued`, `in_progress`, `completed`, `failed`, `cancelled` or `expired`.
+    /// Status of the job: `queued`, `in_progress`, `completed`, `failed`, `cancelled` or `expired`.
     #[schema(value_type = String)]
     pub status: &'static str,
-    /// Address to poll.
+    /// URL to poll for the job's status and result.
     pub poll_url: String,
-    /// When it was accepted, RFC 3339 in UTC.
+    /// Acceptance time of the job, RFC 3339 in UTC.
     pub created_at: String,
 }
 
-/// A job (choices, J3).
+/// A job with its status, progress and result.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobRecord {
-    /// What its acceptance said; `status` as it is now.
+    /// The fields of the job reference, with the current `status`.
     #[serde(flatten)]
     #[schema(inline)]
     pub reference: JobReference,
-    /// The same as `job_id`.
+    /// Same value as `job_id`.
     pub id: String,
-    /// The model as the request named it.
+    /// Model, as named in the request.
     pub model: String,
-    /// How much is done, in percent; null where nobody knows.
+    /// Progress in percent; null if it is unknown.
     pub progress: Option<u8>,
-    /// Where the work is: `accepted`, `submitting`, `queued_upstream`, `running`, `fetching`, …; null once it has ended.
+    /// Current phase, for example `accepted`, `submitting`, `queued_upstream`, `running` or
+    /// `fetching`. Null after the job has ended.
     pub phase: Option<String>,
-    /// How many jobs are before it at the model, if the model tells.
+    /// Number of jobs ahead in the provider's queue, if the provider reports it.
     pub queue_position: Option<u32>,
-    /// When it was begun.
+    /// Start time of the execution, RFC 3339 in UTC; null if the job has not started.
     pub started_at: Option<String>,
-    /// When it ended.
+    /// End time of the job, RFC 3339 in UTC; null until the job has ended.
     pub completed_at: Option<String>,
-    /// When the first address in the result ends; another poll makes new ones for as long as the objects are kept.
+    /// Earliest expiry of the addresses in the result, RFC 3339 in UTC. Poll again for new
+    /// addresses, as long as the objects are stored.
     pub expires_at: Option<String>,
-    /// POST here to cancel it.
+    /// URL that cancels the job on a POST request.
     pub cancel_url: String,
-    /// What was made; null until it is.
+    /// Result of the job; null until it has completed.
     pub result: Option<Value>,
-    /// Why nothing was made.
+    /// Error of a failed job.
     pub error: Option<ErrorObject>,
-    /// What was consumed; null until it has ended.
+    /// Billed quantities; null until the job has ended.
     pub usage: Option<Value>,
-    /// What it cost, in credits as a decimal string; null until it has ended.
+    /// Cost in credits, as a decimal string; null until the job has ended.
     pub cost: Option<String>,
-    /// As the request had it.
+    /// Key-value pairs from the request.
     pub metadata: Option<BTreeMap<String, String>>,
-    /// The `x-request-id` of its request.
+    /// The `x-request-id` of the request that created the job.
     pub request_id: String,
 }
 
@@ -79,38 +82,38 @@ pub struct JobList {
     /// Always `list`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// The jobs. Their results are at `GET /v1/jobs/{job_id}`: a list makes no addresses.
+    /// The jobs, without results. `GET /v1/jobs/{job_id}` returns the result of a job.
     pub data: Vec<JobRecord>,
-    /// Id of the first.
+    /// Id of the first job on the page.
     pub first_id: Option<String>,
-    /// Id of the last: `after` of the next page.
+    /// Id of the last job on the page. Send it as `after` to get the next page.
     pub last_id: Option<String>,
-    /// Whether there are older ones.
+    /// Whether older jobs exist.
     pub has_more: bool,
 }
 
-/// Which jobs.
+/// Filters and paging of the job list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
-    /// Of this type, such as `video.generation`.
+    /// Only jobs of this type, such as `video.generation`.
     r#type: Option<String>,
-    /// With this status.
+    /// Only jobs with this status.
     status: Option<String>,
-    /// Older than the job with this id.
+    /// Only jobs that are older than the job with this id.
     after: Option<String>,
-    /// Jobs on a page, 1 to 100; 20 when it is not said.
+    /// Number of jobs on a page, 1 to 100. Defaults to 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
 }
 
-/// How long to wait.
+/// Query parameters of a poll.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct WaitQuery {
-    /// Answer when the job has ended, and after so many seconds in any case: 0 to 60.
+    /// Maximum seconds to wait for the end of the job, 0 to 60. Defaults to 0.
     #[param(minimum = 0, maximum = 60)]
     wait: Option<u64>,
 }
@@ -121,17 +124,17 @@ fn invalid(param: &str, message: &str) -> Error {
 
 impl ListQuery {
     pub(super) fn decode(self) -> Result<(JobFilter, u32), Error> {
-        let limit = self.limit.unwrap_or(USUAL_LIMIT);
-        if !(1..=MOST_LIMIT).contains(&limit) {
-            return Err(invalid("limit", "'limit' is 1 to 100."));
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(invalid("limit", "'limit' must be 1 to 100."));
         }
         let status = |name: String| {
-            let message = "'status' is queued, in_progress, completed, failed, cancelled or expired.";
+            let message = "'status' must be queued, in_progress, completed, failed, cancelled or expired.";
             JobStatus::parse(&name).ok_or_else(|| invalid("status", message))
         };
         let id = |text: String| {
             text.parse()
-                .map_err(|_| invalid("after", "'after' is not the id of a job."))
+                .map_err(|_| invalid("after", "'after' must be the id of a job."))
         };
         let filter = JobFilter {
             kind: self.r#type,
@@ -146,20 +149,20 @@ impl ListQuery {
 impl WaitQuery {
     pub(super) fn decode(&self) -> Result<std::time::Duration, Error> {
         let seconds = self.wait.unwrap_or_default();
-        if seconds > MOST_WAIT {
-            return Err(invalid("wait", "'wait' is 0 to 60 seconds."));
+        if seconds > MAX_WAIT_SECONDS {
+            return Err(invalid("wait", "'wait' must be 0 to 60 seconds."));
         }
         Ok(std::time::Duration::from_secs(seconds))
     }
 }
 
 impl JobReference {
-    /// A job as it is, for a caller who has reached the service here.
+    /// Returns the reference of a stored job, with URLs below the base URL `origin`.
     pub fn of(origin: &str, job: &Job) -> Self {
         Self::new(origin, job.terms.id, &job.terms.kind, job.status, job.created_at)
     }
 
-    /// The same of its parts.
+    /// Returns a job reference, with URLs below the base URL `origin`.
     pub fn new(
         origin: &str,
         id: tollgate_types::JobId,

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the media endpoint.
 
 use axum::extract::{Path, RawQuery, State};
 use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL};
@@ -12,48 +12,50 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::service::{self, Opened};
-use crate::MediaRoom;
-use crate::shelf::Shelf;
+use crate::MediaState;
+use crate::storage::MediaStorage;
 
-/// Others' pages may show it.
+/// Lets pages of other origins embed the object.
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// The routes of this group.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of the media endpoint.
+pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new().routes(routes!(get_media))
 }
 
-/// Opens an object by its signed address, as the results of jobs have it. It needs no key. A part of it is answered to
-/// `range`. After the address's time it is 410: poll the job for a new one.
+/// Download an object by its signed address.
+///
+/// The result of a job contains the address. No API key is required. The `range` header is
+/// supported. An expired address returns status 410; poll the job for a new address.
 #[utoipa::path(
     get, path = "/v1/media/{media_id}", tag = "Jobs", operation_id = "get_media",
     params(
-        ("media_id" = String, Path, description = "As the address has it"),
-        ("exp" = i64, Query, description = "When the address ends"),
-        ("kid" = String, Query, description = "Which key has signed it"),
-        ("sig" = String, Query, description = "The signature"),
+        ("media_id" = String, Path, description = "Id of the object, from the address"),
+        ("exp" = i64, Query, description = "Expiry of the address, in seconds since the Unix epoch"),
+        ("kid" = String, Query, description = "Id of the key that signed the address"),
+        ("sig" = String, Query, description = "Signature of the address"),
     ),
     responses(
         (status = 200, description = "The object", content_type = "application/octet-stream", body = Vec<u8>),
-        (status = 206, description = "A part of it", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 206, description = "The requested range of the object", content_type = "application/octet-stream", body = Vec<u8>),
         (status = "default", body = ErrorBody)
     ),
     security(())
 )]
 async fn get_media(
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     method: Method,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let opened = service::open(&room.shelf, &id, &query.unwrap_or_default()).await?;
-    Ok(respond(&room.shelf, &opened, &method, &headers).await?)
+    let opened = service::open(&state.storage, &id, &query.unwrap_or_default()).await?;
+    Ok(respond(&state.storage, &opened, &method, &headers).await?)
 }
 
-/// The object, the part of it that is asked for, or that the caller has it already.
+/// Returns the object or the requested range, or status 304 if the client's copy is current.
 pub(crate) async fn respond(
-    shelf: &Shelf,
+    storage: &MediaStorage,
     opened: &Opened,
     method: &Method,
     headers: &HeaderMap,
@@ -66,13 +68,13 @@ pub(crate) async fn respond(
         disposition: opened.disposition.as_str(),
         filename: &file_name(media),
     };
-    let open = async |range| Ok(service::bytes(shelf, media, range).await?.content);
+    let open = async |range| Ok(service::bytes(storage, media, range).await?.content);
     let mut response = object::respond(&object, method, headers, open).await?;
     let headers = response.headers_mut();
     let plain = HeaderValue::from_static;
     headers.insert(CROSS_ORIGIN, plain("cross-origin"));
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, plain("*"));
-    // Its bytes never change, and the address is a secret of whoever has it.
+    // The bytes never change. The address is a secret, so shared caches must not store the object.
     headers.insert(CACHE_CONTROL, plain("private, max-age=3600, immutable"));
     Ok(response)
 }

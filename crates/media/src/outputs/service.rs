@@ -1,4 +1,4 @@
-//! An object for whoever has its address.
+//! Verifies signed addresses and reads the stored objects.
 
 use std::ops::Range;
 
@@ -7,46 +7,52 @@ use tollgate_storage::{Blob, Media};
 use tollgate_types::{Error, ErrorCode, MediaId};
 
 use crate::jobs::unavailable;
-use crate::shelf::Shelf;
+use crate::storage::MediaStorage;
 
-/// An object that may be handed out.
+/// An object whose address was verified.
 pub(crate) struct Opened {
-    /// The object.
+    /// Metadata of the object.
     pub(crate) media: Media,
-    /// What a browser does with it.
+    /// Value of `content-disposition`: display or download.
     pub(crate) disposition: Disposition,
 }
 
-/// The object at an address. One that was never signed and one that does not exist are the same to whoever asks.
-pub(super) async fn open(shelf: &Shelf, id: &str, query: &str) -> Result<Opened, Error> {
-    let id: MediaId = id.parse().map_err(|_| nothing())?;
-    let found = shelf.media.get(id).await.map_err(|error| unavailable(&error))?;
-    let media = found.ok_or_else(nothing)?;
-    let now = shelf.clock.now();
-    let disposition = match shelf.addresses.verify(media.account, id, query, now) {
+/// Returns the object at a signed address. An invalid signature and an unknown object return the
+/// same error, so that a client cannot probe for ids.
+pub(super) async fn open(storage: &MediaStorage, id: &str, query: &str) -> Result<Opened, Error> {
+    let id: MediaId = id.parse().map_err(|_| not_found())?;
+    let found = storage.media.get(id).await.map_err(|error| unavailable(&error))?;
+    let media = found.ok_or_else(not_found)?;
+    let now = storage.clock.now();
+    let disposition = match storage.addresses.verify(media.account, id, query, now) {
         Ok(disposition) => disposition,
         Err(Refusal::Expired) => return Err(gone()),
-        Err(Refusal::BadSignature | Refusal::UnknownKey) => return Err(nothing()),
+        Err(Refusal::BadSignature | Refusal::UnknownKey) => return Err(not_found()),
     };
-    match media.is_there(now) {
+    match media.is_available(now) {
         true => Ok(Opened { media, disposition }),
         false => Err(gone()),
     }
 }
 
-/// Its bytes, or a part of them.
-pub(super) async fn bytes(shelf: &Shelf, media: &Media, range: Option<Range<u64>>) -> Result<Blob, Error> {
-    let found = shelf.blobs.get(media.blob(), range).await;
+/// Reads the bytes of an object, or a range of them.
+pub(super) async fn bytes(
+    storage: &MediaStorage,
+    media: &Media,
+    range: Option<Range<u64>>,
+) -> Result<Blob, Error> {
+    let found = storage.blobs.get(media.blob(), range).await;
     found.map_err(|error| unavailable(&error))?.ok_or_else(gone)
 }
 
-fn nothing() -> Error {
-    let message = "There is nothing at this address. Poll the job that made the object for its addresses.";
+fn not_found() -> Error {
+    let message =
+        "No object exists at this address. Poll the job that created the object for a valid address.";
     Error::new(ErrorCode::NotFound, message)
 }
 
 fn gone() -> Error {
-    let message = "The time of this address is over. Poll the job that made the object: while the object is kept, each poll \
-                   makes a new address.";
+    let message = "This address has expired. Poll the job that created the object. While the object is stored, each poll \
+                   returns a new address.";
     Error::new(ErrorCode::Gone, message)
 }

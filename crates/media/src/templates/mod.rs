@@ -1,5 +1,6 @@
-//! `GET /v1/templates` and its two halves: prompts that are known to work, and what they are seen by (contract, Templates).
-//! How one blends with a request is in `images` and `videos`.
+//! Prompt templates for images and videos, and their previews: `GET /v1/templates`, `GET
+//! /v1/images/templates` and `GET /v1/videos/templates` (contract, Templates). `images` and
+//! `videos` apply a template to a request.
 
 mod preview;
 mod routes;

@@ -1,4 +1,5 @@
-//! What a template looks like in a list: a small picture that is drawn from its prompt when somebody first asks for it.
+//! Preview images of templates. A preview is drawn from the template's prompt on the first request,
+//! and cached.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,65 +9,67 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tollgate_catalog::Template;
 use tollgate_catalog::media::parse_ratio;
-use tollgate_studio::{Dimensions, Encoding, Sketch};
+use tollgate_media_tools::memory::with_pixels;
+use tollgate_media_tools::{Dimensions, Encoding, Sketch};
 use tollgate_types::Error;
 
-/// The longer side, in pixels.
-const LONGER: u32 = 512;
-/// The quality of the JPEG.
+/// Longer side of a preview, in pixels.
+const LONG_SIDE: u32 = 512;
+/// JPEG quality of a preview, from 1 to 100.
 const QUALITY: u8 = 80;
 
-/// The pictures that were drawn.
+/// Cache of the previews that were drawn.
 #[derive(Default)]
 pub struct Previews {
-    /// By slug. One is drawn at a time: nobody needs a key to ask.
-    drawn: Mutex<HashMap<Arc<str>, Preview>>,
+    /// Previews by slug. The lock limits drawing to one at a time, because the endpoint needs no
+    /// key.
+    cached: Mutex<HashMap<Arc<str>, Preview>>,
 }
 
-/// A picture of a template.
+/// The preview image of a template.
 #[derive(Clone)]
 pub(super) struct Preview {
-    /// What is drawn.
+    /// Prompt that is drawn. A changed prompt invalidates the cache entry.
     prompt: String,
-    /// A JPEG.
+    /// Bytes of the JPEG file.
     pub(super) bytes: Bytes,
-    /// Names the bytes.
+    /// Entity tag of the bytes, in quotes.
     pub(super) tag: String,
 }
 
 impl Previews {
-    /// The picture of a template.
+    /// Returns the preview of a template, and draws it if the cache has none.
     pub(super) async fn of(&self, template: &Template) -> Result<Preview, Error> {
         let prompt = template.blend(None, None);
-        let mut drawn = self.drawn.lock().await;
-        if let Some(known) = drawn.get(&template.slug).filter(|known| known.prompt == prompt) {
+        let mut cached = self.cached.lock().await;
+        if let Some(known) = cached.get(&template.slug).filter(|known| known.prompt == prompt) {
             return Ok(known.clone());
         }
         let sketch = Sketch::new(size(template), seed(&template.slug), prompt.clone());
         let draw = move || sketch.draw()?.encode(Encoding::Jpeg(QUALITY));
-        let bytes = tokio::task::spawn_blocking(draw).await;
-        let bytes = bytes.map_err(|error| Error::internal(error.to_string()))?;
+        let bytes = with_pixels(size(template).pixels(), draw).await;
+        let bytes = bytes.and_then(|bytes| bytes);
         let bytes = bytes.map_err(|error| Error::internal(error.to_string()))?;
         let preview = Preview {
             prompt,
             tag: format!("\"{}\"", hex(&Sha256::digest(&bytes)[..16])),
             bytes: bytes.into(),
         };
-        drawn.insert(template.slug.clone(), preview.clone());
+        cached.insert(template.slug.clone(), preview.clone());
         Ok(preview)
     }
 }
 
-/// As wide and high as what the template makes.
+/// Returns the dimensions of the preview, in the template's aspect ratio.
 fn size(template: &Template) -> Dimensions {
     let ratio = template.params.aspect_ratio.as_deref().and_then(parse_ratio);
     let (width, height) = ratio.unwrap_or((1, 1));
     let longer = width.max(height).max(1);
-    let side = |part: u32| (LONGER * part / longer).max(16);
+    let side = |part: u32| (LONG_SIDE * part / longer).max(16);
     Dimensions::new(side(width), side(height))
 }
 
-/// Another slug, another picture.
+/// Derives the seed of the drawing from the slug, so that previews differ.
 fn seed(slug: &str) -> u64 {
     let digest = Sha256::digest(slug.as_bytes());
     digest
@@ -82,19 +85,19 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use tollgate_catalog::{CatalogInput, load};
-    use tollgate_studio::Picture;
+    use tollgate_media_tools::Image;
 
     use super::*;
 
     #[tokio::test]
-    async fn every_template_has_a_picture_of_its_shape_and_its_own() {
+    async fn every_template_has_its_own_preview_in_its_ratio() {
         let snapshot = load(&CatalogInput::default()).unwrap();
         let previews = Previews::default();
         let mut tags = std::collections::HashSet::new();
         for template in snapshot.templates() {
             let preview = previews.of(template).await.unwrap();
-            let picture = Picture::decode(&preview.bytes).unwrap();
-            assert_eq!(picture.size(), size(template), "{}", template.slug);
+            let image = Image::decode(&preview.bytes).unwrap();
+            assert_eq!(image.size(), size(template), "{}", template.slug);
             assert!(tags.insert(preview.tag.clone()), "{}", template.slug);
         }
         let first = snapshot.templates().first().unwrap();
@@ -104,6 +107,6 @@ mod tests {
         let mut changed = Template::clone(first);
         changed.prompt = "Something else: {prompt}.".to_owned();
         let changed = previews.of(&changed).await.unwrap();
-        assert_ne!(changed.tag, again.tag, "a new prompt is drawn anew");
+        assert_ne!(changed.tag, again.tag, "a new prompt needs a new image");
     }
 }

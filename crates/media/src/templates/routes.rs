@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the template endpoints.
 
 use axum::Json;
 use axum::body::Body;
@@ -16,13 +16,13 @@ use utoipa_axum::routes;
 
 use super::service;
 use super::wire::{TemplateList, TemplateQuery};
-use crate::MediaRoom;
+use crate::MediaState;
 
-/// Others' pages may show it.
+/// Lets pages of other origins embed the preview.
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// The routes of this group.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of the template endpoints.
+pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new()
         .routes(routes!(list_templates))
         .routes(routes!(list_image_templates))
@@ -30,7 +30,7 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
         .routes(routes!(get_template_preview))
 }
 
-/// Lists the templates for pictures and films.
+/// List the templates for images and videos.
 #[utoipa::path(
     get, path = "/v1/templates", tag = "Templates", operation_id = "list_templates", params(TemplateQuery),
     responses((status = 200, body = TemplateList), (status = "default", body = ErrorBody)),
@@ -39,14 +39,14 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
 async fn list_templates(
     ControlCaller(caller): ControlCaller,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Query(query): Query<TemplateQuery>,
 ) -> Result<Json<TemplateList>, ApiError> {
     let category = query.category.as_deref();
-    Ok(Json(service::list(&room, &origin, &caller, None, category)))
+    Ok(Json(service::list(&state, &origin, &caller, None, category)))
 }
 
-/// Lists the templates for pictures.
+/// List the templates for images.
 #[utoipa::path(
     get, path = "/v1/images/templates", tag = "Templates", operation_id = "list_image_templates",
     params(TemplateQuery),
@@ -56,14 +56,14 @@ async fn list_templates(
 async fn list_image_templates(
     ControlCaller(caller): ControlCaller,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Query(query): Query<TemplateQuery>,
 ) -> Result<Json<TemplateList>, ApiError> {
     let (kind, category) = (Some(ModelKind::Image), query.category.as_deref());
-    Ok(Json(service::list(&room, &origin, &caller, kind, category)))
+    Ok(Json(service::list(&state, &origin, &caller, kind, category)))
 }
 
-/// Lists the templates for films.
+/// List the templates for videos.
 #[utoipa::path(
     get, path = "/v1/videos/templates", tag = "Templates", operation_id = "list_video_templates",
     params(TemplateQuery),
@@ -73,29 +73,31 @@ async fn list_image_templates(
 async fn list_video_templates(
     ControlCaller(caller): ControlCaller,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Query(query): Query<TemplateQuery>,
 ) -> Result<Json<TemplateList>, ApiError> {
     let (kind, category) = (Some(ModelKind::Video), query.category.as_deref());
-    Ok(Json(service::list(&room, &origin, &caller, kind, category)))
+    Ok(Json(service::list(&state, &origin, &caller, kind, category)))
 }
 
-/// Shows what a template looks like: a small JPEG that the service draws itself. It needs no key.
+/// Retrieve the preview image of a template.
+///
+/// The preview is a small JPEG that the gateway draws. No API key is required.
 #[utoipa::path(
     get, path = "/v1/templates/{slug}/preview", tag = "Templates", operation_id = "get_template_preview",
-    params(("slug" = String, Path, description = "The template's `slug`")),
+    params(("slug" = String, Path, description = "Slug of the template")),
     responses(
-        (status = 200, description = "The picture", content_type = "image/jpeg", body = Vec<u8>),
+        (status = 200, description = "The preview image", content_type = "image/jpeg", body = Vec<u8>),
         (status = "default", body = ErrorBody)
     ),
     security(())
 )]
 async fn get_template_preview(
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Path(slug): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let preview = service::preview(&room, &slug).await?;
+    let preview = service::preview(&state, &slug).await?;
     let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let is_known = known.is_some_and(|known| known.split(',').any(|one| one.trim() == preview.tag));
     let mut response = match is_known {

@@ -1,4 +1,4 @@
-//! Which templates there are, for whom.
+//! Lists the templates that are visible to a caller.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use tollgate_types::{Error, ErrorCode};
 
 use super::preview::Preview;
 use super::wire::{TemplateList, TemplateRecord};
-use crate::MediaRoom;
+use crate::MediaState;
 
-/// Templates of this kind, or of both, and of this category, or of all.
+/// Returns the templates, optionally filtered by kind and category.
 pub(super) fn list(
-    room: &MediaRoom,
+    state: &MediaState,
     origin: &str,
     caller: &Caller,
     kind: Option<ModelKind>,
     category: Option<&str>,
 ) -> TemplateList {
-    let snapshot = room.studio.pipeline.catalog.current();
+    let snapshot = state.media_jobs.pipeline.catalog.current();
     let visible = match caller.is_test() {
         true => snapshot.for_tests(),
         false => &snapshot,
@@ -57,13 +57,19 @@ fn record(visible: &Snapshot, origin: &str, template: &Template) -> TemplateReco
     }
 }
 
-/// What a template looks like.
-pub(super) async fn preview(room: &MediaRoom, slug: &str) -> Result<Preview, Error> {
-    let found = room.studio.pipeline.catalog.current().template(slug).cloned();
+/// Returns the preview of a template. Returns an error if the slug is unknown.
+pub(super) async fn preview(state: &MediaState, slug: &str) -> Result<Preview, Error> {
+    let found = state
+        .media_jobs
+        .pipeline
+        .catalog
+        .current()
+        .template(slug)
+        .cloned();
     let template = found.ok_or_else(|| {
         let shown: String = slug.chars().take(60).collect();
-        let message = format!("There is no template '{shown}'. GET /v1/templates lists them.");
+        let message = format!("Template '{shown}' does not exist. GET /v1/templates lists all.");
         Error::new(ErrorCode::NotFound, message).with_param("slug")
     })?;
-    room.previews.of(&template).await
+    state.previews.of(&template).await
 }

@@ -1,58 +1,60 @@
-//! Queries and answers.
+//! Query parameters and response schemas of the template endpoints.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-/// A template.
+/// A prompt template for images or videos.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TemplateRecord {
-    /// What a request names it by, as `template`.
+    /// Identifier of the template, used as `template` in a request.
     pub slug: String,
     /// Always `template`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// What it makes: `image` or `video`.
+    /// Output of the template: `image` or `video`.
     #[schema(value_type = String)]
     pub r#type: &'static str,
-    /// Name for people.
+    /// Name of the template for display.
     pub title: String,
-    /// What it is for.
+    /// Description of the template's purpose.
     pub description: String,
-    /// What it stands with.
+    /// Category of the template, such as `product`.
     pub category: String,
-    /// Rises with each change.
+    /// Version of the template; increases with each change.
     pub version: u32,
-    /// What a model is sent; the request's prompt goes where `{prompt}` is, or behind it.
+    /// Prompt that the model receives. The request's prompt replaces `{prompt}`, or is appended.
     pub canonical_prompt: String,
-    /// What stands there when a request has neither a prompt nor a picture.
+    /// Subject that is used if a request has neither a prompt nor an image.
     pub default_subject: Option<String>,
-    /// The model that serves who names none; null where there is none for it.
+    /// Id of the model that is used if a request names none; null if no model supports the
+    /// template.
     pub recommended_model: Option<String>,
-    /// Ids of the models that may be used with it.
+    /// Ids of the models that support the template.
     pub supported_models: Vec<String>,
-    /// What is asked for where a request does not say it. What the chosen model cannot do is left out.
+    /// Parameters that apply if a request does not set them. Parameters that the chosen model does
+    /// not support are omitted.
     #[schema(value_type = Object)]
     pub default_params: Value,
-    /// Address of a small JPEG; it needs no key.
+    /// URL of a preview image in JPEG format. No API key is required.
     pub preview_url: String,
 }
 
-/// Templates, by slug.
+/// A list of templates, sorted by slug.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TemplateList {
     /// Always `list`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// All of them.
+    /// The matching templates, sorted by slug.
     pub data: Vec<TemplateRecord>,
 }
 
-/// Which templates.
+/// Filters of the template list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct TemplateQuery {
-    /// Of this category, such as `product`.
+    /// Only templates of this category, such as `product`.
     pub category: Option<String>,
 }

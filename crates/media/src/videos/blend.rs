@@ -1,38 +1,42 @@
-//! What a template adds to a request for a film. What the caller has said stays as it is.
+//! Applies templates to video requests. Parameters of the request override the template.
 
 use std::time::Duration;
 
 use tollgate_catalog::{MediaEntry, Template};
 
-use super::craft::Task;
+use super::generator::Task;
 use super::read::Request;
 use super::service::pixels;
 use crate::read::fill;
 
-/// What stands for the subject where the caller shows pictures or a film and says nothing.
-const SHOWN: &str = "what is given to begin with, unchanged";
+/// Subject in the template's prompt if the request has input media and no prompt.
+const DEFAULT_SUBJECT: &str = "what is given to begin with, unchanged";
 
-/// The prompt that the model is sent.
+/// Returns the template's prompt with the request's prompt filled in.
 pub(super) fn prompt(request: &Request, template: &Template) -> String {
     let shows = request.extend_from.is_some() || !request.images.is_empty() || !request.references.is_empty();
-    template.blend(request.prompt.as_deref(), shows.then_some(SHOWN))
+    template.blend(request.prompt.as_deref(), shows.then_some(DEFAULT_SUBJECT))
 }
 
-/// The request with the template's parameters where it has none of its own, as far as the model says that it can do them.
-/// Steps have other names from maker to maker, so a model that does not list them is asked for none; and a film that goes on
-/// with another has its size and its shape, which are known when it was looked at.
+/// Returns the request, with missing parameters from the template. Parameters that the model does
+/// not support are omitted. Names of resolutions differ between providers, so a resolution is used
+/// only if the model lists it. An extended video keeps the aspect ratio of its source.
 pub(super) fn filled(request: &Request, template: &Template, model: &MediaEntry, task: Task) -> Request {
     let (mut request, params) = (request.clone(), &template.params);
-    if request.said.size.is_none() {
+    if request.requested_size.size.is_none() {
         let ratios = &model.aspect_ratios;
-        fill(&mut request.said.aspect_ratio, &params.aspect_ratio, |ratio| {
-            task != Task::Extend && (ratios.is_empty() || ratios.contains(ratio))
-        });
-        let most = model.max_reference_resolution.as_deref();
-        let most = most.filter(|_| task == Task::FromReferences);
-        fill(&mut request.said.resolution, &params.resolution, |step| {
-            model.resolutions.contains(step) && most.is_none_or(|most| pixels(step) <= pixels(most))
-        });
+        fill(
+            &mut request.requested_size.aspect_ratio,
+            &params.aspect_ratio,
+            |ratio| task != Task::Extend && (ratios.is_empty() || ratios.contains(ratio)),
+        );
+        let max = model.max_reference_resolution.as_deref();
+        let max = max.filter(|_| task == Task::FromReferences);
+        fill(
+            &mut request.requested_size.resolution,
+            &params.resolution,
+            |step| model.resolutions.contains(step) && max.is_none_or(|max| pixels(step) <= pixels(max)),
+        );
     }
     let duration = params
         .duration
@@ -72,11 +76,11 @@ mod tests {
         read::request(body.to_string().as_bytes()).unwrap()
     }
 
-    /// The request that has all of the template's parameters but those.
-    fn expected(said: &Value, without: &[&str]) -> Request {
+    /// Returns the request with all parameters of the template except `without`.
+    fn expected(body: &Value, without: &[&str]) -> Request {
         let full = json!({"aspect_ratio": "9:16", "resolution": "720p", "duration": 8, "generate_audio": true,
             "negative_prompt": "text"});
-        let mut expected = said.clone();
+        let mut expected = body.clone();
         for (name, value) in full.as_object().unwrap() {
             if !without.contains(&name.as_str()) {
                 expected[name] = value.clone();
@@ -86,10 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_caller_says_stays() {
+    fn request_values_override_the_template() {
         let able: MediaEntry = toml::from_str("resolutions = [\"720p\", \"1080p\"]").unwrap();
-        let film = json!({"job_id": "j"});
-        for (said, task, stays) in [
+        let video = json!({"job_id": "j"});
+        for (body, task, stays) in [
             (json!({}), Task::FromText, &[][..]),
             (json!({"aspect_ratio": "1:1"}), Task::FromText, &["aspect_ratio"]),
             (json!({"resolution": "1080p"}), Task::FromText, &["resolution"]),
@@ -110,18 +114,18 @@ mod tests {
                 Task::FromText,
                 &["negative_prompt"],
             ),
-            (json!({"extend_from": film}), Task::Extend, &["aspect_ratio"]),
+            (json!({"extend_from": video}), Task::Extend, &["aspect_ratio"]),
         ] {
-            let mut said = said;
-            said["template"] = json!("t");
-            let found = filled(&request(&said), &template(), &able, task);
-            assert_eq!(found, expected(&said, stays), "{said}");
+            let mut body = body;
+            body["template"] = json!("t");
+            let found = filled(&request(&body), &template(), &able, task);
+            assert_eq!(found, expected(&body, stays), "{body}");
         }
     }
 
     #[test]
-    fn what_the_model_cannot_do_is_left_out() {
-        let said = json!({"template": "t"});
+    fn unsupported_template_values_are_dropped() {
+        let body = json!({"template": "t"});
         let limited = "resolutions = [\"720p\", \"480p\"]\nmax_reference_resolution = \"480p\"";
         for (limits, task, left_out) in [
             (limited, Task::FromText, &[][..]),
@@ -141,17 +145,17 @@ mod tests {
             ),
         ] {
             let found = filled(
-                &request(&said),
+                &request(&body),
                 &template(),
                 &toml::from_str(limits).unwrap(),
                 task,
             );
-            assert_eq!(found, expected(&said, left_out), "{limits}");
+            assert_eq!(found, expected(&body, left_out), "{limits}");
         }
     }
 
     #[test]
-    fn who_shows_something_need_not_say_it() {
+    fn prompts_are_optional_with_an_input() {
         let shown = "A film of what is given to begin with, unchanged.";
         for (body, expected) in [
             (json!({"prompt": "a shoe"}), "A film of a shoe."),

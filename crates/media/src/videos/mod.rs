@@ -1,9 +1,9 @@
-//! `POST /v1/videos/generations`: films from a prompt, from pictures, or that go on with another film (contract, choices J8
-//! and J9).
+//! `POST /v1/videos/generations`: videos from a prompt or from images, and extensions of other
+//! videos (contract, choices J8 and J9).
 
-mod alike;
 mod blend;
-mod craft;
+mod extend;
+mod generator;
 mod openai;
 mod read;
 mod routes;
@@ -11,14 +11,14 @@ mod service;
 mod source;
 mod wire;
 
-pub(crate) use craft::{Films, KIND, Wish, read as read_film};
+pub(crate) use generator::{KIND, Params, VideoGenerator, read as read_video};
 pub(crate) use service::scene;
 
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::MediaRoom;
+use crate::MediaState;
 
-/// The routes of films, in both shapes.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of the video endpoints, including those compatible with OpenAI.
+pub fn routes() -> OpenApiRouter<MediaState> {
     routes::routes().merge(openai::routes())
 }

@@ -1,4 +1,5 @@
-//! The request, checked as far as the format goes. What the model can do is looked at when it is known.
+//! Parses video requests. It checks the limits that apply to all models; limits of a model are
+//! checked after routing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,66 +8,66 @@ use serde_json::Value;
 use tollgate_types::{Error, ErrorCode};
 
 use crate::read::{Members, invalid, text};
-use crate::sizes::Said;
+use crate::sizes::SizeParams;
 
-/// Most pictures that any model is given.
-const MOST_INPUTS: usize = 16;
-/// Longest film, in seconds.
-const LONGEST: u64 = 600;
+/// Limit of the input images of one request.
+const MAX_INPUTS: usize = 16;
+/// Largest value of `duration`, in seconds.
+const MAX_DURATION_SECONDS: u64 = 600;
 
-/// A request.
+/// A parsed video request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Request {
     pub(super) model: Option<String>,
     pub(super) prompt: Option<String>,
     pub(super) negative_prompt: Option<String>,
     pub(super) template: Option<String>,
-    pub(super) said: Said,
+    pub(super) requested_size: SizeParams,
     pub(super) duration: Option<Duration>,
     pub(super) audio: Option<bool>,
-    /// Paths and addresses of pictures that are no references by themselves.
+    /// Images from `image`, `image_url` or `images`, as parameter path and address.
     pub(super) images: Vec<(String, String)>,
-    /// Those of subjects that are to appear.
+    /// Images from `reference_images`, as parameter path and address.
     pub(super) references: Vec<(String, String)>,
-    pub(super) extend_from: Option<Before>,
+    pub(super) extend_from: Option<ExtendRef>,
     pub(super) mode: Option<String>,
     pub(super) seed: Option<u64>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
     pub(super) webhook_url: Option<String>,
 }
 
-/// What a film goes on with.
+/// The video or image that a request extends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Before {
-    /// What a job has made.
+pub(super) enum ExtendRef {
+    /// The output of the job with this id.
     Job(String),
-    /// What is at an address.
+    /// The video at this address.
     Address(String),
 }
 
-/// Reads a request.
+/// Parses the JSON body of a video request.
 pub(super) fn request(body: &[u8]) -> Result<Request, Error> {
     request_of(Members::read(body)?)
 }
 
-/// Reads a request out of its members.
+/// Parses the members of a video request.
 pub(super) fn request_of(mut members: Members) -> Result<Request, Error> {
-    let said = Said {
+    let requested_size = SizeParams {
         size: members.text("size")?,
         aspect_ratio: members.text("aspect_ratio")?,
         resolution: members.text("resolution")?,
     };
-    said.check()?;
+    requested_size.check()?;
     let request = Request {
         model: members.text("model")?,
         prompt: members.prompt("prompt")?,
         negative_prompt: members.prompt("negative_prompt")?,
         template: members.text("template")?,
-        said,
+        requested_size,
         duration: duration(&mut members)?,
         audio: members.flag("generate_audio")?,
         images: images(&mut members)?,
-        references: members.texts("reference_images", MOST_INPUTS)?,
+        references: members.texts("reference_images", MAX_INPUTS)?,
         extend_from: extend_from(&mut members)?,
         mode: members.text("mode")?.filter(|mode| mode != "auto"),
         seed: members.seed()?,
@@ -82,7 +83,7 @@ pub(super) fn request_of(mut members: Members) -> Result<Request, Error> {
 impl Request {
     fn check(&self) -> Result<(), Error> {
         if !self.references.is_empty() && !self.images.is_empty() {
-            let message = "cannot be combined with 'image': subjects are carried into a new scene, and a picture is its \
+            let message = "cannot be combined with 'image': reference images show subjects of the video, and 'image' is its \
                            first frame";
             return Err(invalid("reference_images", message));
         }
@@ -91,22 +92,21 @@ impl Request {
                 if !inputs.is_empty() {
                     return Err(invalid(
                         name,
-                        "cannot be combined with 'extend_from', which says how the film begins",
+                        "cannot be combined with 'extend_from', which sets the first frame",
                     ));
                 }
             }
         }
         let says_something = self.template.is_some() || self.extend_from.is_some() || !self.images.is_empty();
         if self.prompt.is_none() && !says_something {
-            let message =
-                "'prompt' is missing: say what is to be seen, or send 'image', 'extend_from' or 'template'.";
+            let message = "'prompt' is required unless you send 'image', 'extend_from' or 'template'.";
             return Err(Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt"));
         }
         Ok(())
     }
 }
 
-/// Whole seconds; `seconds` is what other clients call it, and some send it as a text.
+/// Parses `duration` or its alias `seconds`. Some clients send the seconds as a string.
 fn duration(members: &mut Members) -> Result<Option<Duration>, Error> {
     let Some((name, value)) = members.either("duration", "seconds")? else {
         return Ok(None);
@@ -119,44 +119,44 @@ fn duration(members: &mut Members) -> Result<Option<Duration>, Error> {
             .map_or(value.clone(), Value::from),
         _ => value,
     };
-    let seconds = crate::read::number(name, &number, 1, LONGEST)?;
+    let seconds = crate::read::number(name, &number, 1, MAX_DURATION_SECONDS)?;
     Ok(Some(Duration::from_secs(seconds)))
 }
 
-/// `image`, its other name `image_url`, and `images`: one of them.
+/// Parses `image`, its alias `image_url`, or `images`. Only one of them is allowed.
 fn images(members: &mut Members) -> Result<Vec<(String, String)>, Error> {
     let one = members.either("image", "image_url")?;
-    let several = members.texts("images", MOST_INPUTS)?;
+    let several = members.texts("images", MAX_INPUTS)?;
     match (one, several.is_empty()) {
-        (Some(_), false) => Err(invalid("images", "cannot stand beside 'image': send one of them")),
+        (Some(_), false) => Err(invalid("images", "cannot be combined with 'image'")),
         (Some((name, value)), true) => Ok(vec![(name.to_owned(), text(name, value)?)]),
         (None, _) => Ok(several),
     }
 }
 
-fn extend_from(members: &mut Members) -> Result<Option<Before>, Error> {
+fn extend_from(members: &mut Members) -> Result<Option<ExtendRef>, Error> {
     let Some(value) = members.take("extend_from") else {
         return Ok(None);
     };
     let Value::Object(mut before) = value else {
         return Err(invalid(
             "extend_from",
-            "is an object with 'job_id' or 'video_url'",
+            "must be an object with 'job_id' or 'video_url'",
         ));
     };
     let mut take = |name: &str| before.remove(name).filter(|value| !value.is_null());
     let (job, address) = (take("job_id"), take("video_url"));
     if let Some(unknown) = before.keys().next() {
         let path = format!("extend_from.{}", unknown.chars().take(60).collect::<String>());
-        let message = format!("'{path}' is not a parameter: 'extend_from' has 'job_id' or 'video_url'.");
+        let message = format!("Unknown parameter '{path}'. 'extend_from' accepts 'job_id' or 'video_url'.");
         return Err(Error::new(ErrorCode::UnknownParameter, message).with_param(path));
     }
     match (job, address) {
-        (Some(job), None) => Ok(Some(Before::Job(text("extend_from.job_id", job)?))),
-        (None, Some(address)) => Ok(Some(Before::Address(text("extend_from.video_url", address)?))),
+        (Some(job), None) => Ok(Some(ExtendRef::Job(text("extend_from.job_id", job)?))),
+        (None, Some(address)) => Ok(Some(ExtendRef::Address(text("extend_from.video_url", address)?))),
         _ => Err(invalid(
             "extend_from",
-            "has exactly one of 'job_id' and 'video_url'",
+            "must have exactly one of 'job_id' and 'video_url'",
         )),
     }
 }
@@ -172,8 +172,8 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_two_sides() {
-        let pictures = |count: usize| vec!["https://a.example/p.png"; count];
+    fn limits_are_checked_at_both_ends() {
+        let images = |count: usize| vec!["https://a.example/p.png"; count];
         for (mut body, is_good, param) in [
             (json!({"duration": 1}), true, ""),
             (json!({"duration": 600}), true, ""),
@@ -191,8 +191,8 @@ mod tests {
                 false,
                 "reference_images",
             ),
-            (json!({"images": pictures(16)}), true, ""),
-            (json!({"images": pictures(17)}), false, "images"),
+            (json!({"images": images(16)}), true, ""),
+            (json!({"images": images(17)}), false, "images"),
             (json!({"extend_from": {"job_id": "j"}}), true, ""),
             (json!({"extend_from": {"video_url": "v"}}), true, ""),
             (json!({"extend_from": {}}), false, "extend_from"),

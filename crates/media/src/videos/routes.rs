@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handler of video generations.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -10,16 +10,18 @@ use utoipa_axum::routes;
 
 use super::service;
 use super::wire::GenerateVideo;
-use crate::MediaRoom;
+use crate::MediaState;
 use crate::jobs::{JobReference, accepted};
-use crate::submission::Asked;
+use crate::submission::Submission;
 
-/// The routes of this group.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of video generations.
+pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new().routes(routes!(generate_video))
 }
 
-/// Makes a film. The answer is a job, which is polled: films take one to fifteen minutes, large ones longer.
+/// Generate a video.
+///
+/// The response is a job to poll. Most videos take one to fifteen minutes; large ones take longer.
 #[utoipa::path(
     post, path = "/v1/videos/generations", tag = "Videos", operation_id = "generate_video",
     request_body = GenerateVideo,
@@ -30,15 +32,15 @@ async fn generate_video(
     WorkCaller(caller): WorkCaller,
     Context(ctx): Context,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     JsonBody(body): JsonBody<MEDIA_BODY>,
 ) -> Result<Response, ApiError> {
-    let asked = Asked {
-        room: &room,
+    let submission = Submission {
+        state: &state,
         ctx: &ctx,
         caller,
         origin,
         body,
     };
-    Ok(accepted(&service::create(asked).await?))
+    Ok(accepted(&service::create(submission).await?))
 }

@@ -1,4 +1,5 @@
-//! The use case: read, route, check against the model, fetch what goes in, accept the job.
+//! Video generation: parses and routes the request, applies the template, checks the model's
+//! limits, fetches the inputs and accepts the job.
 
 use std::time::Duration;
 
@@ -9,38 +10,40 @@ use tollgate_pipeline::Routed;
 use tollgate_storage::Media;
 use tollgate_types::{Error, ErrorCode, JobId, JobStatus};
 
-use super::alike::alike;
 use super::blend;
-use super::craft::{Films, KIND, Task, Wish};
+use super::extend::apply_source_size;
+use super::generator::{KIND, Params, Task, VideoGenerator};
 use super::read::{self, Request};
-use super::source::{self, Beginning};
-use crate::input::Found;
+use super::source::{self, ExtendSource};
+use crate::generation::Acceptance;
+use crate::input::FoundInput;
+use crate::job_payload::JobPayload;
 use crate::jobs::{JobReference, unavailable};
-use crate::making::Acceptance;
-use crate::order::Order;
 use crate::read::{beyond, invalid};
-use crate::shelf::INPUT_KEPT;
-use crate::sizes::{Said, Usual, nearest_ratio};
-use crate::submission::Asked;
+use crate::sizes::{SizeDefaults, SizeParams, nearest_ratio};
+use crate::storage::INPUT_RETENTION;
+use crate::submission::Submission;
 
 pub(super) const ENDPOINT: &str = "/v1/videos/generations";
-/// How long a film is where neither caller nor model says it.
-const USUAL_DURATION: u32 = 5;
-/// Steps of size where the model says nothing.
-const USUAL: Usual = Usual {
+/// Duration of a video in seconds, if neither the request nor the model sets one.
+const DEFAULT_DURATION: u32 = 5;
+/// Size defaults for models that declare none.
+const SIZE_DEFAULTS: SizeDefaults = SizeDefaults {
     grain: 2,
     resolution: Some("720p"),
     ratio: Some("16:9"),
 };
-/// The factor of sound.
+/// Modes with the same meaning for all models.
+const STANDARD_MODES: [&str; 3] = ["t2v", "i2v", "r2v"];
+/// Name of the price factor of audio.
 const AUDIO: &str = tollgate_catalog::media::AUDIO;
 
-pub(super) async fn create(asked: Asked<'_>) -> Result<JobReference, Error> {
-    let request = read::request(&asked.body)?;
-    let id = accept(&asked, request, ENDPOINT).await?;
-    let created_at = asked.ctx.accepted_at;
+pub(super) async fn create(submission: Submission<'_>) -> Result<JobReference, Error> {
+    let request = read::request(&submission.body)?;
+    let id = accept(&submission, request, ENDPOINT).await?;
+    let created_at = submission.ctx.accepted_at;
     Ok(JobReference::new(
-        &asked.origin,
+        &submission.origin,
         id,
         KIND,
         JobStatus::Queued,
@@ -48,101 +51,120 @@ pub(super) async fn create(asked: Asked<'_>) -> Result<JobReference, Error> {
     ))
 }
 
-/// Accepts the job of a request that was sent to this endpoint.
+/// Accepts the job of a parsed request. `endpoint` is the path that received it.
 pub(super) async fn accept(
-    asked: &Asked<'_>,
+    submission: &Submission<'_>,
     request: Request,
     endpoint: &'static str,
 ) -> Result<JobId, Error> {
-    let template = asked.template(request.template.as_deref(), ModelKind::Video)?;
-    let mut routed = asked.route(request.model.as_deref(), template.as_deref(), ModelKind::Video)?;
+    let template = submission.template(request.template.as_deref(), ModelKind::Video)?;
+    let mut routed = submission.route(request.model.as_deref(), template.as_deref(), ModelKind::Video)?;
     let entry = routed.model.media.entry.clone();
     let mut inputs = sorted(&entry, &request)?;
-    let said = request.said.clone();
-    let (request, mut wish) = blended(request, template.as_deref(), &mut routed, inputs.task)?;
-    asked.check_webhook(request.webhook_url.as_deref())?;
-    asked
+    let requested_size = request.requested_size.clone();
+    let (request, mut params) = blended(request, template.as_deref(), &mut routed, inputs.task)?;
+    submission.check_webhook(request.webhook_url.as_deref())?;
+    submission
         .check_texts([&request.prompt, &request.negative_prompt])
         .await?;
-    let least = match request.extend_from {
-        Some(_) => demand(&cheapest(&routed.model, &wish)),
-        None => demand(&wish),
+    let lowest = match request.extend_from {
+        Some(_) => demand(&lowest_priced(&routed.model, &params)),
+        None => demand(&params),
     };
-    asked.check_balance(&routed.model, &least).await?;
-    let finder = asked.finder();
-    let mut found = finder.pictures(&inputs.pictures).await?;
+    submission.check_balance(&routed.model, &lowest).await?;
+    let finder = submission.finder();
+    let mut found = finder.images(&inputs.images).await?;
     if let Some(before) = &request.extend_from {
-        let beginning = source::beginning(asked.room, &finder, before).await?;
-        like(&mut wish, &routed.model, (&said, &request.said), &beginning)?;
-        found = begin(&mut wish, &mut inputs, &mut routed, beginning)?;
-        asked.check_balance(&routed.model, &demand(&wish)).await?;
+        let extend_source = source::extend_source(submission.state, &finder, before).await?;
+        match_source_size(
+            &mut params,
+            &routed.model,
+            (&requested_size, &request.requested_size),
+            &extend_source,
+        )?;
+        found = start_from_source(&mut params, &mut inputs, &mut routed, extend_source)?;
+        submission.check_balance(&routed.model, &demand(&params)).await?;
     }
-    let demand = demand(&wish);
-    let call = wish.call();
-    routed.retain_makers(&call)?;
-    let kept = finder.keep(asked.ctx.id, found).await?;
-    fill(&mut wish, &inputs, &kept);
+    let demand = demand(&params);
+    let call = params.call();
+    routed.retain_media_providers(&call)?;
+    let stored = finder.store(submission.ctx.id, found).await?;
+    fill(&mut params, &inputs, &stored);
     let accepted = Acceptance {
-        ctx: asked.ctx,
-        order: Order {
-            head: asked.head(&routed.model, request.metadata),
+        ctx: submission.ctx,
+        payload: JobPayload {
+            head: submission.head(&routed.model, request.metadata),
             parts: vec![1],
-            wish,
+            params,
         },
-        request: asked.call(endpoint, demand, call),
+        request: submission.call(endpoint, demand, call),
         routed,
         webhook_url: request.webhook_url,
     };
-    let accepted = asked.room.studio.accept::<Films>(accepted).await;
+    let accepted = submission
+        .state
+        .media_jobs
+        .accept::<VideoGenerator>(accepted)
+        .await;
     if accepted.is_err() {
-        asked.room.shelf.discard(&kept).await;
+        submission.state.storage.discard(&stored).await;
     }
     accepted
 }
 
-/// Accepts the job of a wish that an earlier job had, with another prompt. What went into that goes into this.
-pub(super) async fn again(
-    asked: &Asked<'_>,
+/// Accepts a job with the params and inputs of an earlier job, and a new prompt.
+pub(super) async fn create_remix(
+    submission: &Submission<'_>,
     model: &str,
-    mut wish: Wish,
+    mut params: Params,
     endpoint: &'static str,
 ) -> Result<JobId, Error> {
-    let mut routed = asked.route(Some(model), None, ModelKind::Video)?;
-    check_prompt(&routed.model, &wish.prompt)?;
-    wish.each = each(&routed.model, &wish.resolution, wish.audio);
-    asked
-        .check_texts([&Some(wish.prompt.clone()), &wish.negative_prompt])
+    let mut routed = submission.route(Some(model), None, ModelKind::Video)?;
+    check_prompt(&routed.model, &params.prompt)?;
+    params.each = each(&routed.model, &params.resolution, params.audio);
+    submission
+        .check_texts([&Some(params.prompt.clone()), &params.negative_prompt])
         .await?;
-    let demand = demand(&wish);
-    asked.check_balance(&routed.model, &demand).await?;
-    keep_longer(asked, &wish).await?;
-    let call = wish.call();
-    routed.retain_makers(&call)?;
+    let demand = demand(&params);
+    submission.check_balance(&routed.model, &demand).await?;
+    extend_retention(submission, &params).await?;
+    let call = params.call();
+    routed.retain_media_providers(&call)?;
     let accepted = Acceptance {
-        ctx: asked.ctx,
-        order: Order {
-            head: asked.head(&routed.model, None),
+        ctx: submission.ctx,
+        payload: JobPayload {
+            head: submission.head(&routed.model, None),
             parts: vec![1],
-            wish,
+            params,
         },
-        request: asked.call(endpoint, demand, call),
+        request: submission.call(endpoint, demand, call),
         routed,
         webhook_url: None,
     };
-    asked.room.studio.accept::<Films>(accepted).await
+    submission
+        .state
+        .media_jobs
+        .accept::<VideoGenerator>(accepted)
+        .await
 }
 
-/// What goes into a job is kept for as long as it may last.
-async fn keep_longer(asked: &Asked<'_>, wish: &Wish) -> Result<(), Error> {
-    let shelf = &asked.room.shelf;
-    let now = shelf.clock.now();
-    let inputs = wish.image.iter().chain(&wish.references).chain(&wish.before);
+/// Extends the retention of the inputs of an earlier job for a new one.
+async fn extend_retention(submission: &Submission<'_>, params: &Params) -> Result<(), Error> {
+    let storage = &submission.state.storage;
+    let now = storage.clock.now();
+    let inputs = params
+        .image
+        .iter()
+        .chain(&params.references)
+        .chain(&params.before);
     for id in inputs {
-        let account = asked.caller.account_id();
-        let kept = shelf.media.extend(account, *id, now, now.plus(INPUT_KEPT)).await;
-        if kept.map_err(|error| unavailable(&error))?.is_none() {
-            let message =
-                "What the film was made from is not kept any more. Send it again with a new request.";
+        let account = submission.caller.account_id();
+        let stored = storage
+            .media
+            .extend(account, *id, now, now.plus(INPUT_RETENTION))
+            .await;
+        if stored.map_err(|error| unavailable(&error))?.is_none() {
+            let message = "The inputs of the video are no longer stored. Send them again in a new request.";
             return Err(Error::new(ErrorCode::Gone, message).with_param("video_id"));
         }
     }
@@ -150,49 +172,51 @@ async fn keep_longer(asked: &Asked<'_>, wish: &Wish) -> Result<(), Error> {
 }
 
 fn check_prompt(model: &Model, prompt: &str) -> Result<(), Error> {
-    let most = model.media.entry.max_prompt_characters;
-    match most.filter(|most| prompt.chars().count() > *most as usize) {
+    let max = model.media.entry.max_prompt_characters;
+    match max.filter(|max| prompt.chars().count() > *max as usize) {
         None => Ok(()),
-        Some(most) => Err(beyond(
+        Some(max) => Err(beyond(
             "prompt",
-            &format!("has more than the {most} characters that this model reads"),
+            &format!("must have at most {max} characters for this model"),
         )),
     }
 }
 
-/// What a second of film counts for, in millionths of a plain one.
+/// Returns the billable quantity of one second, in millionths of a second at base price.
 fn each(model: &Model, step: &str, audio: bool) -> u64 {
-    let sound = if audio {
+    let audio_factor = if audio {
         model.media.factor(AUDIO)
     } else {
         Factor::ONE
     };
-    model.media.factor(step).times(sound).of(1_000_000)
+    model.media.factor(step).times(audio_factor).of(1_000_000)
 }
 
-/// The same in the step of size that counts for least: in which one it will be is known with what it goes on with.
-fn cheapest(model: &Model, wish: &Wish) -> Wish {
+/// Returns the params at the cheapest resolution. The resolution of an extended video is known only
+/// after its source was fetched.
+fn lowest_priced(model: &Model, params: &Params) -> Params {
     let steps = model.media.entry.resolutions.iter();
-    let least = steps.map(|step| each(model, step, wish.audio)).min();
-    Wish {
-        each: least.unwrap_or(wish.each),
-        ..wish.clone()
+    let lowest = steps.map(|step| each(model, step, params.audio)).min();
+    Params {
+        each: lowest.unwrap_or(params.each),
+        ..params.clone()
     }
 }
 
-/// What goes in, and what it is for.
+/// Input images and the task that uses them.
 struct Inputs {
     task: Task,
-    pictures: Vec<(String, String)>,
+    images: Vec<(String, String)>,
 }
 
-/// Two pictures or more are subjects on a model that knows those; a single one is the first frame.
+/// Determines the task from the inputs. A single image is the first frame; several images are
+/// references to subjects. Returns an error if the model does not support the task.
 fn sorted(entry: &MediaEntry, request: &Request) -> Result<Inputs, Error> {
     let knows_references = match entry.max_references {
-        Some(most) => most > 0,
-        None => entry.modes.is_empty() || entry.modes.iter().any(|mode| mode == "r2v"),
+        Some(max) => max > 0,
+        None => entry.modes.iter().any(|mode| mode == "r2v"),
     };
-    let (task, name, pictures) = match (&request.references[..], &request.images[..]) {
+    let (task, name, images) = match (&request.references[..], &request.images[..]) {
         ([], []) if request.extend_from.is_some() => (Task::Extend, "extend_from", &request.images),
         ([], []) => (Task::FromText, "prompt", &request.images),
         ([], [_]) => (Task::FromImage, "image", &request.images),
@@ -203,14 +227,14 @@ fn sorted(entry: &MediaEntry, request: &Request) -> Result<Inputs, Error> {
         if !knows_references {
             return Err(beyond(
                 name,
-                "are subjects that are to appear, which this model does not know",
+                "sets reference images, which this model does not support",
             ));
         }
-        let sent = pictures.len();
-        if let Some(most) = entry.max_references.filter(|most| sent > *most as usize) {
+        let sent = images.len();
+        if let Some(max) = entry.max_references.filter(|max| sent > *max as usize) {
             return Err(beyond(
                 name,
-                &format!("has {sent} pictures, and this model takes at most {most}"),
+                &format!("has {sent} images, but this model accepts at most {max}"),
             ));
         }
     }
@@ -218,36 +242,42 @@ fn sorted(entry: &MediaEntry, request: &Request) -> Result<Inputs, Error> {
         (None, task) => task,
         (Some(mode), task) => by_mode(entry, mode, task)?,
     };
-    let usual = task.mode();
-    let known = |mode: &&String| **mode == usual;
-    // A model that lists the usual names lists what it can do.
-    let lists_usual = entry
+    if task == Task::FromReferences && !knows_references {
+        return Err(beyond("mode", "is 'r2v', but this model accepts no references"));
+    }
+    let standard_mode = task.mode();
+    let known = |mode: &&String| **mode == standard_mode;
+    // A model that lists standard modes supports only the listed ones.
+    let lists_standard_modes = entry
         .modes
         .iter()
-        .any(|mode| ["t2v", "i2v", "r2v"].contains(&mode.as_str()));
+        .any(|mode| STANDARD_MODES.contains(&mode.as_str()));
     if request.mode.is_none()
         && task != Task::Extend
-        && lists_usual
+        && lists_standard_modes
         && !entry.modes.iter().any(|mode| known(&mode))
     {
         return Err(beyond(
             name,
             &format!(
-                "asks for {usual}, and this model's modes are {}",
+                "requires mode {standard_mode}, but this model supports {}",
                 entry.modes.join(", ")
             ),
         ));
     }
     Ok(Inputs {
         task,
-        pictures: pictures.clone(),
+        images: images.clone(),
     })
 }
 
-/// What is asked for by its name must fit what goes in.
+/// Returns the task of an explicit mode. Returns an error if the mode does not match the inputs.
 fn by_mode(entry: &MediaEntry, mode: &str, task: Task) -> Result<Task, Error> {
+    if entry.modes.is_empty() && !STANDARD_MODES.contains(&mode) {
+        return Err(invalid("mode", "must be 'auto', 't2v', 'i2v' or 'r2v'"));
+    }
     if !entry.modes.is_empty() && !entry.modes.iter().any(|known| known == mode) {
-        let what = format!("is not one of the model's: auto, {}", entry.modes.join(", "));
+        let what = format!("must be one of: auto, {}", entry.modes.join(", "));
         return Err(beyond("mode", &what));
     }
     let fits = match (mode, task) {
@@ -260,84 +290,85 @@ fn by_mode(entry: &MediaEntry, mode: &str, task: Task) -> Result<Task, Error> {
     match (fits, mode) {
         (true, "r2v") => Ok(Task::FromReferences),
         (true, _) => Ok(task),
-        (false, "t2v") => Err(invalid("mode", "is 't2v', which takes no pictures and no film")),
+        (false, "t2v") => Err(invalid("mode", "is 't2v', which accepts no images or video")),
         (false, "i2v") => Err(invalid(
             "mode",
-            "is 'i2v', which needs exactly one picture in 'image'",
+            "is 'i2v', which requires exactly one image in 'image'",
         )),
         (false, _) => Err(invalid(
             "mode",
-            "is 'r2v', which needs pictures in 'reference_images'",
+            "is 'r2v', which requires images in 'reference_images'",
         )),
     }
 }
 
-/// The request with what its template adds, and what is asked for by that. What no candidate takes of the template's
-/// parameters is not the caller's fault: then there are none.
+/// Applies the template and returns the request and its generation params. If no candidate supports
+/// the template's parameters, only its prompt is applied.
 fn blended(
     mut request: Request,
     template: Option<&Template>,
     routed: &mut Routed,
     task: Task,
-) -> Result<(Request, Wish), Error> {
+) -> Result<(Request, Params), Error> {
     let model = routed.model.clone();
     if let Some(template) = template {
         request.prompt = Some(blend::prompt(&request, template));
         let filled = blend::filled(&request, template, &model.media.entry, task);
-        // Who goes on with a film is known when that was looked at.
-        let is_taken = |wish: &Wish| task == Task::Extend || routed.retain_makers(&wish.call()).is_ok();
-        if let Some(wish) = wish(&model, &filled, task).ok().filter(is_taken) {
-            return Ok((filled, wish));
+        // The candidates for an extended video are known only after its source was fetched.
+        let is_taken =
+            |params: &Params| task == Task::Extend || routed.retain_media_providers(&params.call()).is_ok();
+        if let Some(params) = params(&model, &filled, task).ok().filter(is_taken) {
+            return Ok((filled, params));
         }
     }
-    let wish = wish(&model, &request, task)?;
-    Ok((request, wish))
+    let params = params(&model, &request, task)?;
+    Ok((request, params))
 }
 
-/// What is asked for, if the model can do it.
-fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
+/// Returns the generation params of a request, or an error if it exceeds the model's limits.
+fn params(model: &Model, request: &Request, task: Task) -> Result<Params, Error> {
     let entry = &model.media.entry;
     if request.negative_prompt.is_some() && entry.negative_prompts == Some(false) {
-        return Err(beyond("negative_prompt", "is nothing that this model can do"));
+        return Err(beyond("negative_prompt", "is not supported by this model"));
     }
     let prompt = request.prompt.clone().unwrap_or_default();
     check_prompt(model, &prompt)?;
     let duration = match request.duration {
-        Some(asked) => {
-            let fits = |seconds: &u32| asked == Duration::from_secs(u64::from(*seconds));
+        Some(duration) => {
+            let fits = |seconds: &u32| duration == Duration::from_secs(u64::from(*seconds));
             if !entry.durations.is_empty() && !entry.durations.iter().any(fits) {
                 let known: Vec<String> = entry.durations.iter().map(u32::to_string).collect();
-                let what = format!("is not one of the model's, in seconds: {}", known.join(", "));
+                let what = format!("must be one of (in seconds): {}", known.join(", "));
                 return Err(beyond("duration", &what));
             }
-            asked
+            duration
         }
         None => Duration::from_secs(u64::from(
-            entry.durations.first().copied().unwrap_or(USUAL_DURATION),
+            entry.durations.first().copied().unwrap_or(DEFAULT_DURATION),
         )),
     };
     if request.audio == Some(true) && entry.audio == Some(false) {
         return Err(beyond(
             "generate_audio",
-            "is true, and this model's films are silent",
+            "is true, but this model generates no audio",
         ));
     }
-    let resolved = request.said.resolve(entry, USUAL)?;
+    let resolved = request.requested_size.resolve(entry, SIZE_DEFAULTS)?;
     let step = resolved.resolution.unwrap_or_else(|| "720p".into());
     if task == Task::FromReferences
-        && let Some(most) = &entry.max_reference_resolution
-        && pixels(&step) > pixels(most)
+        && let Some(max) = &entry.max_reference_resolution
+        && pixels(&step) > pixels(max)
     {
         return Err(beyond(
             "resolution",
-            &format!("is larger than {most}, the most of this model with references"),
+            &format!("is larger than {max}, the model's limit with references"),
         ));
     }
     let size = resolved
         .size
         .map_or((1_280, 720), |size| (size.width, size.height));
     let audio = request.audio.unwrap_or(entry.audio != Some(false));
-    Ok(Wish {
+    Ok(Params {
         task,
         mode: request.mode.clone(),
         prompt,
@@ -360,29 +391,30 @@ fn wish(model: &Model, request: &Request, task: Task) -> Result<Wish, Error> {
     })
 }
 
-/// What the film of a scene is asked with: in the shape and the step of size that are nearest to the scene's, silent, and as
-/// long as the shortest that the model makes that is long enough. The most that it can consume.
+/// Returns the generation params of a composition scene's video, and the maximum demand. The video
+/// has the nearest aspect ratio, no audio if possible, and the shortest duration that covers the
+/// scene.
 pub(crate) fn scene(
     model: &Model,
     prompt: String,
     shape: (u32, u32),
     (step, seconds): (&str, f64),
     seed: Option<u64>,
-) -> Result<(Wish, Demand), Error> {
+) -> Result<(Params, Demand), Error> {
     let entry = &model.media.entry;
     let long_enough = |known: &&u32| f64::from(**known) >= seconds;
     let fitting = entry.durations.iter().filter(long_enough).min();
     let duration = match fitting.or(entry.durations.iter().max()) {
         Some(known) => *known,
-        None => (seconds.ceil() as u32).clamp(1, USUAL_DURATION * 2),
+        None => (seconds.ceil() as u32).clamp(1, DEFAULT_DURATION * 2),
     };
     let has_step = entry.resolutions.is_empty() || entry.resolutions.iter().any(|known| known == step);
     let request = Request {
         prompt: Some(prompt),
-        said: Said {
+        requested_size: SizeParams {
             aspect_ratio: nearest_ratio(&entry.aspect_ratios, shape).cloned(),
             resolution: has_step.then(|| step.to_owned()),
-            ..Said::default()
+            ..SizeParams::default()
         },
         duration: Some(Duration::from_secs(u64::from(duration))),
         audio: Some(false).filter(|_| entry.audio == Some(true)),
@@ -390,12 +422,12 @@ pub(crate) fn scene(
         ..Request::default()
     };
     let inputs = sorted(entry, &request)?;
-    let wish = wish(model, &request, inputs.task)?;
-    let demand = demand(&wish);
-    Ok((wish, demand))
+    let params = params(model, &request, inputs.task)?;
+    let demand = demand(&params);
+    Ok((params, demand))
 }
 
-/// How many pixels a step of size has.
+/// Returns the number of pixels of a resolution at 16:9, or 0 if it is unknown.
 pub(super) fn pixels(step: &str) -> u64 {
     resolution(step).map_or(0, |step| {
         let (width, height) = size_of(step, (16, 9), 2);
@@ -403,7 +435,7 @@ pub(super) fn pixels(step: &str) -> u64 {
     })
 }
 
-/// Films have even sides.
+/// Rounds both sides up to even numbers, as video encoders require.
 pub(super) fn even((width, height): (u32, u32)) -> (u32, u32) {
     (width + width % 2, height + height % 2)
 }
@@ -417,25 +449,26 @@ pub(super) fn ratio_of((width, height): (u32, u32)) -> String {
     format!("{}:{}", width / divisor, height / divisor)
 }
 
-/// A film that goes on with another keeps its size and its ratio, whatever a template says. One that goes on with a picture has
-/// the picture's shape, as far as the model has it, unless another is asked for.
-fn like(
-    wish: &mut Wish,
+/// Adapts the params to the source. An extended video keeps its source's size and aspect ratio,
+/// regardless of the template. A video that starts from an image has the supported aspect ratio
+/// nearest to the image, unless another is requested.
+fn match_source_size(
+    params: &mut Params,
     model: &Model,
-    (said, filled): (&Said, &Said),
-    beginning: &Beginning,
+    (requested_size, filled): (&SizeParams, &SizeParams),
+    extend_source: &ExtendSource,
 ) -> Result<(), Error> {
     let entry = &model.media.entry;
-    let (facts, is_film) = match beginning {
-        Beginning::Picture(picture) => (&picture.facts, false),
-        Beginning::Film { film, .. } => (&film.facts, true),
+    let (facts, is_video) = match extend_source {
+        ExtendSource::Image(image) => (&image.facts, false),
+        ExtendSource::Video { video, .. } => (&video.facts, true),
     };
     let (Some(width), Some(height)) = (facts.width, facts.height) else {
         return Ok(());
     };
-    if is_film {
-        alike(wish, entry, said, (width, height))?;
-        wish.each = each(model, &wish.resolution, wish.audio);
+    if is_video {
+        apply_source_size(params, entry, requested_size, (width, height))?;
+        params.each = each(model, &params.resolution, params.audio);
         return Ok(());
     }
     if filled.size.is_some() || filled.aspect_ratio.is_some() {
@@ -443,65 +476,66 @@ fn like(
     }
     let nearest = nearest_ratio(&entry.aspect_ratios, (width, height));
     let nearest = nearest.and_then(|name| Some((name, parse_ratio(name)?)));
-    if let (Some((name, ratio)), Some(step)) = (nearest, resolution(&wish.resolution)) {
-        wish.aspect_ratio.clone_from(name);
-        wish.size = even(size_of(step, ratio, USUAL.grain));
+    if let (Some((name, ratio)), Some(step)) = (nearest, resolution(&params.resolution)) {
+        params.aspect_ratio.clone_from(name);
+        params.size = even(size_of(step, ratio, SIZE_DEFAULTS.grain));
     }
     Ok(())
 }
 
-/// Where some provider goes on with films itself it is left to it; else the gateway has the model begin with the last frame
-/// and puts both together.
-fn begin(
-    wish: &mut Wish,
+/// Returns the inputs for the source. If no provider can extend videos itself, the model starts
+/// from the last frame and the gateway joins both parts.
+fn start_from_source(
+    params: &mut Params,
     inputs: &mut Inputs,
     routed: &mut Routed,
-    beginning: Beginning,
-) -> Result<Vec<Found>, Error> {
-    match beginning {
-        Beginning::Picture(picture) => {
-            wish.task = Task::FromImage;
+    extend_source: ExtendSource,
+) -> Result<Vec<FoundInput>, Error> {
+    match extend_source {
+        ExtendSource::Image(image) => {
+            params.task = Task::FromImage;
             inputs.task = Task::FromImage;
-            Ok(vec![picture])
+            Ok(vec![image])
         }
-        Beginning::Film { film, last_frame } => {
-            let is_native = routed.retain_makers(&wish.call()).is_ok();
+        ExtendSource::Video { video, last_frame } => {
+            let is_native = routed.retain_media_providers(&params.call()).is_ok();
             if is_native {
-                return Ok(vec![film]);
+                return Ok(vec![video]);
             }
-            wish.task = Task::FromImage;
-            wish.is_joined = true;
-            Ok(vec![film, last_frame])
+            params.task = Task::FromImage;
+            params.is_joined = true;
+            Ok(vec![video, last_frame])
         }
     }
 }
 
-/// What was kept, in its place.
-fn fill(wish: &mut Wish, inputs: &Inputs, kept: &[Media]) {
-    let mut ids = kept.iter().map(|media| media.id);
+/// Sets the ids of the stored inputs in the params.
+fn fill(params: &mut Params, inputs: &Inputs, stored: &[Media]) {
+    let mut ids = stored.iter().map(|media| media.id);
     match inputs.task {
         Task::FromText => {}
-        Task::FromImage => wish.image = ids.next(),
-        Task::FromReferences => wish.references = ids.collect(),
+        Task::FromImage => params.image = ids.next(),
+        Task::FromReferences => params.references = ids.collect(),
         Task::Extend => {
-            wish.before = ids.next();
-            wish.image = ids.next();
+            params.before = ids.next();
+            params.image = ids.next();
         }
     }
 }
 
-/// The most that it can consume: nothing but film is charged.
-fn demand(wish: &Wish) -> Demand {
+/// Returns the maximum demand. Only video seconds are charged.
+fn demand(params: &Params) -> Demand {
     Demand {
-        text_bytes: (wish.prompt.len() + wish.negative_prompt.as_ref().map_or(0, String::len)) as u64,
+        text_bytes: (params.prompt.len() + params.negative_prompt.as_ref().map_or(0, String::len)) as u64,
         tokens: 0,
         messages: 1,
+        inputs: 0,
         media_bytes: 0,
         images: 0,
         max_tokens: Some(0),
         reasoning_budget: 0,
         n: 1,
         caches_for_an_hour: false,
-        made: wish.most(),
+        made: params.max_usage(),
     }
 }

@@ -1,84 +1,91 @@
-//! What a film goes on with: found, looked at and kept when the job is accepted.
+//! Source of an extended video. It is fetched and probed when the job is accepted.
 
 use std::time::Duration;
 
+use tollgate_pipeline::media::fetch_error;
 use tollgate_types::{AccountId, Error, ErrorCode, JobStatus, MediaId};
 use tollgate_upstream::{FetchError, FetchRequest, MediaKind, Source};
 
-use super::read::Before;
-use crate::input::{FILMS, Finder, Found, INPUT, looked_at, unreadable};
+use super::read::ExtendRef;
+use crate::input::{Finder, FoundInput, INPUT_FILE, VIDEO_TYPES, probe_input, unreadable};
+use crate::job_payload::{self, Outcome};
 use crate::jobs::unavailable;
-use crate::order::{self, Outcome};
 use crate::read::invalid;
-use crate::shelf::Facts;
-use crate::{MediaRoom, compose, images, videos};
+use crate::storage::Facts;
+use crate::{MediaState, compose, images, videos};
 
-/// What was found.
-pub(super) enum Beginning {
-    /// A picture: the film begins with it.
-    Picture(Found),
-    /// A film, and its last frame.
-    Film { film: Found, last_frame: Found },
+/// The fetched source of `extend_from`.
+pub(super) enum ExtendSource {
+    /// An image, which becomes the first frame.
+    Image(FoundInput),
+    /// A video, and its last frame as PNG.
+    Video {
+        video: FoundInput,
+        last_frame: FoundInput,
+    },
 }
 
-/// Finds it.
-pub(super) async fn beginning(
-    room: &MediaRoom,
+/// Fetches the source of `extend_from` from a job or an address.
+pub(super) async fn extend_source(
+    state: &MediaState,
     finder: &Finder<'_>,
-    before: &Before,
-) -> Result<Beginning, Error> {
+    before: &ExtendRef,
+) -> Result<ExtendSource, Error> {
     match before {
-        Before::Job(id) => {
-            let media = of_job(room, finder.account, id).await?;
-            let read = room.shelf.read(finder.account, media).await;
-            let (media, bytes) = read.map_err(|error| unavailable(&error))?.ok_or_else(swept)?;
+        ExtendRef::Job(id) => {
+            let media = of_job(state, finder.account, id).await?;
+            let read = state.storage.read(finder.account, media).await;
+            let (media, bytes) = read
+                .map_err(|error| unavailable(&error))?
+                .ok_or_else(expired_output)?;
             let source = Source {
                 bytes,
                 mime_type: media.mime_type.as_str().into(),
             };
             match media.mime_type.starts_with("image/") {
-                true => Ok(Beginning::Picture(Found {
+                true => Ok(ExtendSource::Image(FoundInput {
                     path: "extend_from.job_id".to_owned(),
                     facts: facts(&source, media.width, media.height, None),
                     source,
                 })),
-                false => film(room, "extend_from.job_id", source).await,
+                false => video(state, "extend_from.job_id", source).await,
             }
         }
-        Before::Address(url) => {
+        ExtendRef::Address(url) => {
             let path = "extend_from.video_url";
-            if let Some(own) = finder.named_here(path, url, FILMS).await? {
-                return film(room, path, own).await;
+            if let Some(own) = finder.own_object(path, url, VIDEO_TYPES).await? {
+                return video(state, path, own).await;
             }
             if !url.starts_with("http://") && !url.starts_with("https://") {
                 return Err(invalid(path, &FetchError::NotAnAddress.to_string()));
             }
             let request = FetchRequest {
                 url,
+                account: Some(finder.account),
                 kind: MediaKind::Video,
-                most_bytes: MediaKind::Video.most_bytes(),
-                media_types: FILMS,
+                max_bytes: MediaKind::Video.max_bytes(),
+                media_types: VIDEO_TYPES,
             };
             let fetched = finder.pipeline.media.fetcher.fetch(&request).await;
-            let fetched = fetched.map_err(|error| invalid(path, &error.to_string()))?;
+            let fetched = fetched.map_err(|error| fetch_error(path, error))?;
             let source = Source {
                 bytes: fetched.bytes,
                 mime_type: fetched.media_type.into(),
             };
-            film(room, path, source).await
+            video(state, path, source).await
         }
     }
 }
 
-/// The first thing that a finished job of the account has made (choices, J9).
-async fn of_job(room: &MediaRoom, account: AccountId, id: &str) -> Result<MediaId, Error> {
+/// Returns the first output of a completed job of the account (choices, J9).
+async fn of_job(state: &MediaState, account: AccountId, id: &str) -> Result<MediaId, Error> {
     let path = "extend_from.job_id";
     let unknown = || {
         let shown: String = id.chars().take(60).collect();
-        Error::new(ErrorCode::NotFound, format!("There is no job '{shown}'.")).with_param(path)
+        Error::new(ErrorCode::NotFound, format!("Job '{shown}' does not exist.")).with_param(path)
     };
     let id = id.parse().map_err(|_| unknown())?;
-    let found = room
+    let found = state
         .jobs
         .get(account, id)
         .await
@@ -87,48 +94,52 @@ async fn of_job(room: &MediaRoom, account: AccountId, id: &str) -> Result<MediaI
     match job.status {
         JobStatus::Completed => {}
         JobStatus::Queued | JobStatus::InProgress => {
-            let message = "The job is not finished yet. Poll it until it is, then go on with it.";
+            let message =
+                "The job has not completed yet. Poll it until it has, then send this request again.";
             return Err(Error::new(ErrorCode::Conflict, message).with_param(path));
         }
         JobStatus::Failed | JobStatus::Cancelled | JobStatus::Expired => {
-            let message = "The job has made nothing that a film could go on with.";
+            let message = "The job has no output that a video could extend.";
             return Err(Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path));
         }
     }
     let makes_media = [images::KIND, videos::KIND, compose::KIND].contains(&&*job.terms.kind);
     let sealed = job.result.as_ref().filter(|_| makes_media).ok_or_else(|| {
-        let message = "The job has made neither a picture nor a film.";
+        let message = "The job generated neither an image nor a video.";
         Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path)
     })?;
-    let outcome: Outcome = order::open(&room.studio.vault, &job, sealed)?;
-    let first = outcome.pieces.first().map(|piece| piece.media);
-    first.ok_or_else(swept)
+    let outcome: Outcome = job_payload::open(&state.media_jobs.vault, &job, sealed)?;
+    let first = outcome.items.first().map(|item| item.media);
+    first.ok_or_else(expired_output)
 }
 
-fn swept() -> Error {
-    let message = "What the job has made is not kept any more.";
+fn expired_output() -> Error {
+    let message = "The output of the job is no longer stored.";
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param("extend_from.job_id")
 }
 
-/// Looks at a film and takes its last frame.
-async fn film(room: &MediaRoom, path: &str, source: Source) -> Result<Beginning, Error> {
-    let tools = &room.studio.tools;
-    let (scratch, probe) = looked_at(tools, path, &source).await?;
-    let told = |error| unreadable(path, error);
-    let seen = probe.film().map_err(told)?.clone();
-    let last = tools.last_frame(&scratch.file(INPUT)).await.map_err(told)?;
+/// Probes a video and extracts its last frame.
+async fn video(state: &MediaState, path: &str, source: Source) -> Result<ExtendSource, Error> {
+    let tools = &state.media_jobs.tools;
+    let (scratch, probe) = probe_input(tools, path, &source).await?;
+    let to_error = |error| unreadable(path, error);
+    let video_stream = probe.video().map_err(to_error)?.clone();
+    let last = tools
+        .last_frame(&scratch.file(INPUT_FILE))
+        .await
+        .map_err(to_error)?;
     let last = Source {
         bytes: last.into(),
         mime_type: "image/png".into(),
     };
-    let (width, height) = (Some(seen.size.width), Some(seen.size.height));
-    let found = |source: Source, duration| Found {
+    let (width, height) = (Some(video_stream.size.width), Some(video_stream.size.height));
+    let found = |source: Source, duration| FoundInput {
         path: path.to_owned(),
         facts: facts(&source, width, height, duration),
         source,
     };
-    Ok(Beginning::Film {
-        film: found(source, Some(seen.duration)),
+    Ok(ExtendSource::Video {
+        video: found(source, Some(video_stream.duration)),
         last_frame: found(last, None),
     })
 }

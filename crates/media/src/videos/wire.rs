@@ -1,59 +1,64 @@
-//! The shape of the request, for the API document. The rules are in `read`.
+//! Request schema of the OpenAPI document. `read` parses and validates the requests.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A request for a film.
+/// A request to generate a video.
 #[derive(Serialize, ToSchema)]
 pub struct GenerateVideo {
-    /// Id or alias of a video model; GET /v1/models lists them. Without one the template's or the service's usual model
-    /// serves.
+    /// Id or alias of a video model. GET /v1/models lists the models. If omitted, the template's
+    /// model or the default video model is used.
     model: Option<String>,
-    /// Slug of a template, one of GET /v1/videos/templates: its prompt goes around yours, its model serves where you name
-    /// none, and its parameters stand where you say nothing.
+    /// Slug of a template. GET /v1/videos/templates lists the templates. The template's prompt
+    /// wraps yours. Its model and parameters apply where your request has none.
     template: Option<String>,
-    /// What is to be seen and heard. Needed unless there is a picture, a film to go on with or a template.
+    /// Description of the video and its audio. Required unless `image`, `extend_from` or `template`
+    /// is set.
     prompt: Option<String>,
-    /// What is not to be seen.
+    /// Description of content to avoid in the video.
     negative_prompt: Option<String>,
-    /// Seconds, one of the model's `limits.durations`. `seconds` is another name of it.
+    /// Duration in seconds, one of the model's `limits.durations`. `seconds` is an alias.
     #[schema(minimum = 1, maximum = 600)]
     duration: Option<u32>,
-    /// Ratio of width to height, such as `16:9`.
+    /// Aspect ratio, width to height, such as `16:9`.
     aspect_ratio: Option<String>,
-    /// Step of size as the model's `limits.resolutions` has it, such as `720p`.
+    /// Resolution, one of the model's `limits.resolutions`, such as `720p`.
     resolution: Option<String>,
-    /// Instead of both: pixels, such as `1280x720`.
+    /// Dimensions in pixels, such as `1280x720`. Replaces `aspect_ratio` and `resolution`.
     size: Option<String>,
-    /// Whether it has sound, where the model makes any.
+    /// Whether the video has audio, if the model can generate it.
     #[schema(default = true)]
     generate_audio: Option<bool>,
-    /// The picture that is the first frame: an http(s) or data URL. `image_url` is another name of it.
+    /// Image for the first frame, as an http(s) or data URL. `image_url` is an alias.
     image: Option<String>,
-    /// Pictures: a single one is as `image`; several are subjects, on a model that knows those.
+    /// Images as http(s) or data URLs. A single image is the first frame. Several images are
+    /// references to subjects, if the model supports them.
     images: Option<Vec<String>>,
-    /// Pictures of subjects that are to appear, at most the model's `limits.max_references`. Not beside `image`.
+    /// Images of subjects that appear in the video. The model's `limits.max_references` is the
+    /// maximum. Cannot be combined with `image`.
     reference_images: Option<Vec<String>>,
-    /// A film to go on with. What is made is put behind it.
+    /// A video to extend. The generated part is appended to it.
     extend_from: Option<ExtendFrom>,
-    /// What it is made from, as the model's `modes` have it; `auto` follows from what is sent.
+    /// Generation mode, one of the model's `modes`. `auto` selects the mode by the inputs of the
+    /// request.
     #[schema(default = "auto")]
     mode: Option<String>,
-    /// Makes the same again, where the model can.
+    /// Seed for reproducible results, if the model supports it.
     seed: Option<u64>,
-    /// Up to 16 texts under names of your own; the job's record repeats them.
+    /// Up to 16 custom key-value pairs. The job record returns them.
     metadata: Option<BTreeMap<String, String>>,
-    /// Where to post that the job has ended: an https URL. docs/webhooks.md says how the post is signed.
+    /// An https URL that receives a webhook when the job has ended. docs/webhooks.md describes the
+    /// signature.
     webhook_url: Option<String>,
 }
 
-/// What a film goes on with: exactly one of them.
+/// The source of an extended video: exactly one of `job_id` and `video_url`.
 #[derive(Serialize, ToSchema)]
 pub struct ExtendFrom {
-    /// A finished job of the account that has made a picture or a film.
+    /// Id of a completed job of the account that generated an image or a video.
     job_id: Option<String>,
-    /// An http(s) URL of a film.
+    /// An http(s) URL of the video to extend.
     video_url: Option<String>,
 }

@@ -1,19 +1,20 @@
-//! Probabilities corrected by a profile of the account's.
+//! Calibration of probabilities with a profile of the account.
 
-use tollgate_estimate::{AnswerKind, Profile};
+use tollgate_probability::{AnswerKind, Profile};
 use tollgate_types::decide::{Decision, Verdict};
 
-/// A profile, and its name.
+/// A calibration profile with its id.
 #[derive(Clone, Debug)]
 pub struct NamedProfile {
-    /// Its id.
+    /// Profile id, reported with each corrected answer.
     pub id: String,
-    /// What it does.
+    /// Calibration maps by kind of question.
     pub profile: Profile,
 }
 
 impl NamedProfile {
-    /// Corrects the answer of a question, if the profile has learned from such questions; arguments of functions stay as they are.
+    /// Corrects the answer of a question, if the profile was fitted on questions of its kind.
+    /// Arguments of functions stay unchanged.
     pub(super) fn correct(&self, decision: &mut Decision) {
         let kind = match decision.verdict {
             Verdict::Noul(_) => AnswerKind::Noul,

@@ -1,40 +1,40 @@
-//! What every question comes down to: a choice among named options. A question of functions is one of their names, and then
-//! one for each argument; whether a state has what is needed is a yes or no of its own.
+//! Splits questions into items, each a choice among named options. A function question becomes a
+//! choice of the function and one item per argument. Abstention is a separate yes-no item.
 
 use serde_json::Value;
 use tollgate_types::decide::{
     ANSWERABLE, Argument, ArgumentDecision, Decision, Level, Method, Question, QuestionKind, Verdict,
 };
 
-/// A function that is less probable has its arguments left out.
-const PROBABLE: f64 = 0.05;
-/// What is chosen where no function is.
+/// Arguments of functions below this probability are omitted.
+const MIN_ARGUMENT_PROBABILITY: f64 = 0.05;
+/// Option for "no function".
 const NO_FUNCTION: &str = "none";
 
-/// A choice that is to be made into probabilities.
+/// A choice whose option probabilities are to be determined.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Item {
-    /// The place of its question.
+    /// Index of its question.
     pub(super) question: usize,
     pub(super) role: Role,
     pub(super) kind: ItemKind,
-    /// What is asked.
+    /// Question text for the model.
     pub(super) asked: String,
     pub(super) options: Vec<ItemOption>,
 }
 
-/// What an item is of its question.
+/// Part that an item plays in its question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Role {
-    /// The answer.
+    /// The choice that answers the question.
     Main,
-    /// Whether it can be answered.
+    /// Whether the state suffices to answer it.
     Abstain,
     /// An argument of one of its functions.
     Argument { tool: usize, argument: Argument },
 }
 
-/// What kind of choice it is.
+/// Type of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ItemKind {
     /// Yes or no, in this order.
@@ -44,7 +44,7 @@ pub(super) enum ItemKind {
     Score,
 }
 
-/// Something to choose.
+/// A possible answer: the name shown to the model, with an optional explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ItemOption {
     pub(super) name: String,
@@ -68,28 +68,29 @@ impl ItemOption {
     }
 }
 
-/// How probable an item's options are.
+/// Probabilities of an item's options, in their order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct ItemResult {
     pub(super) probabilities: Vec<f64>,
     pub(super) method: Method,
 }
 
-/// The items of these questions that are asked first: of each its answer, and whether it can be answered where `abstain` says so.
+/// The first round of items: the main item of each question, and its abstain item if `abstain` is
+/// set.
 pub(super) fn first(questions: &[Question], places: &[usize]) -> Vec<Item> {
     let mut items = Vec::with_capacity(places.len());
     for place in places.iter().copied() {
         let question = &questions[place];
-        items.push(main(place, question));
+        items.push(main_item(place, question));
         if question.abstain {
-            items.push(companion(place, question));
+            items.push(abstain_item(place, question));
         }
     }
     items
 }
 
-/// The answer of a question.
-fn main(place: usize, question: &Question) -> Item {
+/// The item that answers a question.
+fn main_item(place: usize, question: &Question) -> Item {
     let (kind, options) = match &question.kind {
         QuestionKind::Noul { yes, no } => (
             ItemKind::Noul,
@@ -134,8 +135,8 @@ fn main(place: usize, question: &Question) -> Item {
     }
 }
 
-/// Whether a question can be answered at all.
-fn companion(place: usize, question: &Question) -> Item {
+/// The item whether the state suffices to answer a question.
+fn abstain_item(place: usize, question: &Question) -> Item {
     let asked = format!(
         "Does the state have the information that is needed to answer the following question?\n{}",
         question.instructions
@@ -153,8 +154,8 @@ fn companion(place: usize, question: &Question) -> Item {
     }
 }
 
-/// The items that are asked once it is known how probable the functions are: the arguments of the probable ones.
-pub(super) fn second(questions: &[Question], found: Vec<(&Item, &Found)>) -> Vec<Item> {
+/// The second round of items: the arguments of functions that the first round found probable.
+pub(super) fn second(questions: &[Question], found: Vec<(&Item, &ItemResult)>) -> Vec<Item> {
     let mut items = Vec::new();
     for (item, found) in found {
         let question = &questions[item.question];
@@ -162,7 +163,7 @@ pub(super) fn second(questions: &[Question], found: Vec<(&Item, &Found)>) -> Vec
             continue;
         };
         for (place, (tool, probability)) in tools.iter().zip(&found.probabilities).enumerate() {
-            if *probability < PROBABLE {
+            if *probability < MIN_ARGUMENT_PROBABILITY {
                 continue;
             }
             for argument in tool.arguments() {
@@ -180,7 +181,7 @@ pub(super) fn second(questions: &[Question], found: Vec<(&Item, &Found)>) -> Vec
 }
 
 fn argument_item(question: usize, asked: &Question, tool: usize, name: &str, argument: Argument) -> Item {
-    let said = match &argument.description {
+    let suffix = match &argument.description {
         Some(description) => format!(" ({description})"),
         None => String::new(),
     };
@@ -188,7 +189,7 @@ fn argument_item(question: usize, asked: &Question, tool: usize, name: &str, arg
         question,
         kind: ItemKind::Choice,
         asked: format!(
-            "{}\nThe function {name} is called. What is its argument {}{said}?",
+            "{}\nThe function {name} is called. What is its argument {}{suffix}?",
             asked.instructions, argument.name
         ),
         options: argument.values.iter().map(ItemOption::of_value).collect(),
@@ -196,11 +197,11 @@ fn argument_item(question: usize, asked: &Question, tool: usize, name: &str, arg
     }
 }
 
-/// The answer to a question of what was found of its items: nothing where the model would not answer. `Err` holds why its answer was
-/// not found.
+/// Combines the results of a question's items into a decision. A refusal by the model becomes
+/// [`Verdict::Refused`]. `Err` is the error of its main or abstain item.
 pub(super) fn decision<E>(
     question: &Question,
-    found: Vec<(Item, Result<Option<Found>, E>)>,
+    found: Vec<(Item, Result<Option<ItemResult>, E>)>,
 ) -> Result<Decision, E> {
     let mut method: Option<Method> = None;
     let mut verdict = None;
@@ -212,7 +213,7 @@ pub(super) fn decision<E>(
     for (item, found) in found {
         let found = match (found, &item.role) {
             (Ok(Some(found)), _) => found,
-            // What is missing beside an answer does not take the answer away, but is not made up either.
+            // A missing argument does not invalidate the answer; it is omitted.
             (Ok(None) | Err(_), Role::Argument { .. }) => continue,
             (Ok(None), Role::Main | Role::Abstain) => {
                 return Ok(Decision {

@@ -1,32 +1,32 @@
-//! Media of a state: fetched, looked at and counted before anything is held, so that what is charged is known.
+//! Media of a state: fetched, measured and counted before the hold, so that the charge is known.
 
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use tollgate_types::Error;
 use tollgate_types::decide::{State, StateMedia, StateMediaKind};
-use tollgate_upstream::{FetchError, FetchRequest, Measure, MediaKind};
+use tollgate_types::{AccountId, Error};
+use tollgate_upstream::{FetchError, FetchRequest, MediaKind, MediaProperties};
 
 use crate::Pipeline;
-use crate::media::refusal;
+use crate::media::{fetch_error, media_error};
 
-/// The most bytes of all media of a state: as many as may stand in a request, and a few films besides.
-const MOST_BYTES: u64 = 256 << 20;
-/// A picture is at most so long on its longer side for its tokens.
-const LONGEST_SIDE: u32 = 1_568;
-/// A picture has a token for each square of so many pixels on a side.
+/// Maximum bytes of all media of a state: as much as a request may carry, plus a few videos.
+const MAX_TOTAL_BYTES: u64 = 256 << 20;
+/// Images are scaled down to this length of the longer side (pixels) before they are counted.
+const MAX_IMAGE_SIDE: u32 = 1_568;
+/// Side of the square that counts as one token, in pixels.
 const PATCH: u32 = 28;
-/// Tokens of a second of sound.
-const SOUND: u64 = 32;
-/// Tokens of a second of film, without its sound.
-const FILM: u64 = 258;
-/// Bytes in a second of what nobody can measure: 64 kbit/s of sound, 1 Mbit/s of film.
+/// Tokens per second of audio.
+const AUDIO_TOKENS_PER_SECOND: u64 = 32;
+/// Tokens per second of video, without its audio.
+const VIDEO_TOKENS_PER_SECOND: u64 = 258;
+/// Bytes per second assumed for unmeasurable media: 64 kbit/s for audio, 1 Mbit/s for video.
 const BYTES_PER_SECOND: (u64, u64) = (8_000, 125_000);
 
-const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
-const SOUNDS: &[&str] = &[
+const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
+const AUDIO_TYPES: &[&str] = &[
     "audio/mpeg",
     "audio/wav",
     "audio/flac",
@@ -34,19 +34,19 @@ const SOUNDS: &[&str] = &[
     "audio/mp4",
     "audio/aac",
 ];
-const FILMS: &[&str] = &["video/mp4", "video/webm"];
+const VIDEO_TYPES: &[&str] = &["video/mp4", "video/webm"];
 
 impl Pipeline {
-    /// The state with the bytes of its media in the place of their addresses, and their tokens.
-    pub(super) async fn with_media(&self, state: &State) -> Result<(State, u64), Error> {
+    /// The state with its media inlined as data URLs, and the tokens of those media.
+    pub(super) async fn with_media(&self, account: AccountId, state: &State) -> Result<(State, u64), Error> {
         let mut found = Vec::with_capacity(state.media.len());
-        let (mut tokens, mut left) = (0_u64, MOST_BYTES);
+        let (mut tokens, mut left) = (0_u64, MAX_TOTAL_BYTES);
         for medium in &state.media {
-            let (media_type, bytes) = self.bytes_of(medium, left).await?;
+            let (media_type, bytes) = self.bytes_of(account, medium, left).await?;
             left -= (bytes.len() as u64).min(left);
-            let measured = self.media.gauge.measure(medium.kind.into(), &bytes).await;
-            let measure = measured.map_err(|error| refusal(&medium.param, error))?;
-            tokens = tokens.saturating_add(tokens_of(medium.kind, measure, bytes.len() as u64));
+            let measured = self.media.inspector.measure(medium.kind.into(), &bytes).await;
+            let measure = measured.map_err(|error| media_error(&medium.param, error))?;
+            tokens = tokens.saturating_add(media_tokens(medium.kind, measure, bytes.len() as u64));
             found.push(StateMedia {
                 url: format!("data:{media_type};base64,{}", STANDARD.encode(&bytes)),
                 ..medium.clone()
@@ -59,9 +59,14 @@ impl Pipeline {
         Ok((state, tokens))
     }
 
-    async fn bytes_of(&self, medium: &StateMedia, left: u64) -> Result<(String, Bytes), Error> {
+    async fn bytes_of(
+        &self,
+        account: AccountId,
+        medium: &StateMedia,
+        left: u64,
+    ) -> Result<(String, Bytes), Error> {
         let kind = MediaKind::from(medium.kind);
-        let refused = |error| refusal(&medium.param, error);
+        let refused = |error| fetch_error(&medium.param, error);
         if let Some(data) = medium.url.strip_prefix("data:") {
             let (media_type, text) = data
                 .split_once(";base64,")
@@ -69,15 +74,16 @@ impl Pipeline {
             let bytes = STANDARD
                 .decode(text.trim())
                 .map_err(|_| refused(FetchError::WrongType))?;
-            if bytes.len() as u64 > kind.most_bytes().min(left) {
+            if bytes.len() as u64 > kind.max_bytes().min(left) {
                 return Err(refused(FetchError::TooLarge));
             }
             return Ok((media_type.to_owned(), bytes.into()));
         }
         let request = FetchRequest {
             url: &medium.url,
+            account: Some(account),
             kind,
-            most_bytes: left.max(1),
+            max_bytes: left.max(1),
             media_types: types_of(medium.kind),
         };
         let fetched = self.media.fetcher.fetch(&request).await.map_err(refused)?;
@@ -87,35 +93,37 @@ impl Pipeline {
 
 fn types_of(kind: StateMediaKind) -> &'static [&'static str] {
     match kind {
-        StateMediaKind::Image => PICTURES,
-        StateMediaKind::Audio => SOUNDS,
-        StateMediaKind::Video => FILMS,
+        StateMediaKind::Image => IMAGE_TYPES,
+        StateMediaKind::Audio => AUDIO_TYPES,
+        StateMediaKind::Video => VIDEO_TYPES,
     }
 }
 
-/// What a medium counts as, whatever the model and the way.
-fn tokens_of(kind: StateMediaKind, measure: Measure, bytes: u64) -> u64 {
+/// Tokens that a medium is charged as, independent of model and method.
+fn media_tokens(kind: StateMediaKind, measure: MediaProperties, bytes: u64) -> u64 {
     match (measure, kind) {
-        (Measure::Picture { width, height }, _) => tokens_of_picture(width, height),
-        (Measure::Sound(duration), _) => started_seconds(duration) * SOUND,
-        (Measure::Film { duration, has_sound }, _) => {
-            let sound = if has_sound { SOUND } else { 0 };
-            started_seconds(duration) * (FILM + sound)
+        (MediaProperties::Image { width, height }, _) => image_tokens(width, height),
+        (MediaProperties::Audio(duration), _) => seconds_rounded_up(duration) * AUDIO_TOKENS_PER_SECOND,
+        (MediaProperties::Video { duration, has_audio }, _) => {
+            let audio_tokens = if has_audio { AUDIO_TOKENS_PER_SECOND } else { 0 };
+            seconds_rounded_up(duration) * (VIDEO_TOKENS_PER_SECOND + audio_tokens)
         }
-        (Measure::Unknown, StateMediaKind::Video) => bytes.div_ceil(BYTES_PER_SECOND.1) * (FILM + SOUND),
-        (Measure::Unknown, _) => bytes.div_ceil(BYTES_PER_SECOND.0) * SOUND,
+        (MediaProperties::Unknown, StateMediaKind::Video) => {
+            bytes.div_ceil(BYTES_PER_SECOND.1) * (VIDEO_TOKENS_PER_SECOND + AUDIO_TOKENS_PER_SECOND)
+        }
+        (MediaProperties::Unknown, _) => bytes.div_ceil(BYTES_PER_SECOND.0) * AUDIO_TOKENS_PER_SECOND,
     }
 }
 
-/// A second that has begun counts.
-fn started_seconds(duration: Duration) -> u64 {
+/// Rounds a duration up to whole seconds.
+fn seconds_rounded_up(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros().div_ceil(1_000_000)).unwrap_or(u64::MAX >> 16)
 }
 
-fn tokens_of_picture(width: u32, height: u32) -> u64 {
+fn image_tokens(width: u32, height: u32) -> u64 {
     let longest = width.max(height).max(1);
-    let scaled = |side: u32| match longest > LONGEST_SIDE {
-        true => u64::from(side) * u64::from(LONGEST_SIDE) / u64::from(longest),
+    let scaled = |side: u32| match longest > MAX_IMAGE_SIDE {
+        true => u64::from(side) * u64::from(MAX_IMAGE_SIDE) / u64::from(longest),
         false => u64::from(side),
     };
     let patches = |side: u32| scaled(side).div_ceil(u64::from(PATCH)).max(1);
@@ -136,17 +144,23 @@ mod tests {
             (3_136, 3_136, 56 * 56),
             (100_000, 1, 56),
         ] {
-            assert_eq!(tokens_of_picture(width, height), tokens, "{width}x{height}");
+            assert_eq!(image_tokens(width, height), tokens, "{width}x{height}");
         }
-        let film = |has_sound| Measure::Film {
+        let video = |has_audio| MediaProperties::Video {
             duration: Duration::from_millis(2_001),
-            has_sound,
+            has_audio,
         };
-        let second = Measure::Sound(Duration::from_secs(1));
-        assert_eq!(tokens_of(StateMediaKind::Video, film(false), 9), 3 * 258);
-        assert_eq!(tokens_of(StateMediaKind::Video, film(true), 9), 3 * 290);
-        assert_eq!(tokens_of(StateMediaKind::Audio, second, 9), 32);
-        assert_eq!(tokens_of(StateMediaKind::Audio, Measure::Unknown, 8_001), 64);
-        assert_eq!(tokens_of(StateMediaKind::Video, Measure::Unknown, 1), 290);
+        let second = MediaProperties::Audio(Duration::from_secs(1));
+        assert_eq!(media_tokens(StateMediaKind::Video, video(false), 9), 3 * 258);
+        assert_eq!(media_tokens(StateMediaKind::Video, video(true), 9), 3 * 290);
+        assert_eq!(media_tokens(StateMediaKind::Audio, second, 9), 32);
+        assert_eq!(
+            media_tokens(StateMediaKind::Audio, MediaProperties::Unknown, 8_001),
+            64
+        );
+        assert_eq!(
+            media_tokens(StateMediaKind::Video, MediaProperties::Unknown, 1),
+            290
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! Typed decisions: questions about a state, answered with probabilities by whatever the model offers. Many calls to an
-//! upstream are one call of the caller's: one hold, one usage row, and a charge that follows from the input alone.
+//! Typed decisions: questions about a state, answered with probabilities by the best method that
+//! the model supports. All upstream calls of a request share one hold and one usage row; the charge
+//! depends on the input alone.
 
+mod budget;
 mod correcting;
 mod items;
 mod media;
@@ -9,9 +11,10 @@ mod prompt;
 mod reading;
 mod relaying;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tollgate_billing::{Charge, Hold};
+use tollgate_storage::usage::split_target;
 use tollgate_types::decide::{DecideOptions, Decision, MAX_TOKENS, Question, State, Verdict};
 use tollgate_types::{Error, ErrorCode, Unit, Usage};
 use tollgate_upstream::{DecisionWay, UpstreamError, UpstreamErrorKind};
@@ -19,47 +22,48 @@ use tollgate_upstream::{DecisionWay, UpstreamError, UpstreamErrorKind};
 use crate::Pipeline;
 use crate::admit::{Admission, CallRequest};
 use crate::dispatch::Dispatched;
-use crate::media::NamesMedia;
+use crate::media::ReferencesMedia;
 use crate::operation::Operation;
 use crate::route::{Route, Routed};
 
+use budget::DrawBudget;
 use reading::{Answer, Run};
 use relaying::Native;
 
 pub use correcting::NamedProfile;
 pub(crate) use priors::Priors;
 
-/// Bytes that a decision stands for where the evidence of an answer is bytes.
+/// Bytes counted per decision where the delivered output is measured in bytes.
 const BYTES_PER_DECISION: u64 = 8;
 
-/// Questions about a state.
+/// Call of `decide`: questions about one state.
 #[derive(Clone, Debug)]
 pub struct DecideCall {
-    /// What is decided about.
+    /// Text and media that the questions are about.
     pub state: Arc<State>,
-    /// What is asked.
+    /// The questions, in the order of the request.
     pub questions: Arc<[Question]>,
-    /// How.
+    /// Options of the request.
     pub options: DecideOptions,
-    /// By what probabilities are corrected.
+    /// Profile that corrects the probabilities.
     pub profile: Option<Arc<NamedProfile>>,
-    /// What is charged.
+    /// Tokens that are charged.
     pub input: DecisionInput,
 }
 
-/// The input in tokens, as the gateway counts it.
+/// Input tokens, as the gateway counts them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DecisionInput {
-    /// The text of the state, once.
+    /// Tokens of the state's text, counted once.
     pub state: u64,
-    /// All media.
+    /// Tokens of all media.
     pub media: u64,
-    /// Each question, in their order.
+    /// Tokens of each question, in order.
     pub questions: Arc<[u64]>,
 }
 
 impl DecisionInput {
-    /// All of it.
+    /// Sum of state, media and questions, saturating.
     pub fn total(&self) -> u64 {
         let asked = self.questions.iter();
         asked.fold(self.state.saturating_add(self.media), |sum, tokens| {
@@ -67,7 +71,8 @@ impl DecisionInput {
         })
     }
 
-    /// Refuses what no model reads: more than a million tokens of state and longest question.
+    /// Returns `context_length_exceeded` if the state and its longest question exceed
+    /// [`MAX_TOKENS`].
     pub fn check(&self) -> Result<(), Error> {
         let longest = self.questions.iter().max().copied().unwrap_or_default();
         let read = self.state.saturating_add(self.media).saturating_add(longest);
@@ -75,23 +80,23 @@ impl DecisionInput {
             return Ok(());
         }
         let message = format!(
-            "The state and the longest question have {read} tokens together; the most is {MAX_TOKENS}. Shorten the state."
+            "The state and the longest question have {read} tokens together; the maximum is {MAX_TOKENS}. Shorten the state."
         );
         Err(Error::new(ErrorCode::ContextLengthExceeded, message).with_param("state"))
     }
 }
 
-/// The answers, settled.
+/// Decisions of a settled call.
 pub struct Decided {
-    /// One for each question, in their order.
+    /// One decision for each question, in order.
     pub decisions: Vec<Decision>,
-    /// What is charged: questions that failed count nothing.
+    /// Charged tokens: a failed question counts zero.
     pub input: DecisionInput,
-    /// What they cost.
+    /// Settled cost of the call.
     pub charge: Charge,
 }
 
-impl NamesMedia for DecideCall {
+impl ReferencesMedia for DecideCall {
     async fn fetch_media(
         pipeline: &Pipeline,
         routed: &mut Routed,
@@ -101,17 +106,18 @@ impl NamesMedia for DecideCall {
             return Ok(());
         }
         let at = request.caller.account.time(request.accepted_at);
-        let (account, most) = (request.caller.account_id(), request.max_cost);
+        let (account, max_cost) = (request.caller.account_id(), request.max_cost);
         Hold::check(
             &*pipeline.ledger,
             account,
             &routed.model,
             &request.demand,
-            most,
+            max_cost,
             at,
         )
         .await?;
-        let (state, tokens) = pipeline.with_media(&request.call.state).await?;
+        let account = request.caller.account_id();
+        let (state, tokens) = pipeline.with_media(account, &request.call.state).await?;
         request.call.state = Arc::new(state);
         request.call.input.media = tokens;
         request.demand.tokens = request.call.input.total();
@@ -133,7 +139,7 @@ impl Operation for DecideCall {
         route: &Route,
     ) -> Result<Vec<Decision>, UpstreamError> {
         let Some(provider) = route.provider.decisions() else {
-            return Err(UpstreamError::connect("the provider has no decisions"));
+            return Err(UpstreamError::connect("the provider does not support decisions"));
         };
         let run = Run {
             pipeline,
@@ -142,9 +148,64 @@ impl Operation for DecideCall {
             provider_name: route.candidate.provider.clone(),
             model: route.candidate.upstream_model.clone(),
             call: &admission.request.call,
+            reasons: admission.model.reasoning,
+            caller: &admission.caller,
+            budget: DrawBudget::new(admission.request.call.questions.len()),
+            consumed: Mutex::default(),
         };
-        // What a deployment turns out not to have is left for the next way.
-        for way in provider.decision_ways(&run.model, &run.call.state) {
+        let decided = run.decide().await;
+        let consumed = *run.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        tracing::info!(
+            request.id = %admission.request.request,
+            provider = %run.provider_name,
+            charged_input = run.call.input.total(),
+            upstream_input = consumed.total_input(),
+            upstream_output = consumed.total_output(),
+            "decisions were requested from an upstream"
+        );
+        decided
+    }
+
+    async fn deliver(
+        pipeline: Arc<Pipeline>,
+        admission: Admission<Self>,
+        dispatched: Dispatched<Vec<Decision>>,
+        left: bool,
+    ) -> Decided {
+        let Dispatched { reply, target } = dispatched;
+        let mut input = admission.request.call.input.clone();
+        // A failed question is not charged; a refusal counts as an answer.
+        let is_answered = |place: usize| !matches!(reply[place].verdict, Verdict::Failed(_));
+        let questions = input.questions.iter().enumerate();
+        input.questions = questions
+            .map(|(place, tokens)| if is_answered(place) { *tokens } else { 0 })
+            .collect();
+        let usage = Usage::ZERO.with(Unit::Input, input.total());
+        let (provider, _) = split_target(&target);
+        pipeline.meters.decision_charged(provider, input.total());
+        let answered = (0..reply.len()).filter(|place| is_answered(*place)).count() as u64;
+        let charge = pipeline
+            .settle_whole(
+                admission,
+                Some(usage),
+                0,
+                answered.saturating_mul(BYTES_PER_DECISION),
+                target,
+                left,
+            )
+            .await;
+        Decided {
+            decisions: reply,
+            input,
+            charge,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Tries the deployment's decision methods, best first, until one turns out to be supported.
+    async fn decide(&self) -> Result<Vec<Decision>, UpstreamError> {
+        for way in self.provider.decision_ways(&self.model, &self.call.state) {
             let tried = match way {
                 DecisionWay::Native {
                     questions,
@@ -158,13 +219,13 @@ impl Operation for DecideCall {
                         tools,
                         abstain,
                     };
-                    run.by_relay(native).await?
+                    self.by_relay(native).await?
                 }
-                _ => run.by_labels(way).await?,
+                _ => self.by_labels(way).await?,
             };
             if let Some(answers) = tried {
                 let mut decisions = decided(answers)?;
-                if let Some(profile) = &run.call.profile {
+                if let Some(profile) = &self.call.profile {
                     decisions
                         .iter_mut()
                         .for_each(|decision| profile.correct(decision));
@@ -172,43 +233,12 @@ impl Operation for DecideCall {
                 return Ok(decisions);
             }
         }
-        Err(UpstreamError::connect("the model cannot be brought to numbers"))
-    }
-
-    async fn deliver(
-        pipeline: Arc<Pipeline>,
-        admission: Admission<Self>,
-        dispatched: Dispatched<Vec<Decision>>,
-        left: bool,
-    ) -> Decided {
-        let Dispatched { reply, provider } = dispatched;
-        let mut input = admission.request.call.input.clone();
-        // A question that failed is not paid for; a refusal is an answer.
-        let is_answered = |place: usize| !matches!(reply[place].verdict, Verdict::Failed(_));
-        let questions = input.questions.iter().enumerate();
-        input.questions = questions
-            .map(|(place, tokens)| if is_answered(place) { *tokens } else { 0 })
-            .collect();
-        let usage = Usage::ZERO.with(Unit::Input, input.total());
-        let answered = (0..reply.len()).filter(|place| is_answered(*place)).count() as u64;
-        let charge = pipeline
-            .settle_whole(
-                admission,
-                Some(usage),
-                answered.saturating_mul(BYTES_PER_DECISION),
-                provider,
-                left,
-            )
-            .await;
-        Decided {
-            decisions: reply,
-            input,
-            charge,
-        }
+        Err(UpstreamError::connect("no usable probabilities from the model"))
     }
 }
 
-/// The decisions of all questions. When all have failed, the call has, for the reason of the first: another candidate may do better.
+/// The decisions of all questions. If all failed, returns the first error, so that the next
+/// candidate is tried.
 fn decided(answers: Vec<Answer>) -> Result<Vec<Decision>, UpstreamError> {
     let has_failed = |answer: &Answer| match answer {
         Ok(decision) => matches!(decision.verdict, Verdict::Failed(_)),
@@ -218,16 +248,18 @@ fn decided(answers: Vec<Answer>) -> Result<Vec<Decision>, UpstreamError> {
         let first = answers.into_iter().find_map(Result::err);
         return Err(first.unwrap_or_else(|| UpstreamError::protocol("no question was answered")));
     }
-    let nothing = |error: UpstreamError| Decision {
+    let failed_decision = |error: UpstreamError| Decision {
         verdict: failed(&error),
         abstain: None,
         method: None,
     };
-    let decided = answers.into_iter().map(|answer| answer.unwrap_or_else(nothing));
+    let decided = answers
+        .into_iter()
+        .map(|answer| answer.unwrap_or_else(failed_decision));
     Ok(decided.collect())
 }
 
-/// What becomes of a question that failed alone.
+/// Verdict of a question that failed while others succeeded.
 fn failed(error: &UpstreamError) -> Verdict {
     match error.kind {
         UpstreamErrorKind::ContentBlocked => Verdict::Refused,
@@ -236,7 +268,7 @@ fn failed(error: &UpstreamError) -> Verdict {
 }
 
 impl Routed {
-    /// Keeps the candidates that can be brought to numbers about this state.
+    /// Keeps the candidates that can decide about this state.
     pub fn retain_deciders(&mut self, state: &State) -> Result<(), Error> {
         let can = |route: &Route| {
             let ways = route.provider.decisions();
@@ -249,7 +281,7 @@ impl Routed {
         self.routes.retain(can);
         if self.routes.is_empty() {
             let message =
-                "This model makes no decisions. Its record in GET /v1/models names the endpoints it serves.";
+                "This model does not support decisions. GET /v1/models lists the endpoints of each model.";
             return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
         }
         Ok(())

@@ -1,47 +1,80 @@
-//! What models prefer whatever is asked. It is learned from answers themselves, and kept, so that a process that starts goes
-//! on from what was learned before.
+//! Label priors: what each model prefers regardless of the question. They are learned from answers
+//! and stored, so that they survive a restart.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollgate_estimate::{LabelPrior, Lesson};
+use tollgate_probability::{LabelPrior, PriorObservation};
 use tollgate_storage::{LabelPriorStore, Result, StorageError, StorageErrorKind, StoredLabelPrior};
 
-/// Provider and the model's name there.
+/// Provider, and its name for the model.
 pub(super) type PriorKey = (Arc<str>, Arc<str>);
 
-/// Models that are known at once; beyond them all are forgotten.
-const MOST: usize = 1_000;
+/// Maximum number of models; beyond it the table is cleared.
+const MAX_MODELS: usize = 1_000;
 
-/// What each model prefers.
+/// Label priors and traits by model.
 #[derive(Default)]
 pub(crate) struct Priors {
-    known: Mutex<Known>,
+    table: Mutex<PriorTable>,
 }
 
 #[derive(Default)]
-struct Known {
+struct PriorTable {
     by_model: HashMap<PriorKey, Arc<LabelPrior>>,
-    /// Of whom more is known than was kept.
-    unkept: HashSet<PriorKey>,
+    /// Models whose prior changed since it was stored.
+    unsaved: HashSet<PriorKey>,
+    traits: HashMap<PriorKey, ModelTraits>,
+}
+
+/// Properties observed in a model's sampled answers since the process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ModelTraits {
+    /// The model reasons before it answers.
+    pub(super) reasons: bool,
+    /// The model gives different answers to one prompt.
+    pub(super) varies: bool,
 }
 
 impl Priors {
-    /// What is known of a model.
+    /// Prior of a model, if one is known.
     pub(super) fn of(&self, key: &PriorKey) -> Option<Arc<LabelPrior>> {
-        self.known().by_model.get(key).cloned()
+        self.table().by_model.get(key).cloned()
     }
 
-    /// Learns from a question.
-    pub(super) fn learn(&self, key: PriorKey, lesson: &Lesson) {
-        let mut known = self.known();
-        known.make_room(&key);
-        known.unkept.insert(key.clone());
-        Arc::make_mut(known.by_model.entry(key).or_default()).learn(lesson);
+    /// Updates a model's prior with the answers to one question.
+    pub(super) fn learn(&self, key: PriorKey, observation: &PriorObservation) {
+        let mut table = self.table();
+        table.evict_if_full(&key);
+        table.unsaved.insert(key.clone());
+        Arc::make_mut(table.by_model.entry(key).or_default()).learn(observation);
     }
 
-    /// Reads what was kept; what was learned in the meantime stays.
-    pub(crate) async fn recall(&self, store: &dyn LabelPriorStore) -> Result<()> {
+    /// Observed traits of a model; all false if none is known.
+    pub(super) fn traits(&self, key: &PriorKey) -> ModelTraits {
+        self.table().traits.get(key).copied().unwrap_or_default()
+    }
+
+    /// Records that the model reasons before it answers.
+    pub(super) fn note_reasoning(&self, key: PriorKey) {
+        self.note_trait(key, |traits| traits.reasons = true);
+    }
+
+    /// Records that the model gives different answers to one prompt.
+    pub(super) fn note_variety(&self, key: PriorKey) {
+        self.note_trait(key, |traits| traits.varies = true);
+    }
+
+    fn note_trait(&self, key: PriorKey, change: impl FnOnce(&mut ModelTraits)) {
+        let mut table = self.table();
+        if table.traits.len() >= MAX_MODELS && !table.traits.contains_key(&key) {
+            table.traits.clear();
+        }
+        change(table.traits.entry(key).or_default());
+    }
+
+    /// Loads stored priors; priors learned in the meantime take precedence.
+    pub(crate) async fn load(&self, store: &dyn LabelPriorStore) -> Result<()> {
         for StoredLabelPrior {
             provider,
             model,
@@ -51,48 +84,48 @@ impl Priors {
             match serde_json::from_str::<LabelPrior>(&prior) {
                 Ok(prior) => {
                     let key = (provider.into(), model.into());
-                    let mut known = self.known();
-                    known.make_room(&key);
-                    known.by_model.entry(key).or_insert_with(|| Arc::new(prior));
+                    let mut table = self.table();
+                    table.evict_if_full(&key);
+                    table.by_model.entry(key).or_insert_with(|| Arc::new(prior));
                 }
                 Err(error) => {
-                    tracing::warn!(provider, model, %error, "what was learned of a model cannot be read: it is learned again");
+                    tracing::warn!(provider, model, %error, "cannot read the stored priors of a model; learning them again");
                 }
             }
         }
         Ok(())
     }
 
-    /// Keeps what was learned since the last time.
-    pub(crate) async fn keep(&self, store: &dyn LabelPriorStore) -> Result<()> {
-        let unkept: Vec<PriorKey> = self.known().unkept.iter().cloned().collect();
-        for key in unkept {
-            // Before it is written: a lesson that comes meanwhile is kept the next time.
-            self.known().unkept.remove(&key);
+    /// Stores the priors that changed since the last save.
+    pub(crate) async fn save(&self, store: &dyn LabelPriorStore) -> Result<()> {
+        let unsaved: Vec<PriorKey> = self.table().unsaved.iter().cloned().collect();
+        for key in unsaved {
+            // Removed before the write, so that an update during the write is stored next time.
+            self.table().unsaved.remove(&key);
             let Some(prior) = self.of(&key) else { continue };
-            if let Err(error) = keep_one(store, &key, &prior).await {
-                self.known().unkept.insert(key);
+            if let Err(error) = save_one(store, &key, &prior).await {
+                self.table().unsaved.insert(key);
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, PriorTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn make_room(&mut self, key: &PriorKey) {
-        if self.by_model.len() >= MOST && !self.by_model.contains_key(key) {
+impl PriorTable {
+    fn evict_if_full(&mut self, key: &PriorKey) {
+        if self.by_model.len() >= MAX_MODELS && !self.by_model.contains_key(key) {
             self.by_model.clear();
-            self.unkept.clear();
+            self.unsaved.clear();
         }
     }
 }
 
-async fn keep_one(
+async fn save_one(
     store: &dyn LabelPriorStore,
     (provider, model): &PriorKey,
     prior: &LabelPrior,

@@ -1,12 +1,12 @@
-//! What a model that takes no questions is asked: which label is right. The options have codes for labels and never stand for
-//! themselves, since longer texts and those that begin alike would be less probable.
+//! Prompts for models without native decisions: the model chooses a label. Options are labelled by
+//! codes, since longer texts and texts with a common prefix would be less probable.
 
 use std::fmt::Write;
 
 use super::items::{Item, ItemKind, ItemOption};
 
-/// The text that follows the state: what is asked, each label with its option, and where the label is to stand. `order` has
-/// the places of the options in the order of the labels.
+/// The text that follows the state: the question, each label with its option, and the place of the
+/// label. `order` lists option indices in the order of the labels.
 pub(super) fn question(item: &Item, order: &[usize], labels: &[String]) -> String {
     let mut text = format!("Question: {}\n", item.asked.trim());
     text.push_str(match item.kind {
@@ -25,7 +25,7 @@ pub(super) fn question(item: &Item, order: &[usize], labels: &[String]) -> Strin
     text
 }
 
-/// On one line, so that no option can pose as another one.
+/// Collapses a text to one line, so that no option can imitate another one.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
@@ -36,7 +36,7 @@ mod tests {
     use crate::decide::items::Role;
 
     #[test]
-    fn options_are_told_by_their_labels_in_the_order_asked_for() {
+    fn options_are_listed_by_label_in_the_given_order() {
         let option = |name: &str, description: Option<&str>| ItemOption {
             name: name.to_owned(),
             description: description.map(str::to_owned),

@@ -1,34 +1,41 @@
-//! Numbers of a model that takes no questions: labels are read or drawn until every item has its probabilities. Items go on
-//! in rounds; one that fails does not hold up the others.
+//! Probabilities from models without native decisions: label probabilities are read or answers are
+//! sampled until every item has its distribution. Items proceed in rounds; a failing item does not
+//! delay the others. Draws are bounded ([`DrawBudget`]), and no request is sent after the caller
+//! has left.
 
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use tokio::time::sleep;
-use tollgate_estimate::{
-    Estimate, EstimateOptions, Estimator, Heat, HeatDraws, HeatReading, NoEstimate, SampleOptions, Sampler,
+use tokio::time::{Instant, sleep, timeout_at};
+use tollgate_probability::{
+    Estimate, EstimateError, EstimateOptions, Estimator, Round, RoundDraws, RoundReading, SampleOptions,
+    Sampler,
 };
-use tollgate_types::Retry;
 use tollgate_types::decide::{Decision, Method, Question};
+use tollgate_types::{Retry, Usage};
 use tollgate_upstream::{
-    CallContext, DecideProvider, DecisionWay, LabelCall, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, DecideProvider, DecisionWay, Draw, LabelCall, UpstreamCause, UpstreamError,
+    UpstreamErrorKind,
 };
 
-use super::items::{self, Found, Item, ItemKind};
+use super::budget::{DrawBudget, LABEL_TOKENS, REASONED_TOKENS};
+use super::items::{self, Item, ItemKind, ItemResult};
 use super::priors::PriorKey;
 use super::{DecideCall, prompt};
 use crate::Pipeline;
+use crate::run_to_completion::Caller;
 
-/// Calls to an upstream at once, for one call of a caller's.
-pub(super) const AT_ONCE: usize = 8;
-/// Questions that are asked one by one while nothing was answered: so many that fail say that it is not the question.
-const ALONE: usize = 3;
-/// Answers that are drawn for an item.
-const DRAWS: u32 = 20;
+/// Maximum concurrent upstream calls of one request.
+pub(super) const MAX_CONCURRENT: usize = 8;
+/// Number of consecutive single questions that may fail before any success. After that, the failure
+/// is attributed to the upstream.
+const MAX_SOLO_FAILURES: usize = 3;
+/// Sampled answers per item.
+const DRAWS_PER_ITEM: u32 = 20;
 
-/// A call at one candidate.
+/// A decide request at one candidate.
 pub(super) struct Run<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) ctx: CallContext,
@@ -36,54 +43,75 @@ pub(super) struct Run<'a> {
     pub(super) provider_name: Arc<str>,
     pub(super) model: Arc<str>,
     pub(super) call: &'a DecideCall,
+    /// Whether the model is known to reason before it answers.
+    pub(super) reasons: bool,
+    pub(super) caller: &'a Caller,
+    pub(super) budget: DrawBudget,
+    /// Usage reported by the upstream so far.
+    pub(super) consumed: Mutex<Usage>,
 }
 
-/// An answer, `None` where there is none, such as where the deployment lacks the way, or a failure of the upstream.
+/// A result; `None` if the deployment does not support the method or the model gave no valid
+/// answer.
 pub(super) type Tried<T> = Result<Option<T>, UpstreamError>;
 
-/// What was made of a question.
+/// Outcome of one question.
 pub(super) type Answer = Result<Decision, UpstreamError>;
 
-/// An item, and what was found of it: nothing where the model says something else than its options.
-pub(super) type Answered = (Item, Tried<Found>);
+/// An item with its result; `Ok(None)` if the model answered none of its options.
+pub(super) type Answered = (Item, Tried<ItemResult>);
 
-/// An item on its way to probabilities.
-struct Asking {
+/// An item whose probabilities are not complete.
+struct PendingItem {
     item: Item,
-    by: By,
+    strategy: Strategy,
     labels: Arc<[String]>,
-    /// Requests to the model.
+    /// Number of requests sent to the model.
     calls: u32,
+    /// Maximum sampled answers per request.
+    max_answers: u32,
+    /// Maximum output tokens of a sampled answer.
+    max_tokens: u64,
+    /// Error of a request of this round that timed out.
+    late: Option<UpstreamError>,
     failed: Option<UpstreamError>,
 }
 
-/// How it gets there.
-enum By {
+/// Method that determines an item's probabilities: reading logprobs or sampling answers.
+enum Strategy {
     Reading(Estimator),
     Drawing(Sampler),
 }
 
-/// What is to be asked of one item now.
-struct Ask {
-    asking: usize,
-    /// How many answers are drawn; none where probabilities are read.
-    draws: u32,
+/// One upstream request for an item.
+struct LabelRequest {
+    pending_item: usize,
+    question: usize,
+    /// Index of its round among those that the item has pending.
+    round: usize,
+    /// Number and size of the sampled answers; `None` if label probabilities are read.
+    draw: Option<Draw>,
     call: LabelCall,
 }
 
-/// What came back.
-struct Told {
+/// Reply of the upstream to one request.
+struct LabelReply {
     requests: u32,
-    what: What,
+    usage: Option<Usage>,
+    content: ReplyContent,
 }
 
-enum What {
-    Reading(HeatReading),
-    Draws(HeatDraws),
+enum ReplyContent {
+    Reading(RoundReading),
+    Draws {
+        drawn: RoundDraws,
+        /// Answers that were still reasoning when their tokens ran out.
+        unfinished: u32,
+    },
 }
 
 impl Run<'_> {
-    /// The answers to all questions, by labels.
+    /// Answers all questions with label prompts.
     pub(super) async fn by_labels(&self, way: DecisionWay) -> Tried<Vec<Answer>> {
         let questions = &self.call.questions;
         let places: Vec<usize> = (0..questions.len()).collect();
@@ -91,15 +119,17 @@ impl Run<'_> {
         let Some(answers) = self.probabilities(way, first, true).await? else {
             return Ok(None);
         };
-        let second = items::second(questions, known(&answers));
+        let second = items::second(questions, answered_items(&answers));
         let more = self.probabilities(way, second, false).await?;
         let answers = answers.into_iter().chain(more.into_iter().flatten());
         Ok(Some(decisions(questions, &places, answers.collect())))
     }
 
-    /// The probabilities of items. The very first call goes alone: it tells whether there is this way, and it fills the
-    /// provider's cache with the state. When it fails, that may be its question: the next one is asked alone, too. What is no
-    /// question's failure fails the call, so that it can be tried elsewhere, and so do [`ALONE`] in a row.
+    /// The probabilities of items. The first request is sent alone: it shows whether the method is
+    /// supported, and it fills the provider's prompt cache with the state. If it fails, its
+    /// question may be the reason, so the next one is sent alone as well. An error that is not
+    /// specific to the question fails the call, so that the next candidate is tried; so do
+    /// [`MAX_SOLO_FAILURES`] failures in a row.
     async fn probabilities(
         &self,
         way: DecisionWay,
@@ -112,87 +142,105 @@ impl Run<'_> {
             .max()
             .unwrap_or_default();
         let labels: Arc<[String]> = self.provider.labels(&self.ctx, &self.model, widest).await?.into();
-        let mut askings: Vec<Asking> = items
+        let mut pending_items: Vec<PendingItem> = items
             .into_iter()
-            .map(|item| self.asking(way, item, &labels))
+            .map(|item| self.pending_item(way, item, &labels))
             .collect();
         let mut is_first = is_first;
+        let mut number = 0;
         loop {
-            let asks = self.asks(&askings);
-            if asks.is_empty() {
+            let pending = self.pending(&mut pending_items, &mut number);
+            if pending.is_empty() {
                 break;
             }
-            let mut told = Vec::with_capacity(asks.len());
-            let mut rest = asks.iter();
+            let mut reply = Vec::with_capacity(pending.len());
+            let mut rest = pending.iter();
             if is_first {
-                match self.alone(way, &mut rest).await? {
-                    Some(first) => told.extend(first),
+                match self.one_by_one(way, &mut rest).await? {
+                    Some(first) => reply.extend(first),
                     None => return Ok(None),
                 }
                 is_first = false;
             }
-            let others: Vec<BoxFuture<'_, _>> = rest.map(|ask| self.patiently(way, ask).boxed()).collect();
-            let others = stream::iter(others).buffered(AT_ONCE);
-            told.extend(others.collect::<Vec<_>>().await);
-            tell(&mut askings, asks, told);
+            let others: Vec<BoxFuture<'_, _>> = rest
+                .map(|label_request| {
+                    self.bounded(label_request, self.with_retry(way, label_request))
+                        .boxed()
+                })
+                .collect();
+            let others = stream::iter(others).buffered(MAX_CONCURRENT);
+            reply.extend(others.collect::<Vec<_>>().await);
+            self.record(&mut pending_items, pending, reply);
         }
-        let found = askings.into_iter().map(|asking| self.finish(way, asking));
+        let found = pending_items
+            .into_iter()
+            .map(|pending_item| self.finish(way, pending_item));
         Ok(Some(found.collect()))
     }
 
-    /// Asks of one item after another until something is answered: what was told up to there, in the order of the asks.
-    async fn alone(&self, way: DecisionWay, asks: &mut slice::Iter<'_, Ask>) -> Tried<Vec<Tried<Told>>> {
-        let (mut told, mut failed): (Vec<Tried<Told>>, Vec<usize>) = (Vec::new(), Vec::new());
-        for ask in asks {
-            if failed.contains(&ask.asking) {
-                told.push(Ok(None));
+    /// Sends requests one at a time until one succeeds. Returns the replies up to there, in the
+    /// order of the requests.
+    async fn one_by_one(
+        &self,
+        way: DecisionWay,
+        pending: &mut slice::Iter<'_, LabelRequest>,
+    ) -> Tried<Vec<Tried<LabelReply>>> {
+        let (mut reply, mut failed): (Vec<Tried<LabelReply>>, Vec<usize>) = (Vec::new(), Vec::new());
+        for label_request in pending {
+            if failed.contains(&label_request.pending_item) {
+                reply.push(Ok(None));
                 continue;
             }
-            match self.once(way, ask).await {
+            match self
+                .bounded(label_request, self.send_request(way, label_request))
+                .await
+            {
                 Ok(None) => return Ok(None),
                 Ok(answer) => {
-                    told.push(Ok(answer));
+                    reply.push(Ok(answer));
                     break;
                 }
                 Err(error) => {
-                    failed.push(ask.asking);
-                    if gives_up(&error, failed.len()) {
+                    failed.push(label_request.pending_item);
+                    if should_give_up(&error, failed.len()) {
                         return Err(error);
                     }
-                    told.push(Err(error));
+                    reply.push(Err(error));
                 }
             }
         }
-        Ok(Some(told))
+        Ok(Some(reply))
     }
 
-    fn asking(&self, way: DecisionWay, item: Item, labels: &Arc<[String]>) -> Asking {
+    fn pending_item(&self, way: DecisionWay, item: Item, labels: &Arc<[String]>) -> PendingItem {
         let (number, is_ordered) = (item.options.len(), item.kind == ItemKind::Score);
-        let at_once = match way {
+        let max_labels = match way {
             DecisionWay::Native { options, .. } => options,
-            DecisionWay::Logits { labels: most } => most.min(labels.len()),
-            DecisionWay::TopLogprobs { most } => most.min(labels.len()),
+            DecisionWay::Logits { labels: max } => max.min(labels.len()),
+            DecisionWay::TopLogprobs { max } => max.min(labels.len()),
             DecisionWay::Sampled { .. } => labels.len(),
         };
         let options = &self.call.options;
-        let by = match way {
-            DecisionWay::Sampled { .. } => By::Drawing(Sampler::new(
+        let traits = self.pipeline.priors.traits(&self.prior_key());
+        let strategy = match way {
+            DecisionWay::Sampled { .. } => Strategy::Drawing(Sampler::new(
                 number,
                 is_ordered,
                 &SampleOptions {
-                    labels_at_once: at_once,
-                    draws: DRAWS,
+                    max_labels,
+                    draws: DRAWS_PER_ITEM,
                     permutations: options.permutations,
                     seed: options.seed,
+                    varies: traits.varies,
                 },
             )),
             _ => {
                 let prior = self.pipeline.priors.of(&self.prior_key());
-                By::Reading(Estimator::new(
+                Strategy::Reading(Estimator::new(
                     number,
                     is_ordered,
                     &EstimateOptions {
-                        labels_at_once: at_once,
+                        max_labels,
                         permutations: options.permutations,
                         fast: options.fast && labels.len() >= number,
                         seed: options.seed,
@@ -201,85 +249,223 @@ impl Run<'_> {
                 ))
             }
         };
-        Asking {
+        PendingItem {
             item,
-            by,
+            strategy,
             labels: labels.clone(),
             calls: 0,
+            max_answers: match way {
+                DecisionWay::Sampled { max_answers } => max_answers.max(1),
+                _ => 1,
+            },
+            max_tokens: match self.reasons || traits.reasons {
+                true => REASONED_TOKENS,
+                false => LABEL_TOKENS,
+            },
+            late: None,
             failed: None,
         }
     }
 
-    /// What is to be asked now, of all items.
-    fn asks(&self, askings: &[Asking]) -> Vec<Ask> {
-        let mut asks = Vec::new();
-        for (place, asking) in askings.iter().enumerate() {
-            if asking.failed.is_some() {
+    /// The next requests of all items. `number` counts the requests of the call, so that each has a
+    /// different seed. An item with an exhausted draw budget is ended.
+    fn pending(&self, pending_items: &mut [PendingItem], number: &mut u64) -> Vec<LabelRequest> {
+        let mut pending = Vec::new();
+        for (place, pending_item) in pending_items.iter_mut().enumerate() {
+            if pending_item.failed.is_some() {
                 continue;
             }
-            let heats: Vec<(Heat, u32)> = match &asking.by {
-                By::Reading(estimator) => estimator.asks().into_iter().map(|heat| (heat, 0)).collect(),
-                By::Drawing(sampler) => {
-                    let asks = sampler.asks().into_iter();
-                    asks.map(|ask| (ask.heat, ask.draws)).collect()
+            let question = pending_item.item.question;
+            let rounds: Vec<(usize, Round, Option<Draw>)> = match &pending_item.strategy {
+                Strategy::Reading(estimator) => {
+                    let rounds = estimator.pending().into_iter().enumerate();
+                    rounds.map(|(place, round)| (place, round, None)).collect()
                 }
+                Strategy::Drawing(sampler) => self.draws(pending_item, sampler),
             };
-            for (heat, draws) in heats {
-                let call = self.label_call(asking, &heat, asks.len());
-                asks.push(Ask {
-                    asking: place,
-                    draws,
+            if rounds.is_empty() {
+                pending_item.end(UpstreamError::timeout(
+                    "the question reached its maximum number of draws",
+                ));
+            }
+            for (round, shown, draw) in rounds {
+                let call = self.label_call(pending_item, &shown, *number);
+                *number += 1;
+                pending.push(LabelRequest {
+                    pending_item: place,
+                    question,
+                    round,
+                    draw,
                     call,
                 });
             }
         }
-        asks
+        pending
     }
 
-    fn label_call(&self, asking: &Asking, heat: &Heat, number: usize) -> LabelCall {
-        let labels = asking.labels.get(..heat.order.len()).unwrap_or(&asking.labels);
+    /// Requests for the missing draws of an item, within its budget, distributed evenly over its
+    /// rounds.
+    fn draws(&self, pending_item: &PendingItem, sampler: &Sampler) -> Vec<(usize, Round, Option<Draw>)> {
+        let mut missing = sampler.pending();
+        let mut draws = Vec::new();
+        loop {
+            let before = draws.len();
+            for (place, round) in missing.iter_mut().enumerate() {
+                let wanted = round.draws.min(pending_item.max_answers);
+                let reserved =
+                    self.budget
+                        .reserve(pending_item.item.question, wanted, pending_item.max_tokens);
+                if let Some(draw) = reserved {
+                    round.draws -= draw.answers;
+                    draws.push((place, round.round.clone(), Some(draw)));
+                }
+            }
+            if draws.len() == before {
+                return draws;
+            }
+        }
+    }
+
+    fn label_call(&self, pending_item: &PendingItem, round: &Round, number: u64) -> LabelCall {
+        let labels = pending_item
+            .labels
+            .get(..round.order.len())
+            .unwrap_or(&pending_item.labels);
         LabelCall {
             upstream_model: self.model.clone(),
             state: self.call.state.clone(),
-            question: prompt::question(&asking.item, &heat.order, labels).into(),
+            question: prompt::question(&pending_item.item, &round.order, labels).into(),
             labels: labels.into(),
-            seed: self.call.options.seed.wrapping_add(number as u64),
+            seed: self.call.options.seed.wrapping_add(number),
         }
     }
 
-    async fn once(&self, way: DecisionWay, ask: &Ask) -> Tried<Told> {
-        if ask.draws > 0 {
-            let drawn = self.provider.draw_labels(&self.ctx, &ask.call, ask.draws).await?;
-            return Ok(drawn.map(|drawn| Told {
-                requests: drawn.requests,
-                what: What::Draws(HeatDraws {
-                    counts: drawn.counts,
-                    others: drawn.others,
-                }),
-            }));
-        }
-        let read = self.provider.read_labels(&self.ctx, way, &ask.call).await?;
-        Ok(read.map(|read| Told {
-            requests: read.requests,
-            what: What::Reading(HeatReading {
-                logprobs: read.logprobs,
-                rest: read.rest,
-            }),
-        }))
+    async fn send_request(&self, way: DecisionWay, label_request: &LabelRequest) -> Tried<LabelReply> {
+        let reply = match label_request.draw {
+            Some(draw) => {
+                let drawn = self
+                    .provider
+                    .draw_labels(&self.ctx, &label_request.call, draw)
+                    .await?;
+                drawn.map(|drawn| LabelReply {
+                    requests: 1,
+                    usage: drawn.usage,
+                    content: ReplyContent::Draws {
+                        unfinished: drawn.unfinished,
+                        drawn: RoundDraws {
+                            counts: drawn.counts,
+                            others: drawn.others,
+                        },
+                    },
+                })
+            }
+            None => {
+                let read = self
+                    .provider
+                    .read_labels(&self.ctx, way, &label_request.call)
+                    .await?;
+                read.map(|read| LabelReply {
+                    requests: read.requests,
+                    usage: read.usage,
+                    content: ReplyContent::Reading(RoundReading {
+                        logprobs: read.logprobs,
+                        rest: read.rest,
+                    }),
+                })
+            }
+        };
+        self.consume(reply.as_ref().and_then(|reply| reply.usage));
+        Ok(reply)
     }
 
-    /// The same, tried again where the upstream was busy: many calls at once may be more than it takes.
-    async fn patiently(&self, way: DecisionWay, ask: &Ask) -> Tried<Told> {
+    /// Records usage that the upstream reports.
+    pub(super) fn consume(&self, usage: Option<Usage>) {
+        let Some(usage) = usage else { return };
+        self.pipeline
+            .meters
+            .decision_upstream(&self.provider_name, &usage);
+        let mut consumed = self.consumed.lock().unwrap_or_else(PoisonError::into_inner);
+        *consumed = consumed.plus(&usage);
+    }
+
+    /// Runs one request, unless the caller disconnected. A draw ends at the deadline of the call's
+    /// draws, and is deducted from its question's budget.
+    async fn bounded(
+        &self,
+        label_request: &LabelRequest,
+        request: impl Future<Output = Tried<LabelReply>>,
+    ) -> Tried<LabelReply> {
+        let started = Instant::now();
+        let reply = if self.caller.has_left() {
+            Err(UpstreamError::timeout("the caller disconnected"))
+        } else if label_request.draw.is_some() {
+            let late = |_| Err(UpstreamError::timeout("the draws of a call took too long"));
+            timeout_at(self.budget.until(), request)
+                .await
+                .unwrap_or_else(late)
+        } else {
+            request.await
+        };
+        if let Some(draw) = label_request.draw {
+            let usage = reply.as_ref().ok().and_then(|reply| reply.as_ref()?.usage);
+            let used = usage.map(|usage| usage.total_output());
+            self.budget
+                .settle(label_request.question, draw, used, started.elapsed());
+        }
+        reply
+    }
+
+    /// Sends a request, and retries if the upstream is busy, since concurrent calls may exceed its
+    /// rate limit.
+    async fn with_retry(&self, way: DecisionWay, label_request: &LabelRequest) -> Tried<LabelReply> {
         let mut attempt = 0;
         loop {
-            let error = match self.once(way, ask).await {
+            let error = match self.send_request(way, label_request).await {
                 Err(error) => error,
-                told => return told,
+                reply => return reply,
             };
             attempt += 1;
-            match self.pipeline.wait_of_part(&error, attempt) {
+            match self.pipeline.retry_delay(&error, attempt) {
                 Some(wait) => sleep(wait).await,
                 None => return Err(error),
+            }
+        }
+    }
+
+    /// Assigns the replies to their items.
+    fn record(
+        &self,
+        pending_items: &mut [PendingItem],
+        pending: Vec<LabelRequest>,
+        reply: Vec<Tried<LabelReply>>,
+    ) {
+        let mut by_item: Vec<Vec<(LabelRequest, LabelReply)>> = Vec::new();
+        by_item.resize_with(pending_items.len(), Vec::new);
+        for (label_request, reply) in pending.into_iter().zip(reply) {
+            let error = match reply {
+                Ok(Some(reply)) => {
+                    by_item[label_request.pending_item].push((label_request, reply));
+                    continue;
+                }
+                Ok(None) => UpstreamError::protocol("the provider no longer supports this method"),
+                Err(error) => error,
+            };
+            let pending_item = &mut pending_items[label_request.pending_item];
+            match error.cause {
+                UpstreamCause::Timeout => pending_item.late.get_or_insert(error),
+                _ => pending_item.failed.get_or_insert(error),
+            };
+        }
+        for (pending_item, reply) in pending_items.iter_mut().zip(by_item) {
+            let late = pending_item.late.take();
+            if pending_item.failed.is_some() {
+                continue;
+            }
+            if !reply.is_empty() && pending_item.record(reply) {
+                self.pipeline.priors.note_reasoning(self.prior_key());
+            }
+            if let Some(error) = late {
+                pending_item.end(error);
             }
         }
     }
@@ -288,24 +474,29 @@ impl Run<'_> {
         (self.provider_name.clone(), self.model.clone())
     }
 
-    fn finish(&self, way: DecisionWay, asking: Asking) -> Answered {
-        let Asking {
+    fn finish(&self, way: DecisionWay, pending_item: PendingItem) -> Answered {
+        let PendingItem {
             item,
-            by,
+            strategy,
             calls,
             failed,
             ..
-        } = asking;
+        } = pending_item;
         if let Some(error) = failed {
             return (item, Err(error));
         }
-        let estimate = match by {
-            By::Reading(estimator) => estimator.finish(),
-            By::Drawing(sampler) => sampler.finish(),
+        let estimate = match strategy {
+            Strategy::Reading(estimator) => estimator.finish(),
+            Strategy::Drawing(sampler) => {
+                if sampler.has_varied() {
+                    self.pipeline.priors.note_variety(self.prior_key());
+                }
+                sampler.finish()
+            }
         };
         let found = found(estimate, |estimate| {
-            if let Some(lesson) = &estimate.lesson {
-                self.pipeline.priors.learn(self.prior_key(), lesson);
+            if let Some(observation) = &estimate.observation {
+                self.pipeline.priors.learn(self.prior_key(), observation);
             }
             Method {
                 source: way.source(),
@@ -319,9 +510,71 @@ impl Run<'_> {
     }
 }
 
+impl PendingItem {
+    /// Records replies. Returns whether the model turned out to reason before it answers: its first
+    /// draw is then repeated with more tokens.
+    fn record(&mut self, reply: Vec<(LabelRequest, LabelReply)>) -> bool {
+        self.calls += reply.iter().map(|(_, reply)| reply.requests).sum::<u32>();
+        match &mut self.strategy {
+            Strategy::Reading(estimator) => {
+                let readings = reply.into_iter().map(|(_, reply)| match reply.content {
+                    ReplyContent::Reading(reading) => Some(reading),
+                    ReplyContent::Draws { .. } => None,
+                });
+                estimator.record(readings.collect());
+                false
+            }
+            Strategy::Drawing(sampler) => {
+                let is_first = !sampler.has_labels();
+                let mut by_round: Vec<Option<RoundDraws>> = vec![None; sampler.pending().len()];
+                for (label_request, reply) in reply {
+                    let ReplyContent::Draws { drawn, unfinished } = reply.content else {
+                        continue;
+                    };
+                    if is_first && unfinished > 0 && self.max_tokens < REASONED_TOKENS {
+                        self.max_tokens = REASONED_TOKENS;
+                        return true;
+                    }
+                    let answered = drawn.counts.iter().sum::<u32>() + drawn.others;
+                    if label_request.draw.is_some_and(|draw| answered < draw.answers) {
+                        // The upstream returns fewer answers per request than requested.
+                        self.max_answers = answered.max(1);
+                    }
+                    if let Some(round) = by_round.get_mut(label_request.round) {
+                        add(round.get_or_insert_default(), drawn);
+                    }
+                }
+                sampler.record(by_round);
+                false
+            }
+        }
+    }
+
+    /// Stops drawing: the answers drawn so far decide. Without any label the item fails.
+    fn end(&mut self, error: UpstreamError) {
+        match &mut self.strategy {
+            Strategy::Drawing(sampler) if sampler.pending().is_empty() => {}
+            Strategy::Drawing(sampler) if sampler.has_labels() => sampler.stop(),
+            Strategy::Reading(estimator) if estimator.pending().is_empty() => {}
+            Strategy::Drawing(_) | Strategy::Reading(_) => self.failed = Some(error),
+        }
+    }
+}
+
+fn add(sum: &mut RoundDraws, drawn: RoundDraws) {
+    sum.others += drawn.others;
+    if sum.counts.len() < drawn.counts.len() {
+        sum.counts.resize(drawn.counts.len(), 0);
+    }
+    for (sum, count) in sum.counts.iter_mut().zip(drawn.counts) {
+        *sum += count;
+    }
+}
+
 impl Pipeline {
-    /// How long to wait before a part of a call is asked again; `None` when it is not worth it.
-    fn wait_of_part(&self, error: &UpstreamError, attempt: u32) -> Option<std::time::Duration> {
+    /// Wait before retry `attempt`; `None` if no attempts are left, the error is not retryable, or
+    /// its `retry_after` is too long.
+    fn retry_delay(&self, error: &UpstreamError, attempt: u32) -> Option<std::time::Duration> {
         let retries = &self.settings.retries;
         let is_busy = match error.kind {
             UpstreamErrorKind::RateLimited => true,
@@ -338,33 +591,35 @@ impl Pipeline {
     }
 }
 
-/// What an estimate has found, in this way; nothing where the model has not answered with any of the options.
+/// Converts an estimate to a result; `None` if the model answered none of the options.
 pub(super) fn found(
-    estimate: Result<Estimate, NoEstimate>,
+    estimate: Result<Estimate, EstimateError>,
     method: impl FnOnce(&Estimate) -> Method,
-) -> Tried<Found> {
+) -> Tried<ItemResult> {
     match estimate {
         Ok(estimate) => {
             let method = method(&estimate);
-            Ok(Some(Found {
+            Ok(Some(ItemResult {
                 probabilities: estimate.probabilities,
                 method,
             }))
         }
-        Err(NoEstimate::NoLabels) => Ok(None),
-        Err(error @ NoEstimate::Unfinished) => Err(UpstreamError::protocol(error.to_string())),
+        Err(EstimateError::NoLabels) => Ok(None),
+        Err(error @ EstimateError::Unfinished) => Err(UpstreamError::protocol(error.to_string())),
     }
 }
 
-/// Whether nothing more is asked after so many have failed alone, this last.
-pub(super) fn gives_up(error: &UpstreamError, failed: usize) -> bool {
-    failed >= ALONE || !may_be_of_question(error)
+/// Whether to stop after `failed` single requests; `error` is that of the last one.
+pub(super) fn should_give_up(error: &UpstreamError, failed: usize) -> bool {
+    failed >= MAX_SOLO_FAILURES || !is_question_specific(error)
 }
 
-/// Whether another question may be answered where this has failed: not where the upstream is away, busy or locked.
-pub(super) fn may_be_of_question(error: &UpstreamError) -> bool {
+/// Whether another question may succeed where this one failed: not if the upstream is down, busy or
+/// rejects the credentials.
+pub(super) fn is_question_specific(error: &UpstreamError) -> bool {
     match error.kind {
         UpstreamErrorKind::Rejected
+        | UpstreamErrorKind::Unsupported
         | UpstreamErrorKind::ContentBlocked
         | UpstreamErrorKind::ContextLength
         | UpstreamErrorKind::Simulated(_) => true,
@@ -377,55 +632,15 @@ pub(super) fn may_be_of_question(error: &UpstreamError) -> bool {
     }
 }
 
-/// Tells each item what was answered of it.
-fn tell(askings: &mut [Asking], asks: Vec<Ask>, told: Vec<Tried<Told>>) {
-    let mut by_item: Vec<Vec<Told>> = Vec::new();
-    by_item.resize_with(askings.len(), Vec::new);
-    for (ask, told) in asks.iter().zip(told) {
-        let error = match told {
-            Ok(Some(told)) => {
-                by_item[ask.asking].push(told);
-                continue;
-            }
-            Ok(None) => UpstreamError::protocol("it cannot be asked in this way any more"),
-            Err(error) => error,
-        };
-        askings[ask.asking].failed.get_or_insert(error);
-    }
-    for (asking, told) in askings.iter_mut().zip(by_item) {
-        if asking.failed.is_some() || told.is_empty() {
-            continue;
-        }
-        asking.calls += told.iter().map(|told| told.requests).sum::<u32>();
-        let told = told.into_iter().map(|told| told.what);
-        match &mut asking.by {
-            By::Reading(estimator) => {
-                let readings = told.map(|what| match what {
-                    What::Reading(reading) => Some(reading),
-                    What::Draws(_) => None,
-                });
-                estimator.tell(readings.collect());
-            }
-            By::Drawing(sampler) => {
-                let draws = told.map(|what| match what {
-                    What::Draws(draws) => Some(draws),
-                    What::Reading(_) => None,
-                });
-                sampler.tell(draws.collect());
-            }
-        }
-    }
-}
-
-/// What was found of items.
-pub(super) fn known(answers: &[Answered]) -> Vec<(&Item, &Found)> {
+/// The items that have a result.
+pub(super) fn answered_items(answers: &[Answered]) -> Vec<(&Item, &ItemResult)> {
     let found = answers.iter();
     found
         .filter_map(|(item, found)| Some((item, found.as_ref().ok()?.as_ref()?)))
         .collect()
 }
 
-/// The answers to these questions.
+/// Decisions for the questions at `places`, assembled from their items.
 pub(super) fn decisions(questions: &[Question], places: &[usize], answers: Vec<Answered>) -> Vec<Answer> {
     let mut by_question: Vec<Vec<Answered>> = Vec::new();
     by_question.resize_with(questions.len(), Vec::new);

@@ -1,12 +1,12 @@
-//! Numbers of a server that takes questions. What it does not know is asked in what it knows: functions as choices, whether
-//! a question can be answered as a question of its own, and more options than it takes in heats. It is asked no more at once
-//! than it takes.
+//! Probabilities from a server that answers questions natively. Unsupported features are emulated:
+//! functions as choices, abstention as a separate question, and too many options as several rounds.
+//! Requests stay within the server's limit of questions.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use tollgate_estimate::{EstimateOptions, Estimator, Heat, HeatReading};
+use tollgate_probability::{EstimateOptions, Estimator, Round, RoundReading};
 use tollgate_types::decide::{
     ChoiceOption, Decision, DecisionSource, Level, Method, Question, QuestionKind, Verdict,
 };
@@ -14,10 +14,11 @@ use tollgate_upstream::{RelayCall, UpstreamError};
 
 use super::items::{self, Item, ItemKind, ItemOption};
 use super::reading::{
-    AT_ONCE, Answer, Answered, Run, Tried, decisions, found, gives_up, known, may_be_of_question,
+    Answer, Answered, MAX_CONCURRENT, Run, Tried, answered_items, decisions, found, is_question_specific,
+    should_give_up,
 };
 
-/// What the upstream takes.
+/// Native abilities of the upstream.
 #[derive(Clone, Copy)]
 pub(super) struct Native {
     pub(super) questions: usize,
@@ -27,23 +28,23 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// Whether it takes a question as it is.
-    fn takes(&self, question: &Question) -> bool {
-        let is_fine = match &question.kind {
+    /// Whether the server accepts a question unchanged.
+    fn accepts(&self, question: &Question) -> bool {
+        let is_supported = match &question.kind {
             QuestionKind::Noul { .. } => true,
             QuestionKind::Choice { options } => options.len() <= self.options,
             QuestionKind::Score { levels } => levels.len() <= self.options,
             QuestionKind::Tool { tools, .. } => self.tools && tools.len() < self.options,
         };
-        is_fine && (self.abstain || !question.abstain)
+        is_supported && (self.abstain || !question.abstain)
     }
 }
 
-/// How often questions are asked apart that have failed together, for one call of a caller's.
+/// Remaining splits of a failed batch of questions, per decide request.
 struct Splits(AtomicU32);
 
 impl Default for Splits {
-    /// Enough to find several of 128.
+    /// Enough to isolate several failing questions of 128.
     fn default() -> Self {
         Self(AtomicU32::new(24))
     }
@@ -59,25 +60,25 @@ impl Splits {
 }
 
 impl Run<'_> {
-    /// The answers to all questions, by an upstream that takes questions.
+    /// Answers all questions through an upstream that answers questions natively.
     pub(super) async fn by_relay(&self, native: Native) -> Tried<Vec<Answer>> {
         let questions = &self.call.questions;
         let all = 0..questions.len();
         let (whole, apart): (Vec<usize>, Vec<usize>) =
-            all.partition(|place| native.takes(&questions[*place]));
+            all.partition(|place| native.accepts(&questions[*place]));
         let asked = whole.iter().map(|place| questions[*place].clone()).collect();
-        let Some(told) = self.relayed(native, asked, true).await? else {
+        let Some(replies) = self.relay_all(native, asked, true).await? else {
             return Ok(None);
         };
-        let is_first = told.iter().all(Result::is_err);
-        let mut answered: Vec<(usize, Answer)> = whole.iter().copied().zip(told).collect();
+        let is_first = replies.iter().all(Result::is_err);
+        let mut answered: Vec<(usize, Answer)> = whole.iter().copied().zip(replies).collect();
         if !apart.is_empty() {
             let first = items::first(questions, &apart);
-            let Some(answers) = self.in_heats(native, first, is_first).await? else {
+            let Some(answers) = self.in_rounds(native, first, is_first).await? else {
                 return Ok(None);
             };
-            let second = items::second(questions, known(&answers));
-            let more = self.in_heats(native, second, false).await?;
+            let second = items::second(questions, answered_items(&answers));
+            let more = self.in_rounds(native, second, false).await?;
             let answers = answers.into_iter().chain(more.into_iter().flatten());
             let decided = decisions(questions, &apart, answers.collect());
             answered.extend(apart.iter().copied().zip(decided));
@@ -86,8 +87,14 @@ impl Run<'_> {
         Ok(Some(answered.into_iter().map(|(_, answer)| answer).collect()))
     }
 
-    /// Asks these questions as they are. While nothing was answered before, requests go alone, as they do for labels.
-    async fn relayed(&self, native: Native, questions: Vec<Question>, is_first: bool) -> Tried<Vec<Answer>> {
+    /// Relays these questions unchanged. Until one succeeds, requests are sent one at a time, as
+    /// for labels.
+    async fn relay_all(
+        &self,
+        native: Native,
+        questions: Vec<Question>,
+        is_first: bool,
+    ) -> Tried<Vec<Answer>> {
         let mut chunks = questions.chunks(native.questions.max(1));
         let mut decided = Vec::with_capacity(questions.len());
         let splits = Splits::default();
@@ -101,7 +108,7 @@ impl Run<'_> {
                 Ok(None) => return Ok(None),
                 Err(error) => {
                     failed += 1;
-                    if gives_up(&error, failed) {
+                    if should_give_up(&error, failed) {
                         return Err(error);
                     }
                     decided.extend(unanswered(error, chunk.len()));
@@ -114,14 +121,14 @@ impl Run<'_> {
                 async move { (chunk.len(), self.relay_some(chunk, splits).await) }.boxed()
             })
             .collect();
-        let mut rest = stream::iter(rest).buffered(AT_ONCE);
-        while let Some((number, told)) = rest.next().await {
-            let error = match told {
+        let mut rest = stream::iter(rest).buffered(MAX_CONCURRENT);
+        while let Some((number, replies)) = rest.next().await {
+            let error = match replies {
                 Ok(Some(answers)) => {
                     decided.extend(answers);
                     continue;
                 }
-                Ok(None) => UpstreamError::protocol("it takes no questions any more"),
+                Ok(None) => UpstreamError::protocol("the provider no longer accepts questions"),
                 Err(error) => error,
             };
             decided.extend(unanswered(error, number));
@@ -129,7 +136,8 @@ impl Run<'_> {
         Ok(Some(decided))
     }
 
-    /// Asks several questions together. What fails may be the failure of one of them: then each half is asked by itself.
+    /// Relays several questions together. A failure that may be specific to one question splits the
+    /// batch: each half is then sent separately.
     fn relay_some<'a>(
         &'a self,
         questions: &'a [Question],
@@ -138,9 +146,9 @@ impl Run<'_> {
         async move {
             let error = match self.relay_chunk(questions).await {
                 Err(error) => error,
-                told => return told,
+                replies => return replies,
             };
-            if questions.len() < 2 || !may_be_of_question(&error) || !splits.take() {
+            if questions.len() < 2 || !is_question_specific(&error) || !splits.take() {
                 return Err(error);
             }
             let (one, other) = questions.split_at(questions.len() / 2);
@@ -153,9 +161,9 @@ impl Run<'_> {
                 (Err(error), Err(_)) => Err(error),
                 (first, second) => {
                     let mut decided = Vec::with_capacity(questions.len());
-                    for (told, half) in [(first, one), (second, other)] {
-                        match told {
-                            Ok(told) => decided.extend(told.into_iter().flatten()),
+                    for (replies, half) in [(first, one), (second, other)] {
+                        match replies {
+                            Ok(replies) => decided.extend(replies.into_iter().flatten()),
                             Err(error) => decided.extend(unanswered(error, half.len())),
                         }
                     }
@@ -167,6 +175,9 @@ impl Run<'_> {
     }
 
     async fn relay_chunk(&self, questions: &[Question]) -> Tried<Vec<Answer>> {
+        if self.caller.has_left() {
+            return Err(UpstreamError::timeout("the caller disconnected"));
+        }
         let call = RelayCall {
             upstream_model: self.model.clone(),
             state: self.call.state.clone(),
@@ -175,36 +186,42 @@ impl Run<'_> {
         let Some(answer) = self.provider.relay(&self.ctx, &call).await? else {
             return Ok(None);
         };
+        self.consume(answer.usage);
         if answer.decisions.len() != questions.len() {
-            return Err(UpstreamError::protocol("it did not answer each question once"));
+            return Err(UpstreamError::protocol("wrong number of answers"));
         }
         Ok(Some(answer.decisions.into_iter().map(Ok).collect()))
     }
 
-    /// The probabilities of items, each a question of its own, or several where it has more options than are taken.
-    async fn in_heats(&self, native: Native, items: Vec<Item>, is_first: bool) -> Tried<Vec<Answered>> {
-        let how = EstimateOptions {
-            labels_at_once: native.options,
+    /// The probabilities of items, each as one question, or as several if it has more options than
+    /// the server accepts.
+    async fn in_rounds(&self, native: Native, items: Vec<Item>, is_first: bool) -> Tried<Vec<Answered>> {
+        let options = EstimateOptions {
+            max_labels: native.options,
             permutations: Some(1),
             fast: false,
             seed: self.call.options.seed,
             prior: None,
         };
-        let mut askings: Vec<Asking> = items
+        let mut pending_items: Vec<PendingItem> = items
             .into_iter()
-            .map(|item| Asking {
-                estimator: Estimator::new(item.options.len(), item.kind == ItemKind::Score, &how),
+            .map(|item| PendingItem {
+                estimator: Estimator::new(item.options.len(), item.kind == ItemKind::Score, &options),
                 item,
                 failed: None,
             })
             .collect();
         let mut is_first = is_first;
         loop {
-            let heats: Vec<Vec<Heat>> = askings.iter().map(Asking::asks).collect();
-            let asked: Vec<Question> = askings
+            let rounds: Vec<Vec<Round>> = pending_items.iter().map(PendingItem::pending).collect();
+            let asked: Vec<Question> = pending_items
                 .iter()
-                .zip(&heats)
-                .flat_map(|(asking, heats)| heats.iter().map(|heat| of_heat(&asking.item, heat)))
+                .zip(&rounds)
+                .flat_map(|(pending_item, rounds)| {
+                    rounds
+                        .iter()
+                        .map(|round| round_question(&pending_item.item, round))
+                })
                 .enumerate()
                 .map(|(number, question)| Question {
                     id: format!("q{number}"),
@@ -214,37 +231,37 @@ impl Run<'_> {
             if asked.is_empty() {
                 break;
             }
-            let Some(told) = self.relayed(native, asked, is_first).await? else {
+            let Some(replies) = self.relay_all(native, asked, is_first).await? else {
                 return Ok(None);
             };
-            is_first &= told.iter().all(Result::is_err);
-            let mut told = told.into_iter();
-            for (asking, heats) in askings.iter_mut().zip(heats) {
-                asking.tell(told.by_ref().take(heats.len()));
+            is_first &= replies.iter().all(Result::is_err);
+            let mut replies = replies.into_iter();
+            for (pending_item, rounds) in pending_items.iter_mut().zip(rounds) {
+                pending_item.record(replies.by_ref().take(rounds.len()));
             }
         }
-        Ok(Some(askings.into_iter().map(Asking::finish).collect()))
+        Ok(Some(pending_items.into_iter().map(PendingItem::finish).collect()))
     }
 }
 
-/// An item that is asked in heats.
-struct Asking {
+/// An item whose options are compared in rounds.
+struct PendingItem {
     item: Item,
     estimator: Estimator,
     failed: Option<UpstreamError>,
 }
 
-impl Asking {
-    fn asks(&self) -> Vec<Heat> {
+impl PendingItem {
+    fn pending(&self) -> Vec<Round> {
         match self.failed {
             Some(_) => Vec::new(),
-            None => self.estimator.asks(),
+            None => self.estimator.pending(),
         }
     }
 
-    fn tell(&mut self, told: impl Iterator<Item = Answer>) {
+    fn record(&mut self, replies: impl Iterator<Item = Answer>) {
         let mut readings = Vec::new();
-        for answer in told {
+        for answer in replies {
             let error = match answer {
                 Ok(Decision {
                     verdict: Verdict::Failed(error),
@@ -259,7 +276,7 @@ impl Asking {
             self.failed.get_or_insert(error);
         }
         if self.failed.is_none() {
-            self.estimator.tell(readings);
+            self.estimator.record(readings);
         }
     }
 
@@ -278,14 +295,14 @@ impl Asking {
     }
 }
 
-/// So many questions that were not answered.
+/// The error, once for each of `number` questions.
 fn unanswered(error: UpstreamError, number: usize) -> impl Iterator<Item = Answer> {
     std::iter::repeat_with(move || Err(error.clone())).take(number)
 }
 
-/// Some of an item's options as a question.
-fn of_heat(item: &Item, heat: &Heat) -> Question {
-    let shown = || heat.order.iter().map(|place| &item.options[*place]);
+/// A question about the options of one round.
+fn round_question(item: &Item, round: &Round) -> Question {
+    let shown = || round.order.iter().map(|place| &item.options[*place]);
     let kind = match item.kind {
         ItemKind::Noul => {
             let mut meanings = shown().map(meaning);
@@ -326,19 +343,19 @@ fn meaning(option: &ItemOption) -> String {
     option.description.clone().unwrap_or_else(|| option.name.clone())
 }
 
-/// What a server's answer says of the options that it was shown; nothing when it has not answered.
-fn reading(decision: Decision) -> Option<HeatReading> {
+/// A server's probabilities of the options in a round; `None` if it did not answer.
+fn reading(decision: Decision) -> Option<RoundReading> {
     let probabilities = match decision.verdict {
         Verdict::Noul(yes) => vec![yes, 1.0 - yes],
         Verdict::Choice(probabilities) | Verdict::Score(probabilities) => probabilities,
         Verdict::Tool { .. } | Verdict::Refused | Verdict::Failed(_) => return None,
     };
-    // What is certainly not is told all the same.
-    const LEAST: f64 = 1e-12;
-    Some(HeatReading {
+    // An option of probability 0 still gets a finite logarithm.
+    const MIN_PROBABILITY: f64 = 1e-12;
+    Some(RoundReading {
         logprobs: probabilities
             .iter()
-            .map(|share| Some(share.max(LEAST).ln()))
+            .map(|share| Some(share.max(MIN_PROBABILITY).ln()))
             .collect(),
         rest: None,
     })

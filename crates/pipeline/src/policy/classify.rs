@@ -1,4 +1,4 @@
-//! A classifier elsewhere, asked through its port.
+//! Content classification by an external classifier.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use tollgate_upstream::{ModerationCall, ModerationProvider, UpstreamError};
 use super::blocked;
 use crate::admit::free_context;
 
-/// Bytes of one text that is asked about; longer ones are asked about in parts.
-const PART: usize = 16_000;
-/// Of a stream, a classifier is asked about so many bytes at the most, or earlier at the end of a sentence.
-const LONGEST_STEP: usize = 1_000;
-/// The least that a sentence is asked about for.
-const SHORTEST_STEP: usize = 200;
+/// Maximum bytes of a text per classification; longer texts are split.
+const MAX_PART_BYTES: usize = 16_000;
+/// Streams are classified at least every so many bytes, or earlier at the end of a sentence.
+const MAX_STEP_BYTES: usize = 1_000;
+/// Minimum bytes before the end of a sentence triggers a classification.
+const MIN_STEP_BYTES: usize = 200;
 
-/// What happens when the classifier does not answer.
+/// Behaviour when the classifier fails or times out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// What it was asked about is not let through.
+    /// Block the text.
     #[default]
     Refuse,
-    /// It is let through.
+    /// Let the text through.
     Allow,
 }
 
-/// A classifier and what its scores mean here.
+/// A classifier with its thresholds.
 pub struct Classifier {
-    /// Where it is asked.
+    /// Provider of the classifier.
     pub port: Arc<dyn ModerationProvider>,
-    /// Its model's name there.
+    /// The provider's name of the classifier model.
     pub model: Arc<str>,
-    /// From which score on a category forbids a text. Without any, what the classifier flags is forbidden.
+    /// Minimum scores that forbid a text, by category. If empty, the classifier's own flags decide.
     pub thresholds: Vec<(String, f64)>,
-    /// How long it may take.
+    /// Timeout of one classification.
     pub timeout: Duration,
-    /// What happens when it does not answer.
+    /// Behaviour when it fails or times out.
     pub on_error: OnError,
 }
 
@@ -53,9 +53,10 @@ impl fmt::Debug for Classifier {
 }
 
 impl Classifier {
-    /// Refuses texts that it forbids.
+    /// Returns an error if a text is forbidden, or if it cannot be classified under
+    /// [`OnError::Refuse`].
     pub(super) async fn check_input(&self, request: RequestId, texts: &[String]) -> Result<(), Error> {
-        match self.ask(request, texts).await {
+        match self.any_forbidden(request, texts).await {
             Ok(false) => Ok(()),
             Ok(true) => Err(blocked()),
             Err(error) => {
@@ -68,9 +69,9 @@ impl Classifier {
         }
     }
 
-    /// Whether it forbids an answer.
+    /// Whether an answer is forbidden, or cannot be classified under [`OnError::Refuse`].
     pub(super) async fn forbids(&self, request: RequestId, texts: &[String]) -> bool {
-        match self.ask(request, texts).await {
+        match self.any_forbidden(request, texts).await {
             Ok(forbids) => forbids,
             Err(error) => {
                 tracing::warn!(request.id = %request, %error, "the content classifier failed");
@@ -79,15 +80,16 @@ impl Classifier {
         }
     }
 
-    /// Whether it is time to ask about a stream of which `unseen` bytes at the end of `text` wait. `ends` says that
-    /// nothing follows.
-    pub(super) fn wants(&self, text: &str, unseen: usize, ends: bool) -> bool {
+    /// Whether to classify a stream now, with the last `unseen` bytes of `text` pending. `is_last`
+    /// is true at the end of the stream.
+    pub(super) fn is_due(&self, text: &str, unseen: usize, is_last: bool) -> bool {
         let is_sentence =
             text.trim_end().ends_with(['.', '!', '?', '。', '！', '？']) || text.ends_with('\n');
-        unseen >= LONGEST_STEP || (unseen >= SHORTEST_STEP && is_sentence) || (ends && unseen > 0)
+        unseen >= MAX_STEP_BYTES || (unseen >= MIN_STEP_BYTES && is_sentence) || (is_last && unseen > 0)
     }
 
-    /// What it finds, with what that means here. It is asked because a caller wants to know, so that it cannot be left out.
+    /// Classifies inputs for the moderation endpoint, with the configured thresholds. An error is
+    /// returned in any case, since the result is the answer itself.
     pub(super) async fn moderate(
         &self,
         request: RequestId,
@@ -99,25 +101,25 @@ impl Classifier {
         })?;
         for result in &mut results {
             for category in &mut result.categories {
-                category.flagged = self.counts(category);
+                category.flagged = self.is_over_threshold(category);
             }
-            result.flagged = self.forbidding(result).is_some();
+            result.flagged = self.forbidding_category(result).is_some();
         }
         Ok(results)
     }
 
     /// Whether one of the texts is forbidden.
-    async fn ask(&self, request: RequestId, texts: &[String]) -> Result<bool, UpstreamError> {
-        let parts: Vec<String> = texts.iter().flat_map(|text| in_parts(text)).collect();
+    async fn any_forbidden(&self, request: RequestId, texts: &[String]) -> Result<bool, UpstreamError> {
+        let parts: Vec<String> = texts.iter().flat_map(|text| split_parts(text)).collect();
         if parts.is_empty() {
             return Ok(false);
         }
         let results = self.results(request, ModerationInput::Texts(parts)).await?;
-        let forbidding = results.iter().find_map(|result| self.forbidding(result));
-        if let Some(category) = forbidding {
+        let forbidding_category = results.iter().find_map(|result| self.forbidding_category(result));
+        if let Some(category) = forbidding_category {
             tracing::info!(request.id = %request, category, "blocked by the content classifier");
         }
-        Ok(forbidding.is_some())
+        Ok(forbidding_category.is_some())
     }
 
     async fn results(
@@ -131,22 +133,26 @@ impl Classifier {
             input,
         };
         let answered = timeout(self.timeout, self.port.moderate(&ctx, &call)).await;
-        let answer = answered.map_err(|_| UpstreamError::timeout("no verdict in time"))??;
+        let answer = answered.map_err(|_| UpstreamError::timeout("no result before the timeout"))??;
         Ok(answer.results)
     }
 
-    /// Whether a category forbids.
-    fn counts(&self, category: &Category) -> bool {
+    /// Whether a category's score reaches its threshold.
+    fn is_over_threshold(&self, category: &Category) -> bool {
         if self.thresholds.is_empty() {
             return category.flagged;
         }
         let threshold = self.thresholds.iter().find(|(name, _)| *name == category.name);
-        threshold.is_some_and(|(_, least)| category.score >= *least)
+        threshold.is_some_and(|(_, min_score)| category.score >= *min_score)
     }
 
-    /// The category that forbids a text.
-    fn forbidding<'m>(&self, result: &'m Moderation) -> Option<&'m str> {
-        match result.categories.iter().find(|category| self.counts(category)) {
+    /// The first category that forbids a text.
+    fn forbidding_category<'m>(&self, result: &'m Moderation) -> Option<&'m str> {
+        match result
+            .categories
+            .iter()
+            .find(|category| self.is_over_threshold(category))
+        {
             Some(category) => Some(&category.name),
             None if self.thresholds.is_empty() && result.flagged => Some("flagged"),
             None => None,
@@ -154,19 +160,19 @@ impl Classifier {
     }
 }
 
-/// A text in parts of at most [`PART`] bytes.
-fn in_parts(text: &str) -> Vec<String> {
+/// Splits a text into parts of at most [`MAX_PART_BYTES`] bytes.
+fn split_parts(text: &str) -> Vec<String> {
     let mut parts = Vec::with_capacity(1);
     let mut rest = text;
     while !rest.is_empty() {
-        let (part, more) = rest.split_at(rest.floor_char_boundary(PART));
+        let (part, more) = rest.split_at(rest.floor_char_boundary(MAX_PART_BYTES));
         parts.push(part.to_owned());
         rest = more;
     }
     parts
 }
 
-/// What a caller is told whose prompt could not be looked at.
+/// Public error for a prompt that could not be classified.
 fn unchecked() -> Error {
     let message =
         "The request could not be checked against the content policy at the moment. Retry with backoff.";

@@ -1,7 +1,7 @@
-//! The content policy: what may be sent to a model, and what of its answer may be shown.
+//! Content policy: checks prompts before they are sent, and answers before they are shown.
 //!
-//! Before a call: [`Policy::check_input`], which refuses. After it: `whole` ends an answer that came at once, `stream`
-//! one that comes piece by piece. Without a policy none of it is entered.
+//! Before a call, [`Policy::check_input`] rejects prompts. After it, `whole` censors complete
+//! answers and `stream` streamed ones. Without a policy none of this runs.
 
 mod classify;
 mod moderate;
@@ -18,31 +18,32 @@ use tollgate_upstream::UpstreamError;
 pub use classify::{Classifier, OnError};
 pub use rules::{Rule, RuleError, RuleSpec};
 
-/// What is configured; a reload replaces it as a whole.
+/// Configured rules and classifiers; a reload replaces all of them.
 #[derive(Debug, Default)]
 pub struct Policy {
-    /// Rules for what callers send.
+    /// Rules for prompts.
     pub input: Vec<Arc<Rule>>,
-    /// Rules for what models answer.
+    /// Rules for answers.
     pub output: Vec<Arc<Rule>>,
-    /// Asked about what callers send.
+    /// Classifier of prompts.
     pub input_classifier: Option<Arc<Classifier>>,
-    /// Asked about what models answer.
+    /// Classifier of answers.
     pub output_classifier: Option<Arc<Classifier>>,
 }
 
 impl Policy {
-    /// Whether answers are looked at.
+    /// Whether answers are inspected.
     pub fn inspects_output(&self) -> bool {
         !self.output.is_empty() || self.output_classifier.is_some()
     }
 
-    /// Whether what callers send is looked at.
+    /// Whether prompts are inspected.
     pub fn inspects_input(&self) -> bool {
         !self.input.is_empty() || self.input_classifier.is_some()
     }
 
-    /// Refuses texts that must not be sent to a model. The caller is told neither which rule nor which text it was.
+    /// Returns `content_policy_violation` if a text is forbidden. The error names neither the rule
+    /// nor the text.
     pub async fn check_input(&self, request: RequestId, texts: &[String]) -> Result<(), Error> {
         let matching = |rule: &&Arc<Rule>| texts.iter().any(|text| rule.is_match(text));
         if let Some(rule) = self.input.iter().find(matching) {
@@ -56,15 +57,15 @@ impl Policy {
     }
 }
 
-/// What a caller is told whose prompt is not sent to a model.
+/// Public error for a blocked prompt.
 pub(crate) fn blocked() -> Error {
     let message =
         "The prompt was blocked by the content policy. Change the prompt; sending it again will not help.";
     Error::new(ErrorCode::ContentPolicyViolation, message)
 }
 
-/// An adapter answers in the common form when it is told that its answer is inspected. What it says otherwise cannot be
-/// looked at, and is not shown.
+/// Error for an answer that is not in the common form although it is to be inspected. It cannot be
+/// checked, so it is not shown.
 fn not_common() -> UpstreamError {
-    UpstreamError::protocol("an answer that is inspected is not in the common form")
+    UpstreamError::protocol("an inspected response is not in the common form")
 }

@@ -1,4 +1,4 @@
-//! The policy as a model of moderations: what it would find, told and not carried out.
+//! The policy as a moderation model: reports matches without enforcing them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tollgate_types::{Error, RequestId};
 use super::{Classifier, Policy, Rule};
 
 impl Policy {
-    /// What rules and classifier find in each input, whichever way they apply.
+    /// Matches of the rules and of the classifier for each input, of both directions.
     pub async fn moderate(
         &self,
         request: RequestId,
@@ -51,13 +51,13 @@ impl Policy {
         found
     }
 
-    /// Every rule once.
+    /// Every rule once, even if it applies in both directions.
     fn rules(&self) -> impl Iterator<Item = &Rule> {
-        let only_out = self
+        let output_only = self
             .output
             .iter()
             .filter(|rule| !self.input.iter().any(|other| Arc::ptr_eq(other, rule)));
-        self.input.iter().chain(only_out).map(|rule| &**rule)
+        self.input.iter().chain(output_only).map(|rule| &**rule)
     }
 
     fn any_classifier(&self) -> Option<&Classifier> {
@@ -67,7 +67,7 @@ impl Policy {
     }
 }
 
-/// What is surest about a category counts.
+/// Adds a category; the highest score wins.
 fn add(result: &mut Moderation, category: Category) {
     let known = result
         .categories

@@ -1,4 +1,5 @@
-//! The built-in rule engine: word lists and patterns, compiled once. It finds; what follows from that is said elsewhere.
+//! Built-in rule engine: word lists and regular expressions, compiled once. It only reports
+//! matches; the callers enforce them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,37 +7,39 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::Hir;
 
-/// Most bytes that one compiled pattern, or a part of a word list, may take.
-const COMPILED_LIMIT: usize = 4 << 20;
-/// Words that share one compiled pattern.
-const WORDS_TOGETHER: usize = 500;
-/// Longest word or phrase, and longest pattern, in bytes.
-const ENTRY_LIMIT: usize = 1_000;
-/// Most bytes that are kept back for a match that may still come; longer ones are found when they have come.
-pub(super) const MOST_HELD_BACK: usize = 512;
-/// Scripts that are written without blanks: their words have no boundary that could be asked for.
-const WITHOUT_BLANKS: &str =
+/// Maximum bytes of a compiled pattern, or of a compiled part of a word list.
+const MAX_COMPILED_BYTES: usize = 4 << 20;
+/// Words per compiled pattern.
+const WORDS_PER_PATTERN: usize = 500;
+/// Maximum length of a word, phrase or pattern, in bytes.
+const MAX_ENTRY_BYTES: usize = 1_000;
+/// Maximum bytes held back for a match that may still be completed; longer matches are found only
+/// once complete.
+pub(super) const MAX_HELD_BACK_BYTES: usize = 512;
+/// Scripts written without spaces: their words get no boundary check.
+const UNSPACED_SCRIPTS: &str =
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]";
 
-/// A rule as the settings have it.
+/// A rule as configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSpec {
-    /// Its name, for the log.
+    /// Name of the rule, for the log.
     pub name: String,
-    /// What it finds, as `POST /v1/moderations` calls it.
+    /// Category reported by `POST /v1/moderations`.
     pub category: String,
-    /// Words and phrases, in any case, as whole words. Any white space stands for that between two words.
+    /// Words and phrases, matched as whole words, ignoring case. White space matches 1 to 8
+    /// white-space characters.
     pub words: Vec<String>,
-    /// Regular expressions. Case counts unless they say `(?i)`.
+    /// Regular expressions; case-sensitive unless they contain `(?i)`.
     pub patterns: Vec<String>,
 }
 
-/// What is wrong with a rule; for the operator.
+/// A configuration error in a rule, shown to the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleError {
     /// Name of the rule.
     pub rule: String,
-    /// What to change.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -51,52 +54,52 @@ impl std::error::Error for RuleError {}
 /// A compiled rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name, for the log.
+    /// Name of the rule, for the log.
     pub(super) name: Arc<str>,
-    /// What it finds.
+    /// Category reported by moderations.
     pub(super) category: Arc<str>,
     matchers: Vec<Regex>,
-    /// Bytes of the longest text that it can match, at most [`MOST_HELD_BACK`].
+    /// Maximum match length in bytes, capped at [`MAX_HELD_BACK_BYTES`].
     longest: usize,
 }
 
-/// Where a rule matches.
+/// Byte range of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct RuleMatch {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
 impl Rule {
-    /// Compiles a rule.
+    /// Compiles a rule. Fails if it is empty, too long, malformed, or matches the empty string.
     pub fn compile(spec: &RuleSpec) -> Result<Self, RuleError> {
-        let wrong = |message: String| RuleError {
+        let rule_error = |message: String| RuleError {
             rule: spec.name.clone(),
             message,
         };
         let mut sources = Vec::with_capacity(spec.patterns.len() + 1);
         for pattern in &spec.patterns {
-            check_length(pattern).map_err(wrong)?;
+            check_length(pattern).map_err(rule_error)?;
             sources.push(pattern.clone());
         }
-        let joins_words = Regex::new(WITHOUT_BLANKS).map_err(|error| wrong(error.to_string()))?;
+        let unspaced = Regex::new(UNSPACED_SCRIPTS).map_err(|error| rule_error(error.to_string()))?;
         let mut words = Vec::with_capacity(spec.words.len());
         for word in &spec.words {
-            check_length(word).map_err(wrong)?;
-            words.extend(word_pattern(word, &joins_words));
+            check_length(word).map_err(rule_error)?;
+            words.extend(word_pattern(word, &unspaced));
         }
-        for some in words.chunks(WORDS_TOGETHER) {
-            sources.push(format!("(?i:{})", some.join("|")));
+        for group in words.chunks(WORDS_PER_PATTERN) {
+            sources.push(format!("(?i:{})", group.join("|")));
         }
         if sources.is_empty() {
-            return Err(wrong("it has neither words nor patterns".to_owned()));
+            return Err(rule_error("it has neither words nor patterns".to_owned()));
         }
         let mut matchers = Vec::with_capacity(sources.len());
         let mut longest = 0;
         for source in sources {
-            let (matcher, most) = compile(&source).map_err(wrong)?;
+            let (matcher, max_len) = compile(&source).map_err(rule_error)?;
             matchers.push(matcher);
-            longest = longest.max(most);
+            longest = longest.max(max_len);
         }
         Ok(Self {
             name: spec.name.as_str().into(),
@@ -106,24 +109,24 @@ impl Rule {
         })
     }
 
-    /// Bytes of the longest text that it can match, at most [`MOST_HELD_BACK`].
+    /// Maximum match length in bytes, capped at [`MAX_HELD_BACK_BYTES`].
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Whether it matches anywhere.
+    /// Whether the rule matches anywhere in the text.
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.matchers.iter().any(|matcher| matcher.is_match(text))
     }
 
-    /// The match that begins first among those that end behind `after`. `from` is where they may begin.
-    pub(super) fn first(&self, text: &str, from: usize, after: usize) -> Option<Found> {
+    /// The earliest match that ends after byte `after` and starts at byte `from` or later.
+    pub(super) fn first(&self, text: &str, from: usize, after: usize) -> Option<RuleMatch> {
         let found = self.matchers.iter().filter_map(|matcher| {
             let mut at = from;
             loop {
                 let found = matcher.find_at(text, at)?;
                 if found.end() > after {
-                    return Some(Found {
+                    return Some(RuleMatch {
                         start: found.start(),
                         end: found.end(),
                     });
@@ -136,22 +139,21 @@ impl Rule {
 }
 
 fn check_length(entry: &str) -> Result<(), String> {
-    if entry.len() <= ENTRY_LIMIT {
+    if entry.len() <= MAX_ENTRY_BYTES {
         return Ok(());
     }
-    let beginning: String = entry.chars().take(30).collect();
-    Err(format!("'{beginning}…' is longer than {ENTRY_LIMIT} bytes"))
+    let prefix: String = entry.chars().take(30).collect();
+    Err(format!("'{prefix}…' is longer than {MAX_ENTRY_BYTES} bytes"))
 }
 
-/// A pattern for a word or phrase; nothing for an empty one.
-fn word_pattern(word: &str, joins_words: &Regex) -> Option<String> {
+/// Pattern for a word or phrase; `None` if it is empty.
+fn word_pattern(word: &str, unspaced: &Regex) -> Option<String> {
     let parts: Vec<String> = word.split_whitespace().map(regex::escape).collect();
     if parts.is_empty() {
         return None;
     }
     let trimmed = word.trim();
-    let needs_boundary =
-        |c: Option<char>| c.is_some_and(|c| !joins_words.is_match(c.encode_utf8(&mut [0; 4])));
+    let needs_boundary = |c: Option<char>| c.is_some_and(|c| !unspaced.is_match(c.encode_utf8(&mut [0; 4])));
     let begin = if needs_boundary(trimmed.chars().next()) {
         r"\b{start-half}"
     } else {
@@ -166,16 +168,16 @@ fn word_pattern(word: &str, joins_words: &Regex) -> Option<String> {
 }
 
 fn compile(source: &str) -> Result<(Regex, usize), String> {
-    let shape: Hir = regex_syntax::parse(source).map_err(|error| format!("it cannot be read: {error}"))?;
+    let shape: Hir = regex_syntax::parse(source).map_err(|error| format!("it cannot be parsed: {error}"))?;
     if shape.properties().minimum_len().unwrap_or(0) == 0 {
-        return Err(format!("'{source}' matches nothing at all, and so everywhere"));
+        return Err(format!("'{source}' matches the empty string, and so any text"));
     }
     let longest = shape
         .properties()
         .maximum_len()
-        .map_or(MOST_HELD_BACK, |most| most.min(MOST_HELD_BACK));
+        .map_or(MAX_HELD_BACK_BYTES, |max_len| max_len.min(MAX_HELD_BACK_BYTES));
     let matcher = RegexBuilder::new(source)
-        .size_limit(COMPILED_LIMIT)
+        .size_limit(MAX_COMPILED_BYTES)
         .build()
         .map_err(|error| format!("it cannot be compiled: {error}"))?;
     Ok((matcher, longest))
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_say_themselves_what_case_is() {
+    fn patterns_are_case_sensitive_by_default() {
         let rule = rule(&[], &[r"\b\d{3}-\d{2}\b", "(?i)secret"]).unwrap();
         for (text, matches) in [
             ("a 123-45 b", true),
@@ -254,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused() {
-        let long = "a".repeat(ENTRY_LIMIT + 1);
+    fn invalid_rules_are_refused() {
+        let long = "a".repeat(MAX_ENTRY_BYTES + 1);
         for (words, patterns, why) in [
             (&[][..], &[][..], "neither"),
             (&["  "][..], &[][..], "neither"),
-            (&[][..], &["("][..], "cannot be read"),
-            (&[][..], &["a*"][..], "everywhere"),
-            (&[][..], &[r"\b"][..], "everywhere"),
+            (&[][..], &["("][..], "cannot be parsed"),
+            (&[][..], &["a*"][..], "matches the empty string"),
+            (&[][..], &[r"\b"][..], "matches the empty string"),
             (&[][..], &[r"\w{1000}{100}"][..], "cannot be compiled"),
             (&[long.as_str()][..], &[][..], "longer than"),
         ] {
@@ -276,20 +278,20 @@ mod tests {
         for (words, patterns, longest) in [
             (&["abc"][..], &[][..], 3),
             (&["abc"][..], &["[a-z]{7}"][..], 7),
-            (&[][..], &["a+"][..], MOST_HELD_BACK),
+            (&[][..], &["a+"][..], MAX_HELD_BACK_BYTES),
         ] {
             assert_eq!(rule(words, patterns).unwrap().longest(), longest);
         }
     }
 
     #[test]
-    fn the_first_match_that_reaches_further_counts() {
+    fn first_returns_the_earliest_match_behind_a_position() {
         let rule = rule(&["one", "two"], &[]).unwrap();
         let text = "one and two";
-        assert_eq!(rule.first(text, 0, 0), Some(Found { start: 0, end: 3 }));
-        assert_eq!(rule.first(text, 0, 3), Some(Found { start: 8, end: 11 }));
+        assert_eq!(rule.first(text, 0, 0), Some(RuleMatch { start: 0, end: 3 }));
+        assert_eq!(rule.first(text, 0, 3), Some(RuleMatch { start: 8, end: 11 }));
         assert_eq!(rule.first(text, 0, 11), None);
-        // What stands before counts for the boundary.
+        // The text before `from` counts for the word boundary.
         assert_eq!(rule.first("xtwo", 1, 0), None);
     }
 }

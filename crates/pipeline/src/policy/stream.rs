@@ -1,6 +1,6 @@
-//! Answers that come piece by piece. What was shown stays; the piece in which something forbidden begins, and what
-//! follows it, is not shown: the choice ends there by the content filter. The upstream is read on for its report, like
-//! that of a caller who has left.
+//! Policy for streamed answers. Text that was sent stays. The chunk in which a forbidden text
+//! starts, and all that follow, are withheld: the choice ends with the reason `content_filter`. The
+//! upstream is still read for its usage report, like after a caller has left.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Policy, not_common};
 use crate::settings::Drain;
 
 impl Policy {
-    /// The stream with what may be shown of it.
+    /// The stream without forbidden text.
     pub(crate) fn filter(
         self: Arc<Self>,
         request: RequestId,
@@ -32,8 +32,8 @@ impl Policy {
             events,
             choices: Vec::new(),
             ready: VecDeque::new(),
-            silence: None,
-            is_over: false,
+            hidden_drain: None,
+            is_done: false,
         };
         Box::pin(unfold(filter, |mut filter| async move {
             let item = filter.next().await?;
@@ -47,22 +47,22 @@ struct Filter {
     request: RequestId,
     drain: Drain,
     events: TextStream,
-    choices: Vec<Spoken>,
+    choices: Vec<ChoiceState>,
     ready: VecDeque<TextChunk>,
-    /// From when on nothing more will be shown.
-    silence: Option<Silence>,
-    is_over: bool,
+    /// Set once all choices are blocked.
+    hidden_drain: Option<HiddenDrain>,
+    is_done: bool,
 }
 
-/// One choice.
-struct Spoken {
+/// State of one choice of the answer.
+struct ChoiceState {
     index: u32,
     window: Option<Window>,
     is_blocked: bool,
 }
 
-/// The rest of an answer that nobody will see, within the bounds of a drain.
-struct Silence {
+/// Limits on reading the rest of a blocked answer.
+struct HiddenDrain {
     until: Instant,
     bytes: u64,
 }
@@ -73,26 +73,26 @@ impl Filter {
             if let Some(chunk) = self.ready.pop_front() {
                 return Some(Ok(chunk));
             }
-            if self.is_over {
+            if self.is_done {
                 return None;
             }
-            let next = match &self.silence {
+            let next = match &self.hidden_drain {
                 None => self.events.next().await?,
-                // Whatever happens to what nobody will see: the answer has ended.
-                Some(silence) => match timeout_at(silence.until, self.events.next()).await {
-                    Ok(Some(Ok(chunk))) if silence.bytes <= self.drain.bytes => Ok(chunk),
+                // Errors in the withheld rest are ignored: the answer has ended.
+                Some(hidden_drain) => match timeout_at(hidden_drain.until, self.events.next()).await {
+                    Ok(Some(Ok(chunk))) if hidden_drain.bytes <= self.drain.bytes => Ok(chunk),
                     _ => Ok(end()),
                 },
             };
             match next {
                 Ok(chunk) => {
                     if let Err(error) = self.take(chunk).await {
-                        self.is_over = true;
+                        self.is_done = true;
                         return Some(Err(error));
                     }
                 }
                 Err(error) => {
-                    self.is_over = true;
+                    self.is_done = true;
                     return Some(Err(error));
                 }
             }
@@ -100,25 +100,25 @@ impl Filter {
     }
 
     async fn take(&mut self, chunk: TextChunk) -> Result<(), UpstreamError> {
-        if let Some(silence) = &mut self.silence {
-            silence.bytes = silence.bytes.saturating_add(chunk.output_bytes);
+        if let Some(hidden_drain) = &mut self.hidden_drain {
+            hidden_drain.bytes = hidden_drain.bytes.saturating_add(chunk.output_bytes);
         }
         if chunk.kind == ChunkKind::End {
             for place in 0..self.choices.len() {
                 self.close(place).await;
             }
-            self.is_over = true;
+            self.is_done = true;
             self.ready.push_back(chunk);
             return Ok(());
         }
         match chunk.payload {
             Some(Payload::Common(event)) if event.choice().is_some() => {
-                // What arrived is counted at once, whenever it is shown and whether it is.
+                // Arrived output is counted immediately, whether it is shown or not.
                 self.ready.push_back(TextChunk {
                     payload: None,
                     ..chunk
                 });
-                self.hear(*event).await;
+                self.push_event(*event).await;
             }
             Some(Payload::Raw(..)) => {
                 return Err(not_common());
@@ -128,13 +128,13 @@ impl Filter {
         Ok(())
     }
 
-    /// Takes an event of a choice and makes ready what may be shown by now.
-    async fn hear(&mut self, event: StreamEvent) {
-        let place = self.place_of(event.choice().unwrap_or(0));
+    /// Adds an event of a choice, and queues the events that are cleared by now.
+    async fn push_event(&mut self, event: StreamEvent) {
+        let place = self.choice_index(event.choice().unwrap_or(0));
         if self.choices[place].is_blocked {
             return;
         }
-        let Some((channel, piece)) = spoken(&event) else {
+        let Some((channel, fragment)) = text_of_event(&event) else {
             self.close(place).await;
             if !self.choices[place].is_blocked {
                 self.show(event);
@@ -151,42 +151,43 @@ impl Filter {
         let window = self.choices[place]
             .window
             .get_or_insert_with(|| Window::new(channel));
-        let piece = piece.to_owned();
-        window.push(event, &piece);
-        self.look(place, false).await;
+        let fragment = fragment.to_owned();
+        window.push(event, &fragment);
+        self.inspect(place, false).await;
     }
 
-    /// Ends the channel that a choice speaks on, if it speaks.
+    /// Inspects the rest of a choice's current channel, and closes it.
     async fn close(&mut self, place: usize) {
         if !self.choices[place].is_blocked {
-            self.look(place, true).await;
+            self.inspect(place, true).await;
         }
         self.choices[place].window = None;
     }
 
-    /// Shows what may be shown of a choice's window, and ends the choice where something forbidden begins.
-    async fn look(&mut self, place: usize, whole: bool) {
+    /// Queues the cleared events of a choice's window. If a forbidden text starts there, ends the
+    /// choice.
+    async fn inspect(&mut self, place: usize, whole: bool) {
         let policy = self.policy.clone();
         let Some(window) = &mut self.choices[place].window else {
             return;
         };
-        let mut judged = window.judge(&policy.output, whole);
-        let mut is_forbidden = judged.rule.is_some();
-        if let Some(rule) = judged.rule.and_then(|place| policy.output.get(place)) {
+        let mut verdict = window.judge(&policy.output, whole);
+        let mut is_forbidden = verdict.rule.is_some();
+        if let Some(rule) = verdict.rule.and_then(|place| policy.output.get(place)) {
             tracing::info!(request.id = %self.request, rule = %rule.name, "answer blocked by the content policy");
         }
         if let Some(classifier) = &policy.output_classifier {
-            let (text, unseen) = window.unseen(judged.clear);
+            let (text, unseen) = window.unseen(verdict.clear);
             if unseen == 0 {
-                // It has been asked about all of it.
-            } else if !classifier.wants(text, unseen, whole || is_forbidden) {
-                judged.clear = 0;
+                // All of it was classified before.
+            } else if !classifier.is_due(text, unseen, whole || is_forbidden) {
+                verdict.clear = 0;
             } else if classifier.forbids(self.request, &[text.to_owned()]).await {
-                judged.clear = 0;
+                verdict.clear = 0;
                 is_forbidden = true;
             }
         }
-        for event in window.release(judged.clear) {
+        for event in window.release(verdict.clear) {
             self.show(event);
         }
         if is_forbidden {
@@ -205,7 +206,7 @@ impl Filter {
         };
         self.show(ended);
         if self.choices.iter().all(|choice| choice.is_blocked) {
-            self.silence = Some(Silence {
+            self.hidden_drain = Some(HiddenDrain {
                 until: Instant::now() + self.drain.time,
                 bytes: 0,
             });
@@ -221,11 +222,11 @@ impl Filter {
         });
     }
 
-    fn place_of(&mut self, index: u32) -> usize {
+    fn choice_index(&mut self, index: u32) -> usize {
         let known = self.choices.iter().position(|choice| choice.index == index);
         known.unwrap_or_else(|| {
-            self.silence = None;
-            self.choices.push(Spoken {
+            self.hidden_drain = None;
+            self.choices.push(ChoiceState {
                 index,
                 window: None,
                 is_blocked: false,
@@ -244,8 +245,8 @@ fn end() -> TextChunk {
     }
 }
 
-/// What an event says, and on which channel.
-fn spoken(event: &StreamEvent) -> Option<(Channel, &str)> {
+/// Text of an event and its channel; `None` for events without text.
+fn text_of_event(event: &StreamEvent) -> Option<(Channel, &str)> {
     match event {
         StreamEvent::Text { text, .. } => Some((Channel::Text, text)),
         StreamEvent::Reasoning { text, .. } => Some((Channel::Reasoning, text)),

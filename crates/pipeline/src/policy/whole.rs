@@ -1,4 +1,4 @@
-//! Answers that came all at once.
+//! Policy for complete answers.
 
 use tollgate_types::RequestId;
 use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part};
@@ -7,8 +7,8 @@ use tollgate_upstream::{Payload, UpstreamError};
 use super::{Policy, not_common};
 
 impl Policy {
-    /// Takes out what must not be shown: a choice in which something is found says nothing and ends by the content
-    /// filter.
+    /// Removes forbidden content: a choice with a match is emptied and ends with the reason
+    /// `content_filter`.
     pub(crate) async fn censor(
         &self,
         request: RequestId,
@@ -31,7 +31,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether texts must not be shown.
+    /// Whether one of the texts is forbidden.
     pub(crate) async fn forbids(&self, request: RequestId, texts: &[String]) -> bool {
         let matching = self
             .output
@@ -48,18 +48,18 @@ impl Policy {
     }
 }
 
-/// What a choice says: texts, refusals, reasoning, and what tools are called with. Parts that stand side by side are one
-/// text.
+/// Texts of a choice: content and refusals, reasoning, and arguments of tool calls. Adjacent parts
+/// are joined.
 fn texts_of(choice: &Choice) -> Vec<String> {
-    let (mut said, mut reasoned) = (String::new(), String::new());
+    let (mut content, mut thoughts) = (String::new(), String::new());
     for part in &choice.parts {
         match part {
-            Part::Text(text) | Part::Refusal(text) => said.push_str(text),
-            Part::Reasoning(reasoning) => reasoned.push_str(reasoning.text.as_deref().unwrap_or_default()),
+            Part::Text(text) | Part::Refusal(text) => content.push_str(text),
+            Part::Reasoning(reasoning) => thoughts.push_str(reasoning.text.as_deref().unwrap_or_default()),
             _ => {}
         }
     }
     let calls = choice.tool_calls.iter().map(|call| call.arguments.clone());
-    let texts = [said, reasoned].into_iter().chain(calls);
+    let texts = [content, thoughts].into_iter().chain(calls);
     texts.filter(|text| !text.is_empty()).collect()
 }

@@ -1,18 +1,17 @@
-//! What one choice of a streamed answer says at the moment: pieces that wait until it is known that nothing that is
-//! forbidden begins in them. A match that is split over several pieces is found as in a whole text.
+//! Sliding window over one choice of a streamed answer: holds chunks back until no forbidden text
+//! can start in them. Matches across chunk boundaries are found as in a complete text.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tollgate_types::stream::StreamEvent;
 
-use super::rules::{MOST_HELD_BACK, Rule};
+use super::rules::{MAX_HELD_BACK_BYTES, Rule};
 
-/// Bytes of what was shown that are kept: what stands before a word says whether it is one, and a classifier wants to
-/// know what a text is about.
+/// Bytes of sent text to retain, as left context for word boundaries and for the classifier.
 const CONTEXT: usize = 512;
 
-/// A kind of text of a choice. Matches do not reach from one into another.
+/// A kind of text in a choice. Matches do not span channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
     Text,
@@ -21,26 +20,26 @@ pub(super) enum Channel {
     Call(u32),
 }
 
-/// Pieces of one channel.
+/// Window over the text of one channel.
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) channel: Channel,
-    /// The end of what was shown, then what waits.
+    /// Sent context, followed by the pending text.
     text: String,
-    /// Where what waits begins.
+    /// Byte offset of the pending text.
     shown: usize,
-    /// Events that wait, each with where it ends in `text`.
+    /// Pending events, each with its end offset in `text`.
     waiting: VecDeque<(StreamEvent, usize)>,
-    /// Whether the beginning of `text` was cut off.
+    /// Whether earlier text was dropped from the front of `text`.
     is_cut: bool,
 }
 
-/// What the rules say about a window.
+/// Verdict of the rules on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Judged {
-    /// Up to here nothing forbidden begins.
+pub(super) struct WindowVerdict {
+    /// Byte offset before which no forbidden text starts.
     pub(super) clear: usize,
-    /// The rule that matches behind that, by its place.
+    /// Index of the rule that matches at `clear`, if any.
     pub(super) rule: Option<usize>,
 }
 
@@ -55,20 +54,20 @@ impl Window {
         }
     }
 
-    /// Adds a piece.
-    pub(super) fn push(&mut self, event: StreamEvent, piece: &str) {
-        self.text.push_str(piece);
+    /// Appends an event with its text.
+    pub(super) fn push(&mut self, event: StreamEvent, fragment: &str) {
+        self.text.push_str(fragment);
         self.waiting.push_back((event, self.text.len()));
     }
 
-    /// How far it may be shown. A match at the very end may still become another one, or none, unless the text is
-    /// `whole`; it waits, but not for ever.
-    pub(super) fn judge(&self, rules: &[Arc<Rule>], whole: bool) -> Judged {
+    /// Checks the window against the rules. Unless the text is `whole`, a match at its end is
+    /// pending, since more text may change it; it is held back for at most [`MAX_HELD_BACK_BYTES`].
+    pub(super) fn judge(&self, rules: &[Arc<Rule>], whole: bool) -> WindowVerdict {
         let end = self.text.len();
         let longest = rules.iter().map(|rule| rule.longest()).max().unwrap_or(0);
         let mut clear = if whole { end } else { end.saturating_sub(longest) };
         let mut forbidden: Option<(usize, usize)> = None;
-        // Nothing is known of what stood before the first character.
+        // The character before the first one is unknown.
         let from = match self.is_cut {
             true => self.text.chars().next().map_or(0, char::len_utf8),
             false => 0,
@@ -77,34 +76,34 @@ impl Window {
             let Some(found) = rule.first(&self.text, from, self.shown) else {
                 continue;
             };
-            let is_open = !whole && found.end == end && end - found.start <= MOST_HELD_BACK;
+            let is_open = !whole && found.end == end && end - found.start <= MAX_HELD_BACK_BYTES;
             if is_open {
                 clear = clear.min(found.start);
             } else if forbidden.is_none_or(|(start, _)| found.start < start) {
                 forbidden = Some((found.start, place));
             }
         }
-        Judged {
+        WindowVerdict {
             clear: forbidden.map_or(clear, |(start, _)| start.min(end)),
             rule: forbidden.map(|(_, place)| place),
         }
     }
 
-    /// What waits before `clear`, with what was shown before it.
+    /// The text before `clear` with its sent context, and the number of pending bytes in it.
     pub(super) fn unseen(&self, clear: usize) -> (&str, usize) {
-        let clear = self.floor(clear);
+        let clear = self.char_boundary(clear);
         let context = self.text.get(..clear).unwrap_or_default();
         (context, clear.saturating_sub(self.shown))
     }
 
-    /// The events that end at or before `clear`; they count as shown.
+    /// Releases the events that end at or before `clear`.
     pub(super) fn release(&mut self, clear: usize) -> Vec<StreamEvent> {
         let mut released = Vec::new();
         while let Some((event, end)) = self.waiting.pop_front_if(|(_, end)| *end <= clear) {
             self.shown = end;
             released.push(event);
         }
-        let cut = self.floor(self.shown.saturating_sub(CONTEXT));
+        let cut = self.char_boundary(self.shown.saturating_sub(CONTEXT));
         if cut > 0 {
             self.text.drain(..cut);
             self.shown -= cut;
@@ -116,7 +115,7 @@ impl Window {
         released
     }
 
-    fn floor(&self, at: usize) -> usize {
+    fn char_boundary(&self, at: usize) -> usize {
         self.text.floor_char_boundary(at)
     }
 }
@@ -142,7 +141,7 @@ mod tests {
         .collect()
     }
 
-    fn piece(text: &str) -> StreamEvent {
+    fn fragment(text: &str) -> StreamEvent {
         StreamEvent::Text {
             choice: 0,
             text: text.to_owned(),
@@ -150,24 +149,24 @@ mod tests {
         }
     }
 
-    /// What is shown of these pieces, and whether a rule ended it.
-    fn shown(pieces: &[&str]) -> (String, bool) {
+    /// The text shown of these chunks, and whether a rule ended it.
+    fn shown(fragments: &[&str]) -> (String, bool) {
         let rules = rules();
         let mut window = Window::new(Channel::Text);
         let mut shown = String::new();
-        for (at, text) in pieces.iter().enumerate() {
-            window.push(piece(text), text);
+        for (at, text) in fragments.iter().enumerate() {
+            window.push(fragment(text), text);
             for whole in [false, true] {
-                if whole && at + 1 < pieces.len() {
+                if whole && at + 1 < fragments.len() {
                     continue;
                 }
-                let judged = window.judge(&rules, whole);
-                for event in window.release(judged.clear) {
+                let verdict = window.judge(&rules, whole);
+                for event in window.release(verdict.clear) {
                     if let StreamEvent::Text { text, .. } = event {
                         shown.push_str(&text);
                     }
                 }
-                if judged.rule.is_some() {
+                if verdict.rule.is_some() {
                     return (shown, true);
                 }
             }
@@ -190,8 +189,8 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_a_match_is_shown() {
-        for pieces in [
+    fn partial_matches_are_shown() {
+        for fragments in [
             &["this is forbidden", "ness itself"][..],
             &["un", "forbidden"],
             &["quite ", "badly"],
@@ -199,32 +198,32 @@ mod tests {
             &["xx", " x"],
             &["", "é", ""],
         ] {
-            assert_eq!(shown(pieces), (pieces.concat(), false));
+            assert_eq!(shown(fragments), (fragments.concat(), false));
         }
     }
 
     #[test]
-    fn a_long_text_is_kept_in_part_only_and_shown_as_a_whole() {
-        let pieces: Vec<String> = (0..500)
+    fn long_texts_are_shown_whole_from_a_bounded_window() {
+        let fragments: Vec<String> = (0..500)
             .map(|number| format!("wörter {number} und mehr "))
             .collect();
-        let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
-        assert_eq!(shown(&pieces), (pieces.concat(), false));
-        let with_end = [pieces.as_slice(), &["forbidden"]].concat();
-        assert_eq!(shown(&with_end), (pieces.concat(), true));
+        let fragments: Vec<&str> = fragments.iter().map(String::as_str).collect();
+        assert_eq!(shown(&fragments), (fragments.concat(), false));
+        let with_end = [fragments.as_slice(), &["forbidden"]].concat();
+        assert_eq!(shown(&with_end), (fragments.concat(), true));
         let mut window = Window::new(Channel::Text);
-        for text in pieces {
-            window.push(piece(text), text);
-            let judged = window.judge(&rules(), false);
-            window.release(judged.clear);
-            assert!(window.text.len() < 2 * CONTEXT + MOST_HELD_BACK);
+        for text in fragments {
+            window.push(fragment(text), text);
+            let verdict = window.judge(&rules(), false);
+            window.release(verdict.clear);
+            assert!(window.text.len() < 2 * CONTEXT + MAX_HELD_BACK_BYTES);
         }
     }
 
     #[test]
-    fn a_match_without_an_end_does_not_wait_for_ever() {
+    fn unbounded_matches_are_not_held_forever() {
         let endless = "x".repeat(100);
-        let pieces: Vec<&str> = std::iter::once("so ").chain([endless.as_str(); 20]).collect();
-        assert_eq!(shown(&pieces), ("so ".to_owned(), true));
+        let fragments: Vec<&str> = std::iter::once("so ").chain([endless.as_str(); 20]).collect();
+        assert_eq!(shown(&fragments), ("so ".to_owned(), true));
     }
 }

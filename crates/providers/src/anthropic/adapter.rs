@@ -1,4 +1,4 @@
-//! The adapter.
+//! The adapter of Anthropic's Messages API: text, token counts, decisions and batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use secrecy::SecretString;
 use tollgate_formats::anthropic_messages::{
-    MessagesHead, Purpose, StreamDecoder, Version, carry, decode_response, encode_request, has_foreign_seal,
-    inspect_response, splice_request, validate, version_for,
+    MessagesHead, Purpose, StreamDecoder, Version, check_compatible, decode_response, encode_request,
+    has_foreign_seal, inspect_response, splice_request, validate, version_for,
 };
 use tollgate_formats::counting;
-use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
-use tollgate_formats::seal::origin_of;
+use tollgate_formats::reasoning_envelope::origin_of;
+use tollgate_formats::to_common::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
-use tollgate_types::{Error, Format, RequestId};
+use tollgate_types::{Abilities, Error, Format, RequestId};
 use tollgate_upstream::{
-    BatchProvider, CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws,
+    BatchProvider, CallContext, CountProvider, DecideProvider, DecisionWay, Draw, LabelCall, LabelDraws,
     ListedModel, MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply,
     UpstreamError,
 };
 
 use super::batches::BatchServer;
 use super::{listing, stream};
-use crate::crossing::{self, not_in_format};
-use crate::deciding::ByText;
+use crate::conversion::{self, not_in_format};
+use crate::decisions::TextLabels;
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
 };
@@ -34,22 +34,22 @@ use crate::{counted, refusal};
 const PATH: &str = "/messages";
 const COUNT_PATH: &str = "/messages/count_tokens";
 
-/// A provider that speaks the format of messages.
+/// A provider that speaks the Messages format.
 #[derive(Debug)]
 pub struct Anthropic {
     id: Arc<str>,
     pub(super) batches: BatchServer,
-    /// Marks the reasoning that comes from here.
+    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
     origin: String,
     pub(super) http: Arc<HttpClient>,
     pub(super) base: BaseUrl,
     messages: Versions,
     counts: Versions,
     models: Endpoint,
-    deciding: ByText,
+    decisions: TextLabels,
 }
 
-/// One path, by version of the format.
+/// One path, with one endpoint for each version of the format.
 #[derive(Debug)]
 pub(super) struct Versions {
     path: &'static str,
@@ -90,7 +90,7 @@ fn endpoint(
 }
 
 impl Anthropic {
-    /// The provider of the configuration block `id`, at this address, with these credentials on every request.
+    /// Builds the provider of the configuration block `id`. Every request carries the credentials.
     pub fn new(
         id: Arc<str>,
         base: &BaseUrl,
@@ -109,11 +109,11 @@ impl Anthropic {
             messages: Versions::new(base, PATH, credentials)?,
             counts: Versions::new(base, COUNT_PATH, credentials)?,
             models: endpoint(base, "/models", Version::V2023_06_01, credentials)?,
-            deciding: ByText::new(&[StateMediaKind::Image], 0),
+            decisions: TextLabels::new(&[StateMediaKind::Image], 0),
         })
     }
 
-    /// Sends a body to one of the paths, and answers when the response headers are there.
+    /// Posts a body to one of the paths. Returns as soon as the response headers arrive.
     async fn post(
         &self,
         ctx: &CallContext,
@@ -122,7 +122,7 @@ impl Anthropic {
         version: Version,
         body: Bytes,
     ) -> Result<Response, UpstreamError> {
-        let timeouts = Timeouts::of(ctx);
+        let timeouts = Timeouts::of(ctx).resending();
         let (endpoint, body) = (to.of(version), RequestBody::from(body));
         match self.previews(&call.previews, to.path)? {
             None => self.http.post(endpoint, body, timeouts).await,
@@ -130,7 +130,7 @@ impl Anthropic {
         }
     }
 
-    /// The previews that the caller asks for, as a header.
+    /// Builds the header of the previews (beta features) that the caller requests.
     pub(super) fn previews(&self, names: &[&str], path: &str) -> Result<Option<Variant>, UpstreamError> {
         if names.is_empty() {
             return Ok(None);
@@ -144,25 +144,25 @@ impl Anthropic {
         variant.map(Some).map_err(unsendable)
     }
 
-    /// The bytes for the upstream, and the version that they are in.
+    /// Returns the body for the upstream and its format version.
     pub(super) fn prepare(&self, call: &TextCall) -> Result<(Bytes, Version), UpstreamError> {
         if !call.is_in(Format::Messages) {
-            let mut request = crossing::common_form(call)?;
+            let mut request = conversion::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
-            let body = encode_request(&request, call.output_cap);
+            let body = encode_request(&request, &call.abilities, call.output_cap);
             return Ok((Bytes::from(body), version_for(&request)));
         }
         let known = call
             .outline
             .as_ref()
             .and_then(|outline| outline.get::<MessagesHead<'static>>());
-        let looked_again;
+        let validated;
         let head = match known {
             Some(head) => head,
             None => {
-                looked_again = validate(&call.body, Version::default(), Purpose::Generate)
+                validated = validate(&call.body, Version::default(), Purpose::Generate)
                     .map_err(|error| not_in_format(&error))?;
-                &looked_again
+                &validated
             }
         };
         let body = splice_request(
@@ -185,26 +185,26 @@ impl Anthropic {
         self.read_whole(ctx, call, body)
     }
 
-    /// The answer that a body is.
+    /// Decodes a whole answer.
     pub(super) fn read_whole(
         &self,
         ctx: &CallContext,
         call: &TextCall,
         body: Bytes,
     ) -> Result<TextReply, UpstreamError> {
-        let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
+        let invalid_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
         let head = inspect_response(&body, &self.origin)
-            .map_err(|_| no_answer("the answer is not a JSON object"))?;
+            .map_err(|_| invalid_answer("the response is not a JSON object"))?;
         if head.is_error {
-            return Err(refusal::from_object(&body));
+            return Err(refusal::from_object_of(self.models.error_texts(), &body));
         }
         if !head.has_content {
-            return Err(no_answer("the answer has no content"));
+            return Err(invalid_answer("the response has no content").reporting(head.usage));
         }
-        if !crossing::relays(ctx, call, Format::Messages) {
+        if !conversion::relays(ctx, call, Format::Messages) {
             let answer = decode_response(&body, seconds(ctx.request))
-                .map_err(|_| no_answer("the answer cannot be read"))?;
-            return Ok(crossing::whole(
+                .map_err(|_| invalid_answer("the response cannot be parsed"))?;
+            return Ok(conversion::whole(
                 answer,
                 &self.origin,
                 head.usage,
@@ -212,6 +212,7 @@ impl Anthropic {
             ));
         }
         Ok(TextReply::Whole(TextAnswer {
+            capped_answers: 0,
             payload: Payload::Raw(Format::Messages, body),
             usage: head.usage,
             output_bytes: head.output_bytes,
@@ -220,7 +221,7 @@ impl Anthropic {
     }
 }
 
-/// When the request came, which its id tells (UUIDv7): the format has no time in its answers.
+/// Time of the request in Unix seconds, from its UUIDv7: answers of this format have no time.
 fn seconds(request: RequestId) -> i64 {
     i64::try_from((request.as_u128() >> 80) / 1_000).unwrap_or(0)
 }
@@ -239,40 +240,51 @@ impl TextProvider for Anthropic {
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;
             return Ok(TextReply::Stream(
-                match crossing::relays(ctx, call, Format::Messages) {
+                match conversion::relays(ctx, call, Format::Messages) {
                     true => events,
-                    false => crossing::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin),
+                    false => {
+                        conversion::stream(events, StreamDecoder::new(seconds(ctx.request)), &self.origin)
+                    }
                 },
             ));
         }
-        // A JSON body says what is wrong; anything else is not what was asked for.
-        let body = response.beginning(self.http.settings()).await;
+        // A JSON body is an error; any other type is not the requested stream.
+        let body = response.read_prefix(self.http.settings()).await;
         match inspect_response(&body, &self.origin) {
-            Ok(head) if head.is_error => Err(refusal::from_object(&body)),
+            Ok(head) if head.is_error => Err(refusal::from_object_of(self.models.error_texts(), &body)),
             _ => Err(UpstreamError::protocol(format!(
-                "asked for a stream, got {} bytes of another type",
+                "expected a stream, received {} bytes of another type",
                 body.len()
             ))),
         }
+    }
+
+    fn requires_cap(&self) -> bool {
+        true
     }
 
     fn takes(&self, format: Format) -> bool {
         format == Format::Messages
     }
 
+    fn takes_system_turns(&self, abilities: &Abilities) -> bool {
+        abilities.system_turns != Some(false)
+    }
+
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
-        // It would fetch documents, too; but what one costs depends on its bytes, and a hold is taken before.
+        // Anthropic fetches documents, too, but their cost depends on their size, and the hold is
+        // taken before the fetch.
         match kind {
             MediaKind::Document => Some(&["application/pdf", "text/plain"]),
             _ => None,
         }
     }
 
-    fn forces(&self, format: &ResponseFormat) -> bool {
+    fn enforces_schema(&self, format: &ResponseFormat) -> bool {
         *format != ResponseFormat::JsonObject
     }
 
-    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+    fn drops_reasoning(&self, call: &TextCall) -> bool {
         let head = call
             .outline
             .as_ref()
@@ -280,8 +292,12 @@ impl TextProvider for Anthropic {
         head.is_some_and(|head| has_foreign_seal(&call.body, head, &self.origin))
     }
 
-    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        let mut ignored = carry(request)?;
+    fn check_compatible(
+        &self,
+        request: &GenerateRequest,
+        abilities: &Abilities,
+    ) -> Result<Vec<String>, Error> {
+        let mut ignored = check_compatible(request, abilities)?;
         if has_foreign_reasoning(request, &self.origin) {
             ignored.push("reasoning".to_owned());
         }
@@ -302,16 +318,16 @@ impl CountProvider for Anthropic {
 #[async_trait]
 impl DecideProvider for Anthropic {
     fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
-        self.deciding.ways(upstream_model, state)
+        self.decisions.ways(upstream_model, state)
     }
 
     async fn draw_labels(
         &self,
         ctx: &CallContext,
         call: &LabelCall,
-        number: u32,
+        draw: Draw,
     ) -> Result<Option<LabelDraws>, UpstreamError> {
-        self.deciding.draw(self, ctx, call, number).await.map(Some)
+        self.decisions.draw(self, ctx, call, draw).await.map(Some)
     }
 }
 
@@ -347,6 +363,6 @@ impl Provider for Anthropic {
         };
         tokio::time::timeout(timeout, listed)
             .await
-            .unwrap_or_else(|_| Err(UpstreamError::timeout("no list of models in time")))
+            .unwrap_or_else(|_| Err(UpstreamError::timeout("timed out listing the models")))
     }
 }

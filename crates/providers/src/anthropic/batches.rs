@@ -1,5 +1,6 @@
-//! Message batches: requests go with the submission, and what comes of them is one file. A batch has no name that its maker could
-//! choose, so one whose submission has no answer cannot be found again.
+//! Message batches: the submission contains all requests, and the results are one file. Anthropic
+//! does not accept a batch name from the client, so a batch whose submission had no answer cannot
+//! be found again.
 
 use std::sync::Arc;
 
@@ -12,27 +13,28 @@ use serde_json::value::RawValue;
 use tollgate_formats::anthropic_messages::Version;
 use tollgate_upstream::{
     BatchAnswer, BatchEnd, BatchKind, BatchLimits, BatchProvider, BatchResult, BatchResults, BatchState,
-    CallContext, EmbedAnswer, EmbedCall, Submission, TextAnswer, TextCall, TextReply, UpstreamError, Written,
+    CallContext, EmbedAnswer, EmbedCall, EncodedRequest, Submission, TextAnswer, TextCall, TextReply,
+    UpstreamError,
 };
 
 use super::adapter::{Anthropic, Versions};
-use crate::batches::{not_again, on_one_line, results};
+use crate::batches::{results, to_single_line, without_retry};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, RequestBody, Timeouts, escape};
-use crate::media::{Asked, NEWS_LIMIT, Server};
+use crate::media::{MAX_STATUS_BYTES, Request, Server};
 use crate::refusal;
 
 const PATH: &str = "/messages/batches";
-/// As <https://docs.claude.com/en/docs/build-with-claude/batch-processing> has them.
+/// Limits from <https://docs.claude.com/en/docs/build-with-claude/batch-processing>.
 const LIMITS: BatchLimits = BatchLimits {
     requests: 100_000,
     bytes: 256_000_000,
 };
 
-/// Where the batches are.
+/// Endpoints of the batch API.
 #[derive(Debug)]
 pub(super) struct BatchServer {
-    made: Versions,
-    is_wanted: bool,
+    create_endpoints: Versions,
+    is_enabled: bool,
     server: Server,
 }
 
@@ -45,8 +47,8 @@ impl BatchServer {
         let version = SecretString::from(Version::default().as_str());
         let version = Credential::header("anthropic-version", &version)?;
         Ok(Self {
-            made: Versions::new(base, PATH, credentials)?,
-            is_wanted: false,
+            create_endpoints: Versions::new(base, PATH, credentials)?,
+            is_enabled: false,
             server: Server::new(base, &[&[version], credentials].concat(), http)?,
         })
     }
@@ -56,7 +58,7 @@ impl BatchServer {
     }
 }
 
-/// A batch as it is told.
+/// A batch object of the API.
 #[derive(Deserialize)]
 struct Batch {
     id: String,
@@ -65,16 +67,16 @@ struct Batch {
     cancel_initiated_at: Option<String>,
 }
 
-/// A line of what came of a batch.
+/// A line of the results file.
 #[derive(Deserialize)]
 struct Line<'l> {
     custom_id: String,
     #[serde(borrow)]
-    result: Told<'l>,
+    result: LineResult<'l>,
 }
 
 #[derive(Deserialize)]
-struct Told<'l> {
+struct LineResult<'l> {
     #[serde(rename = "type")]
     kind: String,
     #[serde(borrow)]
@@ -106,7 +108,7 @@ fn read(line: &[u8]) -> Option<BatchResult> {
     })
 }
 
-/// The status with which an error would have come alone.
+/// The HTTP status that a single request with this error would have had.
 fn status_of(error: &Value) -> u16 {
     match error
         .pointer("/error/type")
@@ -126,57 +128,57 @@ fn status_of(error: &Value) -> u16 {
 }
 
 impl Anthropic {
-    /// The same provider; whether requests are handed over to its batches.
+    /// Sets whether the provider uses Anthropic's batch API.
     pub fn with_batches(mut self, are_wanted: bool) -> Self {
-        self.batches.is_wanted = are_wanted;
+        self.batches.is_enabled = are_wanted;
         self
     }
 }
 
 #[async_trait]
 impl BatchProvider for Anthropic {
-    fn is_wanted(&self) -> bool {
-        self.batches.is_wanted
+    fn is_enabled(&self) -> bool {
+        self.batches.is_enabled
     }
 
     fn limits(&self) -> BatchLimits {
         LIMITS
     }
 
-    fn carries(&self, kind: BatchKind) -> bool {
+    fn supports(&self, kind: BatchKind) -> bool {
         kind == BatchKind::Text
     }
 
-    /// The dialect is the version, then the previews.
-    fn write_text(&self, call: &TextCall, name: &str) -> Result<Written, UpstreamError> {
+    /// The dialect is the format version, followed by the previews.
+    fn write_text(&self, call: &TextCall, name: &str) -> Result<EncodedRequest, UpstreamError> {
         let (body, version) = self.prepare(call)?;
         let head = format!("{{\"custom_id\":{},\"params\":", Value::from(name));
-        let text = [head.as_bytes(), &on_one_line(&body), b"}"].concat();
+        let text = [head.as_bytes(), &to_single_line(&body), b"}"].concat();
         let dialect = [&[version.as_str()], &call.previews[..]].concat();
-        Ok(Written {
+        Ok(EncodedRequest {
             text: text.into(),
             dialect: dialect.join(" ").into(),
         })
     }
 
-    fn write_embed(&self, _: &EmbedCall, _: &str) -> Result<Written, UpstreamError> {
-        Err(UpstreamError::connect("the provider has no embeddings"))
+    fn write_embed(&self, _: &EmbedCall, _: &str) -> Result<EncodedRequest, UpstreamError> {
+        Err(UpstreamError::connect("the provider does not support embeddings"))
     }
 
     async fn submit(&self, ctx: &CallContext, submission: &Submission) -> Result<String, UpstreamError> {
-        let made = &self.batches.made;
+        let create_endpoints = &self.batches.create_endpoints;
         let mut words = submission.dialect.split(' ');
         let version = Version::parse(words.next()).unwrap_or_default();
         let previews: Vec<&str> = words.collect();
-        let mut pieces = vec![Bytes::from_static(b"{\"requests\":[")];
+        let mut chunks = vec![Bytes::from_static(b"{\"requests\":[")];
         for (place, request) in submission.requests.iter().enumerate() {
             if place > 0 {
-                pieces.push(Bytes::from_static(b","));
+                chunks.push(Bytes::from_static(b","));
             }
-            pieces.push(request.clone());
+            chunks.push(request.clone());
         }
-        pieces.push(Bytes::from_static(b"]}"));
-        let (endpoint, body) = (made.of(version), RequestBody::from(pieces));
+        chunks.push(Bytes::from_static(b"]}"));
+        let (endpoint, body) = (create_endpoints.of(version), RequestBody::from(chunks));
         let timeouts = Timeouts::of(ctx);
         let response = match self.previews(&previews, PATH)? {
             None => self.http.post(endpoint, body, timeouts).await?,
@@ -185,13 +187,13 @@ impl BatchProvider for Anthropic {
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, self.http.settings()).await);
         }
-        let body = response.whole(NEWS_LIMIT).await?;
+        let body = response.whole(MAX_STATUS_BYTES).await?;
         let batch: Result<Batch, _> = serde_json::from_slice(&body);
-        let batch = batch.map_err(|_| UpstreamError::protocol("the batch is not as agreed"))?;
+        let batch = batch.map_err(|_| UpstreamError::protocol("the batch has an unexpected shape"))?;
         Ok(batch.id)
     }
 
-    fn finds(&self) -> bool {
+    fn can_find(&self) -> bool {
         false
     }
 
@@ -202,8 +204,11 @@ impl BatchProvider for Anthropic {
     async fn poll(&self, ctx: &CallContext, handle: &str) -> Result<BatchState, UpstreamError> {
         let batches = &self.batches;
         let path = batches.path(handle, "");
-        let asked = Asked::get(&path);
-        let batch: Option<Batch> = batches.server.read_if_there(ctx, asked, NEWS_LIMIT).await?;
+        let request = Request::get(&path);
+        let batch: Option<Batch> = batches
+            .server
+            .read_if_found(ctx, request, MAX_STATUS_BYTES)
+            .await?;
         let Some(batch) = batch else {
             return Ok(BatchState::Lost);
         };
@@ -227,7 +232,7 @@ impl BatchProvider for Anthropic {
     async fn cancel(&self, ctx: &CallContext, handle: &str) -> Result<(), UpstreamError> {
         let batches = &self.batches;
         let path = batches.path(handle, "/cancel");
-        batches.server.tell(ctx, Asked::post(&path)).await
+        batches.server.send_command(ctx, Request::post(&path)).await
     }
 
     async fn forget(
@@ -239,7 +244,7 @@ impl BatchProvider for Anthropic {
     ) -> Result<(), UpstreamError> {
         let batches = &self.batches;
         let path = batches.path(handle, "");
-        batches.server.tell(ctx, Asked::delete(&path)).await
+        batches.server.send_command(ctx, Request::delete(&path)).await
     }
 
     fn read_text(
@@ -250,11 +255,11 @@ impl BatchProvider for Anthropic {
         body: Bytes,
     ) -> Result<TextAnswer, UpstreamError> {
         if !(200..300).contains(&status) {
-            return Err(not_again(refusal::from_body(status, &body)));
+            return Err(without_retry(refusal::from_body(status, &body)));
         }
         match self.read_whole(ctx, call, body)? {
             TextReply::Whole(answer) => Ok(answer),
-            TextReply::Stream(_) => Err(UpstreamError::protocol("a batch has streamed")),
+            TextReply::Stream(_) => Err(UpstreamError::protocol("a batch result is a stream")),
         }
     }
 
@@ -265,7 +270,7 @@ impl BatchProvider for Anthropic {
         _: u16,
         _: Bytes,
     ) -> Result<EmbedAnswer, UpstreamError> {
-        Err(UpstreamError::connect("the provider has no embeddings"))
+        Err(UpstreamError::connect("the provider does not support embeddings"))
     }
 }
 
@@ -276,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_came_of_its_request() {
+    fn result_lines_are_read() {
         let response = |status, body: &str| BatchAnswer::Response {
             status,
             body: Bytes::copy_from_slice(body.as_bytes()),

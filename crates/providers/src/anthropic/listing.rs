@@ -1,20 +1,29 @@
-//! `GET /models`: a page of records. The first one has all models that are sold.
+//! `GET /models`: a page of records. The first page has all current models. Other servers of the
+//! format, such as vLLM, list their models in OpenAI's shape.
 
 use serde_json::Value;
 use tollgate_upstream::{ListedModel, UpstreamError};
 
-/// The most bytes of a list.
+use crate::openai_compatible::listing;
+
+/// Max bytes of a model list.
 pub(super) const LIMIT: usize = 1 << 20;
 
-/// Reads a list.
+/// Parses a model list in Anthropic's or OpenAI's shape.
 pub(super) fn read(body: &[u8]) -> Result<Vec<ListedModel>, UpstreamError> {
-    let no_list = || UpstreamError::protocol("the answer is no list of models");
-    let value: Value = serde_json::from_slice(body).map_err(|_| no_list())?;
-    let records = value.get("data").and_then(Value::as_array).ok_or_else(no_list)?;
+    let invalid_list = || UpstreamError::protocol("the response is not a model list");
+    let value: Value = serde_json::from_slice(body).map_err(|_| invalid_list())?;
+    let records = value
+        .get("data")
+        .and_then(Value::as_array)
+        .ok_or_else(invalid_list)?;
+    let tokens = |record: &Value, name: &str| record.get(name).and_then(Value::as_u64);
     let model = |record: &Value| {
+        let known = listing::model(record)?;
         Some(ListedModel {
-            name: record.get("id")?.as_str()?.to_owned(),
-            context_window: record.get("max_input_tokens").and_then(Value::as_u64),
+            context_window: tokens(record, "max_input_tokens").or(known.context_window),
+            max_output_tokens: tokens(record, "max_tokens").or(known.max_output_tokens),
+            ..known
         })
     };
     Ok(records.iter().filter_map(model).collect())

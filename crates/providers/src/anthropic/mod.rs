@@ -1,4 +1,4 @@
-//! Anthropic, in its own format. The caller's bytes are forwarded when they are in it, and written in it otherwise.
+//! Anthropic's Messages API. Bodies in this format are forwarded unchanged; others are converted.
 
 mod adapter;
 mod batches;
@@ -7,11 +7,11 @@ mod stream;
 
 pub use adapter::Anthropic;
 
-/// The preset.
+/// Name of the preset in the configuration.
 pub const PRESET: &str = "anthropic";
-/// Where it is.
+/// Default base URL.
 pub const BASE_URL: &str = "https://api.anthropic.com/v1";
-/// The environment variable that usually has the key (docs.anthropic.com, client SDKs).
+/// Environment variable of the API key (docs.anthropic.com, client SDKs).
 pub const KEY_VARIABLE: &str = "ANTHROPIC_API_KEY";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Streamed answers: one chunk for each event, the upstream's own bytes where nothing has to be changed.
+//! Streamed answers: one chunk for each event, with the upstream's bytes where no change is needed.
 
 use futures_util::stream::unfold;
 use tollgate_formats::anthropic_messages::{EventKind, Relay, Relayed, STOP_EVENT};
@@ -6,13 +6,13 @@ use tollgate_formats::sse::{Event, EventReader};
 use tollgate_types::Format;
 use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamError};
 
-use crate::http::{Pieces, Response};
+use crate::http::{BodyChunks, Response};
 use crate::refusal;
 
-/// The stream of a response.
+/// Opens the event stream of a response.
 pub(super) fn open(response: Response, call: &TextCall, origin: &str) -> Result<TextStream, UpstreamError> {
     let events = Events {
-        pieces: response.pieces()?,
+        chunks: response.chunks()?,
         reader: EventReader::default(),
         relay: Relay::new(&call.public_model, origin),
         is_finished: false,
@@ -25,10 +25,10 @@ pub(super) fn open(response: Response, call: &TextCall, origin: &str) -> Result<
 }
 
 struct Events {
-    pieces: Pieces,
+    chunks: BodyChunks,
     reader: EventReader,
     relay: Relay,
-    /// Whether the reason why the answer ended was told.
+    /// Whether the stop reason was received.
     is_finished: bool,
     is_over: bool,
 }
@@ -58,17 +58,17 @@ impl Events {
                         return Ok(chunk);
                     }
                 }
-                None => match std::future::poll_fn(|cx| self.pieces.poll_next(cx)).await {
-                    Some(piece) => self.reader.push(piece?),
-                    // Nothing is missing but the event that says so.
+                None => match std::future::poll_fn(|cx| self.chunks.poll_next(cx)).await {
+                    Some(chunk) => self.reader.push(chunk?),
+                    // Only the closing event is missing.
                     None if self.is_finished => return Ok(end()),
-                    None => return Err(UpstreamError::protocol("the stream was cut")),
+                    None => return Err(UpstreamError::protocol("the stream ended early")),
                 },
             }
         }
     }
 
-    /// The chunk that an event makes, if it makes one.
+    /// Converts an event to a chunk; `None` if the event has no content to relay.
     fn take(&mut self, event: &Event) -> Result<Option<TextChunk>, UpstreamError> {
         if event.data.is_empty() {
             return Ok(None);
@@ -79,14 +79,15 @@ impl Events {
             bytes,
             usage,
             output_bytes,
-        } = relayed.map_err(|_| UpstreamError::protocol("an event of the stream is not JSON"))?;
+        } = relayed.map_err(|_| UpstreamError::protocol("a stream event is not JSON"))?;
         self.is_finished |= kind == EventKind::Finish;
         let kind = match kind {
             EventKind::Error => return Err(refusal::from_object(&event.data)),
-            // The gateway shows signs of life of its own.
+            // The gateway sends its own keep-alives.
             EventKind::Ping => return Ok(None),
             EventKind::Preamble => ChunkKind::Preamble,
-            EventKind::Content | EventKind::Finish => ChunkKind::Content,
+            EventKind::Content => ChunkKind::Content,
+            EventKind::Finish => ChunkKind::Finish,
             EventKind::Stop => ChunkKind::End,
         };
         Ok(Some(TextChunk {

@@ -21,7 +21,7 @@ use crate::http::{HttpClient, HttpSettings};
 use crate::registry::{self, ProviderConfig};
 
 const KEY: &str = "sk-upstream-0123456789abcdef";
-const MOST_CHUNKS: usize = 5_000;
+const MAX_CHUNKS: usize = 5_000;
 
 async fn started() -> (FakeUpstream, Arc<dyn Provider>) {
     let upstream = FakeUpstream::start().await;
@@ -45,17 +45,17 @@ fn provider(name: &str, base_url: &str) -> Arc<dyn Provider> {
     registry::build(&config, &HttpClient::new(settings)).unwrap()
 }
 
-fn context(patience: Duration) -> CallContext {
+fn context(timeout: Duration) -> CallContext {
     CallContext {
         request: RequestId::from_u128(1_790_000_000_000 << 80),
         permit: Permit::Free("test"),
-        header_timeout: patience,
-        idle_timeout: patience,
+        header_timeout: timeout,
+        idle_timeout: timeout,
         inspected: false,
     }
 }
 
-fn patient() -> CallContext {
+fn context_with_long_timeout() -> CallContext {
     context(Duration::from_secs(20))
 }
 
@@ -87,11 +87,11 @@ fn merge(body: &mut Value, members: Value) {
     }
 }
 
-/// Everything that one call gave.
+/// Chunks and bytes of one call.
 #[derive(Debug, Default)]
-struct Got {
+struct Collected {
     kinds: Vec<ChunkKind>,
-    /// The caller's bytes.
+    /// Bytes for the caller.
     raw: String,
     common: Option<GenerateResponse>,
     events: Vec<StreamEvent>,
@@ -100,42 +100,48 @@ struct Got {
     is_endless: bool,
 }
 
-async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Result<Got, UpstreamError> {
-    let mut got = Got::default();
+async fn ask(
+    provider: &dyn Provider,
+    ctx: &CallContext,
+    call: &TextCall,
+) -> Result<Collected, UpstreamError> {
+    let mut collected = Collected::default();
     match provider.text().unwrap().generate(ctx, call).await? {
         TextReply::Whole(answer) => {
-            (got.usage, got.output_bytes) = (answer.usage, answer.output_bytes);
+            (collected.usage, collected.output_bytes) = (answer.usage, answer.output_bytes);
             match answer.payload {
                 Payload::Raw(format, bytes) => {
                     assert_eq!(format, call.format);
-                    // What whoever sends it on does with it.
+                    // Splice the answer as the API crate does.
                     let head = answer.outline.as_ref().and_then(|outline| outline.get());
                     let sent = splice_response(&bytes, head.unwrap(), &call.public_model, None);
-                    got.raw = String::from_utf8(sent.to_vec()).unwrap();
+                    collected.raw = String::from_utf8(sent.to_vec()).unwrap();
                 }
-                Payload::Common(response) => got.common = Some(*response),
+                Payload::Common(response) => collected.common = Some(*response),
             }
         }
         TextReply::Stream(mut stream) => {
             while let Some(chunk) = stream.next().await {
                 let chunk = chunk?;
-                got.kinds.push(chunk.kind);
-                got.usage = chunk.usage.or(got.usage);
-                got.output_bytes += chunk.output_bytes;
+                collected.kinds.push(chunk.kind);
+                collected.usage = chunk.usage.or(collected.usage);
+                collected.output_bytes += chunk.output_bytes;
                 match chunk.payload {
-                    Some(Payload::Raw(_, bytes)) => got.raw.push_str(std::str::from_utf8(&bytes).unwrap()),
-                    Some(Payload::Common(event)) => got.events.push(*event),
+                    Some(Payload::Raw(_, bytes)) => {
+                        collected.raw.push_str(std::str::from_utf8(&bytes).unwrap())
+                    }
+                    Some(Payload::Common(event)) => collected.events.push(*event),
                     None => {}
                 }
-                if got.kinds.len() == MOST_CHUNKS {
-                    got.is_endless = true;
-                    return Ok(got);
+                if collected.kinds.len() == MAX_CHUNKS {
+                    collected.is_endless = true;
+                    return Ok(collected);
                 }
             }
-            assert_eq!(got.kinds.last(), Some(&ChunkKind::End));
+            assert_eq!(collected.kinds.last(), Some(&ChunkKind::End));
         }
     }
-    Ok(got)
+    Ok(collected)
 }
 
 fn rich() -> Reply {
@@ -165,20 +171,22 @@ async fn a_message_is_forwarded_and_its_answer_relayed() {
         upstream.push(rich());
         let asked =
             message(json!({"stream": stream, "top_k": 4, "metadata": {"user_id": "u"}, "betas": ["x"]}));
-        let got = ask(&*provider, &patient(), &asked).await.unwrap();
-        assert_eq!(got.usage, Some(rich_usage()), "{got:?}");
-        assert!(got.output_bytes > 10);
+        let collected = ask(&*provider, &context_with_long_timeout(), &asked)
+            .await
+            .unwrap();
+        assert_eq!(collected.usage, Some(rich_usage()), "{collected:?}");
+        assert!(collected.output_bytes > 10);
         assert!(
-            got.raw.contains("\"maker/public\"") && !got.raw.contains("claude-x"),
+            collected.raw.contains("\"maker/public\"") && !collected.raw.contains("claude-x"),
             "{}",
-            got.raw
+            collected.raw
         );
         assert!(
-            got.raw.contains("gw1.") && got.raw.contains("tool_use"),
+            collected.raw.contains("gw1.") && collected.raw.contains("tool_use"),
             "{}",
-            got.raw
+            collected.raw
         );
-        assert!(!got.raw.contains("ping"));
+        assert!(!collected.raw.contains("ping"));
         let received = upstream.requests().pop().unwrap();
         assert_eq!(received.path, "/v1/messages");
         assert_eq!(received.header("x-api-key"), Some(KEY));
@@ -199,7 +207,7 @@ async fn a_chat_completion_is_written_as_a_message() {
             {"role": "system", "content": "be brief"},
             {"role": "user", "content": [
                 {"type": "text", "text": "look"},
-                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
             ]},
             {"role": "assistant", "tool_calls": [
                 {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\":1.50}"}},
@@ -213,8 +221,10 @@ async fn a_chat_completion_is_written_as_a_message() {
         "tool_choice": "required", "parallel_tool_calls": false, "stop": "END", "user": "u", "reasoning_effort": "low",
         "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
     });
-    let got = ask(&*provider, &patient(), &chat(asked)).await.unwrap();
-    assert!(got.common.is_some());
+    let collected = ask(&*provider, &context_with_long_timeout(), &chat(asked))
+        .await
+        .unwrap();
+    assert!(collected.common.is_some());
     let sent = upstream.requests().pop().unwrap().json().unwrap();
     assert_eq!(
         sent,
@@ -223,7 +233,7 @@ async fn a_chat_completion_is_written_as_a_message() {
             "messages": [
                 {"role": "user", "content": [
                     {"type": "text", "text": "look"},
-                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
                 ]},
                 {"role": "assistant", "content": [
                     {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1.5}},
@@ -249,9 +259,11 @@ async fn a_chat_completion_is_written_as_a_message() {
 async fn answers_reach_callers_of_another_format() {
     let (upstream, provider) = started().await;
     upstream.push(rich());
-    let got = ask(&*provider, &patient(), &chat(json!({}))).await.unwrap();
-    assert_eq!(got.usage, Some(rich_usage()));
-    let answer = got.common.unwrap();
+    let collected = ask(&*provider, &context_with_long_timeout(), &chat(json!({})))
+        .await
+        .unwrap();
+    assert_eq!(collected.usage, Some(rich_usage()));
+    let answer = collected.common.unwrap();
     assert_eq!(answer.created, 1_790_000_000, "the time is that of the request");
     let [choice] = &*answer.choices else {
         panic!("{answer:?}")
@@ -267,11 +279,15 @@ async fn answers_reach_callers_of_another_format() {
     assert_eq!(choice.tool_calls[0].name, "f");
 
     upstream.push(rich());
-    let got = ask(&*provider, &patient(), &chat(json!({"stream": true})))
-        .await
-        .unwrap();
-    assert_eq!(got.usage, Some(rich_usage()), "{got:?}");
-    let text: String = got
+    let collected = ask(
+        &*provider,
+        &context_with_long_timeout(),
+        &chat(json!({"stream": true})),
+    )
+    .await
+    .unwrap();
+    assert_eq!(collected.usage, Some(rich_usage()), "{collected:?}");
+    let text: String = collected
         .events
         .iter()
         .filter_map(|event| match event {
@@ -280,28 +296,31 @@ async fn answers_reach_callers_of_another_format() {
         })
         .collect();
     assert_eq!(text, "w1 w2 w3");
-    let seals = got
+    let seals = collected
         .events
         .iter()
         .filter(|event| matches!(event, StreamEvent::ReasoningSeal { .. }));
     assert_eq!(seals.count(), 1);
-    assert!(matches!(got.events.first(), Some(StreamEvent::Start { .. })));
+    assert!(matches!(
+        collected.events.first(),
+        Some(StreamEvent::Start { .. })
+    ));
     assert!(
-        matches!(got.events.last(), Some(StreamEvent::Usage(_))),
+        matches!(collected.events.last(), Some(StreamEvent::Usage(_))),
         "{:?}",
-        got.events.last()
+        collected.events.last()
     );
 }
 
 #[tokio::test]
-async fn reasoning_goes_back_to_its_provider_and_to_no_other() {
+async fn reasoning_returns_only_to_its_provider() {
     let (upstream, provider_here) = started().await;
     let elsewhere = provider("backup", &upstream.base_url());
     upstream.push(rich());
-    let got = ask(&*provider_here, &patient(), &message(json!({})))
+    let collected = ask(&*provider_here, &context_with_long_timeout(), &message(json!({})))
         .await
         .unwrap();
-    let answer: Value = serde_json::from_str(&got.raw).unwrap();
+    let answer: Value = serde_json::from_str(&collected.raw).unwrap();
     let wrapped = answer["content"][0]["signature"].as_str().unwrap();
     let next = message(json!({"messages": [
         {"role": "user", "content": "hi"},
@@ -311,11 +330,15 @@ async fn reasoning_goes_back_to_its_provider_and_to_no_other() {
         ]},
         {"role": "user", "content": "go on"},
     ]}));
-    ask(&*provider_here, &patient(), &next).await.unwrap();
+    ask(&*provider_here, &context_with_long_timeout(), &next)
+        .await
+        .unwrap();
     let sent = upstream.requests().pop().unwrap().json().unwrap();
     let signature = sent["messages"][1]["content"][0]["signature"].as_str().unwrap();
     assert!(signature.starts_with("sig-"), "{signature}");
-    ask(&*elsewhere, &patient(), &next).await.unwrap();
+    ask(&*elsewhere, &context_with_long_timeout(), &next)
+        .await
+        .unwrap();
     let sent = upstream.requests().pop().unwrap();
     assert_eq!(
         sent.json().unwrap()["messages"][1]["content"],
@@ -324,7 +347,7 @@ async fn reasoning_goes_back_to_its_provider_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn every_fault_ends_as_it_should() {
+async fn upstream_faults_map_to_errors() {
     let (upstream, provider) = started().await;
     for fault in FAULTS {
         for (stream, format) in [
@@ -341,22 +364,22 @@ async fn every_fault_ends_as_it_should() {
             };
             let ctx = match fault.outcome {
                 Outcome::Endless => context(Duration::from_millis(300)),
-                _ => patient(),
+                _ => context_with_long_timeout(),
             };
             let result = ask(&*provider, &ctx, &asked).await;
             let name = format!("{} streamed: {stream} {format:?}: {result:?}", fault.name);
             let is_disguised = stream && fault.name == "wrong-content-type";
             match (fault.outcome, result) {
-                (Outcome::Answer, Ok(got)) => {
-                    assert!(!got.is_endless && !is_disguised, "{name}");
-                    assert!(!stream || got.kinds.contains(&ChunkKind::Content), "{name}");
+                (Outcome::Answer, Ok(collected)) => {
+                    assert!(!collected.is_endless && !is_disguised, "{name}");
+                    assert!(!stream || collected.kinds.contains(&ChunkKind::Content), "{name}");
                 }
                 (Outcome::Answer, Err(_)) => assert!(is_disguised || is_of_chat(fault.name), "{name}"),
                 (Outcome::Failure, Ok(_)) => {
-                    // What breaks after the end was told breaks nothing.
+                    // A fault after the end event has no effect.
                     assert!(stream && fault.name.starts_with("close-"), "{name}");
                 }
-                (Outcome::Endless, Ok(got)) => assert!(got.is_endless, "{name}"),
+                (Outcome::Endless, Ok(collected)) => assert!(collected.is_endless, "{name}"),
                 (Outcome::Failure | Outcome::Endless, Err(error)) => {
                     let may_have_run =
                         matches!(error.cause, UpstreamCause::Protocol | UpstreamCause::Timeout);
@@ -370,13 +393,13 @@ async fn every_fault_ends_as_it_should() {
     assert_eq!(upstream.queued(), 0);
 }
 
-/// Faults that are written out in the shape of chat completions.
+/// Faults in the shape of chat completions.
 fn is_of_chat(fault: &str) -> bool {
     fault.starts_with("unknown-") || fault.starts_with("chat-")
 }
 
 #[tokio::test]
-async fn refusals_mean_what_they_say() {
+async fn refusals_map_to_error_kinds() {
     use UpstreamErrorKind::{ContextLength, Credentials, RateLimited, Rejected, Unavailable};
     let cases = [
         (400, "invalid_request_error", Rejected, Retry::Never),
@@ -413,7 +436,9 @@ async fn refusals_mean_what_they_say() {
             upstream
                 .push(Reply::body(status, "application/json", body.to_string()).header("retry-after", "7"));
             let asked = message(json!({"stream": stream}));
-            let error = ask(&*provider, &patient(), &asked).await.unwrap_err();
+            let error = ask(&*provider, &context_with_long_timeout(), &asked)
+                .await
+                .unwrap_err();
             assert_eq!(
                 (error.kind, error.retry),
                 (meaning, retry),
@@ -428,21 +453,25 @@ async fn refusals_mean_what_they_say() {
     let details = json!({"error_code": "context_length_exceeded"});
     let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "m", "details": details}});
     upstream.push(Reply::body(400, "application/json", body.to_string()));
-    let error = ask(&*provider, &patient(), &message(json!({})))
+    let error = ask(&*provider, &context_with_long_timeout(), &message(json!({})))
         .await
         .unwrap_err();
     assert_eq!(error.kind, ContextLength);
 }
 
 #[tokio::test]
-async fn an_overload_within_a_stream_breaks_it_off() {
+async fn overload_in_a_stream_ends_the_call() {
     let (upstream, provider) = started().await;
     let start = json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "usage": {"input_tokens": 9, "output_tokens": 1}}});
     let overload = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     upstream.push(Reply::events([start.to_string(), overload.to_string()]));
-    let error = ask(&*provider, &patient(), &message(json!({"stream": true})))
-        .await
-        .unwrap_err();
+    let error = ask(
+        &*provider,
+        &context_with_long_timeout(),
+        &message(json!({"stream": true})),
+    )
+    .await
+    .unwrap_err();
     assert_eq!(
         (error.kind, error.cause),
         (UpstreamErrorKind::Unavailable, UpstreamCause::Protocol)

@@ -1,15 +1,16 @@
-//! What providers with batches of their own have in common: one line for each request, and what came of them line by line.
+//! Shared code of providers with a batch API: one line for each request and one line for each
+//! result.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 use tollgate_types::Retry;
 use tollgate_upstream::{BatchResult, BatchResults, ContentStream, UpstreamError};
 
-/// The longest line that is read: what came of a request of vectors can be long.
-const MOST_LINE: usize = 256 << 20;
+/// Max bytes of a result line. Results of embedding requests can be long.
+const MAX_LINE_BYTES: usize = 256 << 20;
 
-/// A text on one line: what breaks a line of JSON stands between its values.
-pub(crate) fn on_one_line(text: &Bytes) -> Bytes {
+/// Puts JSON on one line. Line breaks occur only between its values, so spaces replace them.
+pub(crate) fn to_single_line(text: &Bytes) -> Bytes {
     let breaks = |byte: &u8| matches!(byte, b'\n' | b'\r');
     if !text.iter().any(breaks) {
         return text.clone();
@@ -18,15 +19,16 @@ pub(crate) fn on_one_line(text: &Bytes) -> Bytes {
     joined.collect::<Vec<u8>>().into()
 }
 
-/// What came of a batch is what came of it.
-pub(crate) fn not_again(error: UpstreamError) -> UpstreamError {
+/// Marks the error as final: a failed batch request is not retried.
+pub(crate) fn without_retry(error: UpstreamError) -> UpstreamError {
     UpstreamError {
         retry: Retry::Never,
         ..error
     }
 }
 
-/// What came of requests, from lines that are read so. A line that says nothing is passed over: its request is without an answer.
+/// Parses results with `read`, line by line. Skips a line that `read` rejects: its request stays
+/// without an answer.
 pub(crate) fn results(content: ContentStream, read: fn(&[u8]) -> Option<BatchResult>) -> BatchResults {
     Box::pin(stream::unfold(
         Some(Lines::new(content)),
@@ -40,7 +42,10 @@ pub(crate) fn results(content: ContentStream, read: fn(&[u8]) -> Option<BatchRes
                     Ok(Some(line)) => match read(&line) {
                         Some(result) => Some((Ok(result), Some(lines))),
                         None => {
-                            tracing::warn!(bytes = line.len(), "a result of a batch cannot be read");
+                            tracing::warn!(
+                                bytes = line.len(),
+                                "skipped a batch result that cannot be parsed"
+                            );
                             continue;
                         }
                     },
@@ -67,7 +72,7 @@ impl Lines {
         }
     }
 
-    /// The next line, without its end.
+    /// Returns the next line, without its line feed.
     async fn next(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
@@ -82,11 +87,11 @@ impl Lines {
                 let line = self.buffer.split().freeze();
                 return Ok(Some(line).filter(|line| !line.is_empty()));
             }
-            if self.searched > MOST_LINE {
-                return Err(UpstreamError::protocol("a result of a batch is too long"));
+            if self.searched > MAX_LINE_BYTES {
+                return Err(UpstreamError::protocol("a batch result exceeds the line limit"));
             }
             match self.content.next().await {
-                Some(piece) => self.buffer.extend_from_slice(&piece?),
+                Some(chunk) => self.buffer.extend_from_slice(&chunk?),
                 None => self.has_ended = true,
             }
         }
@@ -108,14 +113,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn results_are_lines_however_they_come() {
+    async fn results_are_split_into_lines() {
         for size in [1, 2, 3, 100] {
             let text: &'static [u8] = b"a\n\nbad\r\nbb\r\nccc";
-            let pieces: Vec<_> = text
+            let chunks: Vec<_> = text
                 .chunks(size)
-                .map(|piece| Ok(Bytes::from_static(piece)))
+                .map(|chunk| Ok(Bytes::from_static(chunk)))
                 .collect();
-            let names: Vec<String> = results(Box::pin(stream::iter(pieces)), read)
+            let names: Vec<String> = results(Box::pin(stream::iter(chunks)), read)
                 .map(|result| result.unwrap().name)
                 .collect()
                 .await;
@@ -124,13 +129,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_breaks_off_is_told() {
-        let pieces = vec![
+    async fn interrupted_results_return_an_error() {
+        let chunks = vec![
             Ok(Bytes::from_static(b"a\nb")),
             Err(UpstreamError::protocol("cut")),
             Ok(Bytes::from_static(b"\n")),
         ];
-        let found: Vec<_> = results(Box::pin(stream::iter(pieces)), read).collect().await;
+        let found: Vec<_> = results(Box::pin(stream::iter(chunks)), read).collect().await;
         assert_eq!(found.len(), 2);
         assert!(found[0].is_ok() && found[1].is_err());
     }
@@ -138,7 +143,7 @@ mod tests {
     #[test]
     fn a_request_is_one_line() {
         for (text, expected) in [("{}", "{}"), ("{\r\n\"a\":\n1}", "{  \"a\": 1}")] {
-            assert_eq!(on_one_line(&Bytes::from_static(text.as_bytes())), expected);
+            assert_eq!(to_single_line(&Bytes::from_static(text.as_bytes())), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The adapter.
+//! The adapter of Bedrock's runtime and control planes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,67 +7,70 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use secrecy::{ExposeSecret, SecretString};
 use tollgate_formats::bedrock_converse::{
-    Family, StreamDecoder, carry, decode_response, encode_request, is_about_reasoning,
+    Family, StreamDecoder, check_compatible, decode_response, encode_request, is_about_reasoning,
 };
 use tollgate_formats::counting;
-use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
-use tollgate_formats::seal::origin_of;
+use tollgate_formats::reasoning_envelope::origin_of;
+use tollgate_formats::to_common::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_types::clock::SystemClock;
 use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::{GenerateRequest, Part, ResponseFormat};
-use tollgate_types::{Clock, Error, Format, Retry};
+use tollgate_types::{Abilities, Clock, Error, Format, Retry};
 use tollgate_upstream::{
-    CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws, ListedModel, MediaKind,
-    Provider, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError, UpstreamErrorKind,
+    CallContext, CountProvider, DecideProvider, DecisionWay, Draw, ErrorText, LabelCall, LabelDraws,
+    ListedModel, MediaKind, Provider, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError,
+    UpstreamErrorKind,
 };
 
 use super::credentials::{AccessKeys, Credentials};
-use super::sign::{self, Scope, Signed};
+use super::sign::{self, Scope, SignedRequest};
 use super::{listing, stream};
-use crate::crossing;
-use crate::deciding::ByText;
+use crate::conversion;
+use crate::decisions::TextLabels;
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
     escape,
 };
 use crate::{counted, refusal};
 
-/// The name under which both planes are signed for.
+/// Service name in the signatures of both planes.
 const SERVICE: &str = "bedrock";
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
 
-/// Bedrock in one region.
+/// A provider for Bedrock in one region.
 #[derive(Debug)]
 pub struct Bedrock {
     id: Arc<str>,
-    /// Marks the reasoning that comes from here.
+    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
     origin: String,
     http: Arc<HttpClient>,
     clock: SystemClock,
     region: String,
-    /// Signs requests; nothing when a key of Bedrock's own is sent with them.
+    /// Signs requests; `None` if requests carry a Bedrock API key.
     keys: Option<AccessKeys>,
-    /// Where models are called.
-    runtime: Place,
-    /// Where they are listed.
-    control: Place,
-    deciding: ByText,
+    /// Runtime plane: model calls.
+    runtime: Plane,
+    /// Control plane: the model list.
+    control: Plane,
+    decisions: TextLabels,
 }
 
-/// One of the two planes.
+/// Address and endpoint of one plane.
 #[derive(Debug)]
-struct Place {
+struct Plane {
     base: BaseUrl,
     endpoint: Endpoint,
 }
 
 impl Bedrock {
-    /// The provider of the configuration block `id` in this region. Without an address it is where the region has it.
+    /// Builds the provider of the configuration block `id`. Without `address`, it uses AWS's
+    /// address for the region.
     pub fn new(
         id: Arc<str>,
         region: &str,
         address: Option<&str>,
+        error_text: Option<ErrorText>,
         credentials: Credentials,
         http: Arc<HttpClient>,
     ) -> Result<Self, EndpointError> {
@@ -75,16 +78,16 @@ impl Bedrock {
             Credentials::ApiKey(key) => (vec![Credential::bearer(&key)?], None),
             Credentials::Keys(keys) => (Vec::new(), Some(keys)),
         };
-        let place = |host: &str| {
+        let plane = |host: &str| {
             let usual = format!("https://{host}.{region}.{}", domain(region));
-            let base = BaseUrl::parse(address.unwrap_or(&usual))?;
+            let base = BaseUrl::parse(address.unwrap_or(&usual))?.with_error_text(error_text);
             if base.is_secure() {
                 http.check_tls()?;
             }
             let endpoint = Endpoint::new(&base, "", &bearer)?;
-            Ok(Place { base, endpoint })
+            Ok(Plane { base, endpoint })
         };
-        let (runtime, control) = (place("bedrock-runtime")?, place("bedrock")?);
+        let (runtime, control) = (plane("bedrock-runtime")?, plane("bedrock")?);
         Ok(Self {
             origin: origin_of(&id),
             id,
@@ -94,25 +97,29 @@ impl Bedrock {
             keys,
             runtime,
             control,
-            deciding: ByText::new(&[StateMediaKind::Image], 0),
+            decisions: TextLabels::new(&[StateMediaKind::Image], 0),
         })
     }
 
-    /// The request in the upstream's format.
+    /// Encodes the request for Converse.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
-        let mut request = crossing::common_form(call)?;
+        let mut request = conversion::common_form(call)?;
         drop_foreign_reasoning(&mut request, &self.origin);
         if is_about_reasoning(&request) && Family::of(&request.model) == Family::Unknown {
-            let detail = "how to reason is asked of a model whose name does not tell its maker";
+            let detail = "the reasoning format is unknown: the model's name shows no known vendor";
             return Err(UpstreamError {
                 param: Some("reasoning_effort".to_owned()),
                 ..UpstreamError::new(UpstreamErrorKind::Rejected, UpstreamCause::Protocol, detail)
             });
         }
-        Ok(Bytes::from(encode_request(&request, call.output_cap)))
+        Ok(Bytes::from(encode_request(
+            &request,
+            &call.abilities,
+            call.output_cap,
+        )))
     }
 
-    /// Has a model do something with a body, and answers when the response headers are there.
+    /// Posts a body to an operation of a model. Returns as soon as the response headers arrive.
     async fn post(
         &self,
         ctx: &CallContext,
@@ -123,7 +130,7 @@ impl Bedrock {
     ) -> Result<Response, UpstreamError> {
         let path = format!("/model/{}/{operation}", escape(model, ""));
         let variant = self.variant(&self.runtime, "POST", &path, accept, &body);
-        let variant = variant.map_err(|error| no_request(&error))?;
+        let variant = variant.map_err(|error| invalid_request(&error))?;
         let (endpoint, body) = (&self.runtime.endpoint, RequestBody::from(body));
         let sent = self.http.post_variant(endpoint, variant, body, Timeouts::of(ctx));
         let response = sent.await?;
@@ -133,16 +140,16 @@ impl Bedrock {
         Ok(response)
     }
 
-    /// Where a request goes and what it carries, its signature included.
+    /// Path and headers of a request, including the signature.
     fn variant(
         &self,
-        place: &Place,
+        plane: &Plane,
         method: &str,
         path: &str,
         accept: &str,
         body: &[u8],
     ) -> Result<Variant, EndpointError> {
-        let mut variant = Variant::new(&place.base, path)?;
+        let mut variant = Variant::new(&plane.base, path)?;
         variant.insert("accept", &SecretString::from(accept))?;
         let Some(keys) = &self.keys else {
             return Ok(variant);
@@ -151,11 +158,11 @@ impl Bedrock {
         let token = keys.session_token.as_ref();
         let mut headers = vec![
             ("content-type", "application/json"),
-            ("host", place.base.host()),
+            ("host", plane.base.host()),
             ("x-amz-date", &time),
         ];
         headers.extend(token.map(|token| ("x-amz-security-token", token.expose_secret().trim())));
-        let signed = Signed {
+        let signed = SignedRequest {
             method,
             path: variant.path(),
             headers: &headers,
@@ -182,24 +189,25 @@ impl Bedrock {
         response: Response,
     ) -> Result<TextReply, UpstreamError> {
         let body = response.whole(self.http.settings().body_limit).await?;
-        let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
+        let invalid_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
         let answer = decode_response(
             &body,
             &ctx.request.to_string(),
             self.seconds(),
             &call.public_model,
         )
-        .map_err(|_| no_answer("the answer cannot be read"))?;
+        .map_err(|_| invalid_answer("the response cannot be parsed"))?;
         let output_bytes = output_bytes(&answer);
         let has_content = answer
             .choices
             .iter()
             .any(|choice| !choice.parts.is_empty() || !choice.tool_calls.is_empty());
-        if !has_content {
-            return Err(no_answer("the answer has no content"));
-        }
         let usage = answer.usage;
-        Ok(crossing::whole(answer, &self.origin, usage, output_bytes))
+        // An answer whose stop sequence matched first is empty and complete.
+        if !has_content && usage.is_none() {
+            return Err(invalid_answer("the response has no content"));
+        }
+        Ok(conversion::whole(answer, &self.origin, usage, output_bytes))
     }
 
     fn seconds(&self) -> i64 {
@@ -207,7 +215,7 @@ impl Bedrock {
     }
 }
 
-/// Regions in China have a domain of their own.
+/// Regions in China have a separate domain.
 fn domain(region: &str) -> &'static str {
     match region.starts_with("cn-") {
         true => "amazonaws.com.cn",
@@ -215,7 +223,7 @@ fn domain(region: &str) -> &'static str {
     }
 }
 
-/// Bytes of text, reasoning and arguments of tools.
+/// Bytes of text, reasoning and tool arguments.
 fn output_bytes(answer: &tollgate_types::generate::GenerateResponse) -> u64 {
     let mut bytes = 0;
     for choice in &answer.choices {
@@ -235,13 +243,13 @@ fn output_bytes(answer: &tollgate_types::generate::GenerateResponse) -> u64 {
     bytes as u64
 }
 
-/// The model behind an inference profile: counts know no profiles (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html),
-/// and only models of this maker.
+/// The model behind an inference profile. CountTokens accepts no profiles
+/// (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html), and only Anthropic's models.
 fn foundation_model(model: &str) -> &str {
     model.find("anthropic.").map_or(model, |at| &model[at..])
 }
 
-/// What a refusal means beyond its status, by the name of its exception.
+/// Builds the error of a refusal, from its status and the name of its exception.
 async fn refused(response: Response, http: &HttpClient) -> UpstreamError {
     let named = response.header("x-amzn-errortype").unwrap_or_default();
     let exceeds_quota = named.starts_with("ServiceQuotaExceededException");
@@ -250,13 +258,13 @@ async fn refused(response: Response, http: &HttpClient) -> UpstreamError {
         error.kind = UpstreamErrorKind::RateLimited;
     }
     if error.status == Some(408) {
-        // The model was at work when its time was up.
+        // The model was working when it timed out.
         error.retry = Retry::Unknown;
     }
     error
 }
 
-fn no_request(error: &EndpointError) -> UpstreamError {
+fn invalid_request(error: &EndpointError) -> UpstreamError {
     UpstreamError::connect(error.to_string())
 }
 
@@ -278,18 +286,22 @@ impl TextProvider for Bedrock {
             let decoder = StreamDecoder::new(&ctx.request.to_string(), self.seconds(), &call.public_model);
             return Ok(TextReply::Stream(stream::open(response, decoder, &self.origin)?));
         }
-        let body = response.beginning(self.http.settings()).await;
+        let body = response.read_prefix(self.http.settings()).await;
         Err(UpstreamError::protocol(format!(
-            "asked for a stream, got {} bytes of another type",
+            "expected a stream, received {} bytes of another type",
             body.len()
         )))
+    }
+
+    fn requires_cap(&self) -> bool {
+        true
     }
 
     fn takes(&self, _format: Format) -> bool {
         false
     }
 
-    fn forces(&self, format: &ResponseFormat) -> bool {
+    fn enforces_schema(&self, format: &ResponseFormat) -> bool {
         *format != ResponseFormat::JsonObject
     }
 
@@ -301,8 +313,12 @@ impl TextProvider for Bedrock {
         }
     }
 
-    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        let mut ignored = carry(request)?;
+    fn check_compatible(
+        &self,
+        request: &GenerateRequest,
+        abilities: &Abilities,
+    ) -> Result<Vec<String>, Error> {
+        let mut ignored = check_compatible(request, abilities)?;
         if has_foreign_reasoning(request, &self.origin) {
             ignored.push("reasoning".to_owned());
         }
@@ -314,7 +330,7 @@ impl TextProvider for Bedrock {
 impl CountProvider for Bedrock {
     async fn count(&self, ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError> {
         let body =
-            counting::converse(&self.prepare(call)?).map_err(|error| crossing::not_in_format(&error))?;
+            counting::converse(&self.prepare(call)?).map_err(|error| conversion::not_in_format(&error))?;
         let model = foundation_model(&call.upstream_model);
         let response = self.post(ctx, model, "count-tokens", JSON, body).await?;
         counted::tokens(response, &self.http, "inputTokens").await
@@ -324,16 +340,16 @@ impl CountProvider for Bedrock {
 #[async_trait]
 impl DecideProvider for Bedrock {
     fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
-        self.deciding.ways(upstream_model, state)
+        self.decisions.ways(upstream_model, state)
     }
 
     async fn draw_labels(
         &self,
         ctx: &CallContext,
         call: &LabelCall,
-        number: u32,
+        draw: Draw,
     ) -> Result<Option<LabelDraws>, UpstreamError> {
-        self.deciding.draw(self, ctx, call, number).await.map(Some)
+        self.decisions.draw(self, ctx, call, draw).await.map(Some)
     }
 }
 
@@ -358,7 +374,7 @@ impl Provider for Bedrock {
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         let listed = async {
             let variant = self.variant(&self.control, "GET", "/foundation-models", JSON, b"");
-            let variant = variant.map_err(|error| no_request(&error))?;
+            let variant = variant.map_err(|error| invalid_request(&error))?;
             let timeouts = Timeouts::brief(timeout);
             let response = self
                 .http
@@ -371,6 +387,6 @@ impl Provider for Bedrock {
         };
         tokio::time::timeout(timeout, listed)
             .await
-            .unwrap_or_else(|_| Err(UpstreamError::timeout("no list of models in time")))
+            .unwrap_or_else(|_| Err(UpstreamError::timeout("timed out listing the models")))
     }
 }

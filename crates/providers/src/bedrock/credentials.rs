@@ -1,23 +1,23 @@
-//! By what a request shows who asks.
+//! Credentials for Bedrock.
 
 use secrecy::SecretString;
 
-/// An account's keys, by which requests are signed.
+/// AWS access keys, which sign requests.
 #[derive(Clone, Debug)]
 pub struct AccessKeys {
-    /// The id, which is sent.
+    /// Access key id, which is sent.
     pub id: String,
-    /// The secret, which is not.
+    /// Secret access key, which is never sent.
     pub secret: SecretString,
-    /// The token of temporary keys.
+    /// Session token of temporary keys.
     pub session_token: Option<SecretString>,
 }
 
-/// One of the two ways.
+/// Bearer token or signature.
 #[derive(Clone, Debug)]
 pub enum Credentials {
-    /// A key of Bedrock's own, sent as a bearer token.
+    /// A Bedrock API key, sent as a bearer token.
     ApiKey(SecretString),
-    /// Signatures.
+    /// Access keys for Signature Version 4.
     Keys(AccessKeys),
 }

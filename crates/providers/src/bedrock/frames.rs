@@ -1,78 +1,79 @@
-//! Frames of `application/vnd.amazon.eventstream`: lengths and a checksum, headers, a payload, a checksum over all
-//! (Smithy, "Amazon Event Stream Specification").
+//! Frames of `application/vnd.amazon.eventstream`: lengths and a checksum, headers, a payload, a
+//! checksum over all (Smithy, "Amazon Event Stream Specification").
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Two lengths and their checksum.
+/// Bytes of the two lengths and their checksum.
 const PRELUDE: usize = 12;
-/// The checksum at the end.
+/// Bytes of the checksum at the end.
 const CHECKSUM: usize = 4;
-/// The largest frame that is read. The services' own bound is 16 MiB of payload.
-const LARGEST: usize = 17 << 20;
+/// Max bytes of a frame. AWS allows 16 MiB of payload.
+const MAX_FRAME_BYTES: usize = 17 << 20;
 
-/// One frame.
+/// A frame of the event stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
     /// `:message-type`: `event`, `exception` or `error`.
     pub(super) kind: String,
     /// `:event-type`, `:exception-type` or `:error-code`.
     pub(super) name: String,
-    /// JSON.
+    /// JSON text of the event or the error.
     pub(super) payload: Bytes,
 }
 
-/// Why what came is no frame.
+/// Reason why the bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Garbled {
-    /// A length is impossible.
+pub(super) enum FrameError {
+    /// A length is outside its bounds.
     Length,
-    /// A checksum is wrong.
+    /// A checksum does not match.
     Checksum,
-    /// The headers cannot be read.
+    /// The headers are malformed.
     Headers,
 }
 
-impl Garbled {
-    /// For the log.
+impl FrameError {
+    /// Text for the log.
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Garbled::Length => "a frame of the stream has an impossible length",
-            Garbled::Checksum => "a frame of the stream has a wrong checksum",
-            Garbled::Headers => "the headers of a frame cannot be read",
+            FrameError::Length => "a stream frame has an invalid length",
+            FrameError::Checksum => "a stream frame has a wrong checksum",
+            FrameError::Headers => "the headers of a stream frame are malformed",
         }
     }
 }
 
-/// Reads frames as they come, in any pieces.
+/// Parses frames from chunks of any size.
 #[derive(Debug, Default)]
 pub(super) struct FrameReader {
     buffer: BytesMut,
 }
 
 impl FrameReader {
-    /// More bytes.
-    pub(super) fn push(&mut self, piece: &[u8]) {
-        self.buffer.extend_from_slice(piece);
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
     }
 
-    /// Whether a frame has begun and not ended.
+    /// Whether the buffer holds an incomplete frame.
     pub(super) fn is_mid_frame(&self) -> bool {
         !self.buffer.is_empty()
     }
 
-    /// The next frame, once it is there whole. After an error nothing that follows can be read.
-    pub(super) fn next_frame(&mut self) -> Result<Option<Frame>, Garbled> {
+    /// Returns the next complete frame, or `None` if bytes are missing. After an error, the rest of
+    /// the stream is unreadable.
+    pub(super) fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some(prelude) = self.buffer.get(..PRELUDE) else {
             return Ok(None);
         };
         let (total, headers) = (number(prelude, 0), number(prelude, 4));
-        // The checksum first: a length that was garbled would be waited for.
+        // Check the checksum first: a corrupt length would make the reader wait for bytes that
+        // never come.
         if crc32fast::hash(&prelude[..8]) != number(prelude, 8) {
-            return Err(Garbled::Checksum);
+            return Err(FrameError::Checksum);
         }
         let (total, headers) = (total as usize, headers as usize);
-        if !(PRELUDE + CHECKSUM..=LARGEST).contains(&total) || headers > total - PRELUDE - CHECKSUM {
-            return Err(Garbled::Length);
+        if !(PRELUDE + CHECKSUM..=MAX_FRAME_BYTES).contains(&total) || headers > total - PRELUDE - CHECKSUM {
+            return Err(FrameError::Length);
         }
         if self.buffer.len() < total {
             return Ok(None);
@@ -80,12 +81,12 @@ impl FrameReader {
         let mut message = self.buffer.split_to(total).freeze();
         let checksum = number(&message, total - CHECKSUM);
         if crc32fast::hash(&message[..total - CHECKSUM]) != checksum {
-            return Err(Garbled::Checksum);
+            return Err(FrameError::Checksum);
         }
         message.truncate(total - CHECKSUM);
         message.advance(PRELUDE);
         let mut frame = Frame::default();
-        read_headers(message.split_to(headers), &mut frame).ok_or(Garbled::Headers)?;
+        read_headers(message.split_to(headers), &mut frame).ok_or(FrameError::Headers)?;
         frame.payload = message;
         Ok(Some(frame))
     }
@@ -96,7 +97,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(digits.unwrap_or_default())
 }
 
-/// Names and values, one after the other. A value has a type, and by it a length.
+/// Reads names and values alternately. The type of a value determines its length.
 fn read_headers(mut rest: Bytes, frame: &mut Frame) -> Option<()> {
     while rest.has_remaining() {
         let name = take(&mut rest, 1)?;
@@ -124,7 +125,7 @@ fn read_headers(mut rest: Bytes, frame: &mut Frame) -> Option<()> {
     Some(())
 }
 
-/// Bytes with their length before them, in one byte or in two.
+/// Reads bytes after their length, which takes one byte or two.
 fn take(rest: &mut Bytes, width: usize) -> Option<Bytes> {
     let length = match width {
         1 => usize::from(rest.try_get_u8().ok()?),
@@ -157,11 +158,11 @@ mod tests {
         out
     }
 
-    fn read(bytes: &[u8], piece: usize) -> Result<Vec<Frame>, Garbled> {
+    fn read(bytes: &[u8], chunk: usize) -> Result<Vec<Frame>, FrameError> {
         let mut reader = FrameReader::default();
         let mut frames = Vec::new();
-        for piece in bytes.chunks(piece) {
-            reader.push(piece);
+        for chunk in bytes.chunks(chunk) {
+            reader.push(chunk);
             while let Some(frame) = reader.next_frame()? {
                 frames.push(frame);
             }
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_read_in_any_pieces() {
+    fn frames_are_read_from_any_chunk_sizes() {
         let event = [
             (":event-type", "messageStart"),
             (":content-type", "application/json"),
@@ -186,8 +187,8 @@ mod tests {
             frame(&event, r#"{"a":1}"#),
         ]
         .concat();
-        for piece in [1, 2, 3, 7, 11, 12, 13, 64, bytes.len()] {
-            let frames = read(&bytes, piece).unwrap();
+        for chunk in [1, 2, 3, 7, 11, 12, 13, 64, bytes.len()] {
+            let frames = read(&bytes, chunk).unwrap();
             let found: Vec<_> = frames
                 .iter()
                 .map(|frame| (&*frame.kind, &*frame.name, &*frame.payload))
@@ -197,7 +198,7 @@ mod tests {
                 ("exception", "throttlingException", b""),
                 ("event", "messageStart", br#"{"a":1}"#),
             ];
-            assert_eq!(found, expected, "{piece}");
+            assert_eq!(found, expected, "{chunk}");
         }
         let mut reader = FrameReader::default();
         reader.push(&bytes[..bytes.len() - 1]);
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_every_type_are_passed_over() {
+    fn headers_of_every_type_are_skipped() {
         let mut headers = Vec::new();
         for (kind, value) in [
             (0, &[][..]),
@@ -228,15 +229,15 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_of_a_frame_can_be_another() {
+    fn corrupt_frames_are_refused() {
         let whole = frame(
             &[(":message-type", "event"), (":event-type", "metadata")],
             r#"{"usage":{}}"#,
         );
         for at in 0..whole.len() {
-            let mut garbled = whole.clone();
-            garbled[at] ^= 0x20;
-            assert_eq!(read(&garbled, whole.len()), Err(Garbled::Checksum), "byte {at}");
+            let mut error = whole.clone();
+            error[at] ^= 0x20;
+            assert_eq!(read(&error, whole.len()), Err(FrameError::Checksum), "byte {at}");
         }
     }
 
@@ -247,12 +248,12 @@ mod tests {
             out.extend_from_slice(&crc32fast::hash(&out).to_be_bytes());
             out
         };
-        let largest = LARGEST as u32;
+        let largest = MAX_FRAME_BYTES as u32;
         for (total, headers, expected) in [
-            (15, 0, Err(Garbled::Length)),
-            (16, 1, Err(Garbled::Length)),
-            (largest + 1, 0, Err(Garbled::Length)),
-            (u32::MAX, u32::MAX, Err(Garbled::Length)),
+            (15, 0, Err(FrameError::Length)),
+            (16, 1, Err(FrameError::Length)),
+            (largest + 1, 0, Err(FrameError::Length)),
+            (u32::MAX, u32::MAX, Err(FrameError::Length)),
             (largest, 0, Ok(Vec::new())),
             (17, 1, Ok(Vec::new())),
         ] {
@@ -268,7 +269,7 @@ mod tests {
         ] {
             assert_eq!(
                 read(&framed(headers, b""), 64),
-                Err(Garbled::Headers),
+                Err(FrameError::Headers),
                 "{headers:?}"
             );
         }

@@ -1,7 +1,8 @@
-//! Amazon Bedrock: Converse and ConverseStream, signed with an account's keys or with a key of Bedrock's own.
+//! Amazon Bedrock: Converse and ConverseStream, signed with AWS access keys or authenticated with a
+//! Bedrock API key.
 //!
-//! Credentials are those of the settings. Nothing is asked of a machine's metadata service, and no role is assumed:
-//! temporary credentials hold until they expire, and are read anew when the settings are.
+//! Credentials come from the settings. The adapter neither queries a metadata service nor assumes a
+//! role. Temporary credentials work until they expire; a reload of the settings reads new ones.
 
 mod adapter;
 mod credentials;
@@ -13,14 +14,14 @@ mod stream;
 pub use adapter::Bedrock;
 pub use credentials::{AccessKeys, Credentials};
 
-/// The preset.
+/// Name of the preset in the configuration.
 pub const PRESET: &str = "bedrock";
-/// The environment variable that has a key of Bedrock's own (Amazon Bedrock user guide, API keys).
+/// Environment variable of a Bedrock API key (Amazon Bedrock user guide, API keys).
 pub const KEY_VARIABLE: &str = "AWS_BEARER_TOKEN_BEDROCK";
-/// The environment variables that have an account's keys: id, secret, and the token of temporary ones.
+/// Environment variables of the access key id, the secret and the session token.
 pub const ACCESS_KEY_VARIABLES: [&str; 3] =
     ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
-/// The environment variables that have the region; the first that is set counts.
+/// Environment variables of the region; the first that is set is used.
 pub const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 
 #[cfg(test)]

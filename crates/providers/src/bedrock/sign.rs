@@ -1,7 +1,8 @@
-//! Signature Version 4: a request is signed with a key that holds for one day, region and service
-//! (AWS Identity and Access Management user guide, "Create a signed AWS API request").
+//! Signature Version 4: the signing key is valid for one day, region and service (AWS Identity and
+//! Access Management user guide, "Create a signed AWS API request").
 //!
-//! The maintained crate for it brings some twenty crates of an SDK with it; this is one page over a hash that is there.
+//! AWS's own crate for it depends on about twenty crates of the SDK; this module needs only the
+//! hash crates that the project already uses.
 
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::ExposeSecret;
@@ -13,20 +14,19 @@ use crate::http::escape;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// What is signed of a request. There is no query.
+/// The signed parts of a request, which has no query.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Signed<'r> {
+pub(super) struct SignedRequest<'r> {
     /// `GET` or `POST`.
     pub(super) method: &'r str,
-    /// The path as it is sent. What is escaped in it is escaped once more in the text that is signed.
+    /// Path as sent. The signed text escapes it a second time.
     pub(super) path: &'r str,
-    /// Names in small letters and values, in the order of the names.
+    /// Header names in lower case and their values, sorted by name.
     pub(super) headers: &'r [(&'r str, &'r str)],
-    /// The body.
     pub(super) body: &'r [u8],
 }
 
-/// For whom and when it is signed.
+/// Credential scope and time of the signature.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'s> {
     /// `us-east-1`
@@ -47,7 +47,7 @@ pub(super) fn date(now: Timestamp) -> String {
 }
 
 /// The value of `authorization`.
-pub(super) fn authorization(request: &Signed<'_>, scope: &Scope<'_>, keys: &AccessKeys) -> String {
+pub(super) fn authorization(request: &SignedRequest<'_>, scope: &Scope<'_>, keys: &AccessKeys) -> String {
     let day = scope.time.get(..8).unwrap_or_default();
     let credential_scope = format!("{day}/{}/{}/aws4_request", scope.region, scope.service);
     let names: Vec<&str> = request.headers.iter().map(|(name, _)| *name).collect();
@@ -65,8 +65,8 @@ pub(super) fn authorization(request: &Signed<'_>, scope: &Scope<'_>, keys: &Acce
     )
 }
 
-/// The request in the one form that both sides hash.
-fn canonical(request: &Signed<'_>, names: &str) -> String {
+/// The canonical request, which both sides hash.
+fn canonical(request: &SignedRequest<'_>, names: &str) -> String {
     let mut out = format!("{}\n{}\n\n", request.method, escape(request.path, "/"));
     for (name, value) in request.headers {
         let words: Vec<&str> = value.split_whitespace().collect();
@@ -77,7 +77,7 @@ fn canonical(request: &Signed<'_>, names: &str) -> String {
 }
 
 fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
-    // A key of any length is one.
+    // HMAC accepts a key of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
         return Vec::new();
     };
@@ -95,7 +95,8 @@ mod tests {
 
     use super::*;
 
-    /// The published test suite of Signature Version 4: these keys, this scope, and these signatures.
+    /// The published test suite of Signature Version 4: these keys, this scope, and these
+    /// signatures.
     #[test]
     fn signatures_are_those_of_the_published_vectors() {
         let keys = AccessKeys {
@@ -140,7 +141,7 @@ mod tests {
                 "07ef7494c76fa4850883e2b006601f940f8a34d404d0cfa977f52a65bbf5f24f",
             ),
         ] {
-            let request = Signed {
+            let request = SignedRequest {
                 method,
                 path,
                 headers: &headers,
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn model_names_are_escaped_once_in_the_path_and_once_more_in_what_is_signed() {
+    fn model_names_are_escaped_twice_in_the_signed_path() {
         let model = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-x-v1:0";
         let sent = escape(model, "");
         assert_eq!(

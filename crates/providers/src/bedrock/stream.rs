@@ -1,4 +1,4 @@
-//! Streamed answers: frames in, the common form out.
+//! Streamed answers: converts frames to events of the common form.
 
 use std::collections::VecDeque;
 
@@ -11,17 +11,17 @@ use tollgate_upstream::{
 };
 
 use super::frames::{Frame, FrameReader};
-use crate::crossing::Sealing;
-use crate::http::{Pieces, Response};
+use crate::conversion::Sealing;
+use crate::http::{BodyChunks, Response};
 
-/// The stream of a response.
+/// Opens the event stream of a response.
 pub(super) fn open(
     response: Response,
     decoder: StreamDecoder,
     origin: &str,
 ) -> Result<TextStream, UpstreamError> {
     let events = Events {
-        pieces: response.pieces()?,
+        chunks: response.chunks()?,
         reader: FrameReader::default(),
         decoder,
         sealing: Sealing::new(origin),
@@ -36,12 +36,12 @@ pub(super) fn open(
 }
 
 struct Events {
-    pieces: Pieces,
+    chunks: BodyChunks,
     reader: FrameReader,
     decoder: StreamDecoder,
     sealing: Sealing,
     waiting: VecDeque<TextChunk>,
-    /// Whether the reason why the answer ended was told.
+    /// Whether the stop reason was received.
     is_finished: bool,
     is_over: bool,
 }
@@ -65,35 +65,36 @@ impl Events {
     async fn step(&mut self) -> Result<TextChunk, UpstreamError> {
         loop {
             let frame = self.reader.next_frame();
-            match frame.map_err(|garbled| UpstreamError::protocol(garbled.as_str()))? {
+            match frame.map_err(|error| UpstreamError::protocol(error.as_str()))? {
                 Some(frame) => {
                     self.take(&frame)?;
                     if let Some(chunk) = self.waiting.pop_front() {
                         return Ok(chunk);
                     }
                 }
-                None => match std::future::poll_fn(|cx| self.pieces.poll_next(cx)).await {
-                    Some(piece) => self.reader.push(&piece?),
-                    // The report comes after the reason; without it nothing of the answer is missing.
+                None => match std::future::poll_fn(|cx| self.chunks.poll_next(cx)).await {
+                    Some(chunk) => self.reader.push(&chunk?),
+                    // Usage follows the stop reason; without it the answer is still complete.
                     None if self.is_finished && !self.reader.is_mid_frame() => return Ok(end()),
-                    None => return Err(UpstreamError::protocol("the stream was cut")),
+                    None => return Err(UpstreamError::protocol("the stream ended early")),
                 },
             }
         }
     }
 
-    /// The chunks that a frame makes.
+    /// Converts a frame to chunks.
     fn take(&mut self, frame: &Frame) -> Result<(), UpstreamError> {
         if frame.kind != "event" {
             return Err(failure(&frame.name));
         }
         let event: Value = serde_json::from_slice(&frame.payload)
-            .map_err(|_| UpstreamError::protocol("an event of the stream is not JSON"))?;
+            .map_err(|_| UpstreamError::protocol("a stream event is not JSON"))?;
         let (kind, usage, mut output_bytes) = inspect_event(&frame.name, &event);
         self.is_finished |= kind == EventKind::Finish;
         let kind = match kind {
             EventKind::Preamble => ChunkKind::Preamble,
-            EventKind::Content | EventKind::Finish => ChunkKind::Content,
+            EventKind::Content => ChunkKind::Content,
+            EventKind::Finish => ChunkKind::Finish,
             EventKind::Usage => ChunkKind::Usage,
         };
         for event in self.sealing.seal(self.decoder.decode(&frame.name, &event)) {
@@ -109,7 +110,8 @@ impl Events {
     }
 }
 
-/// What an exception in the middle of a stream means. The upstream has worked.
+/// The error of an exception in the middle of a stream. The upstream has already done some of the
+/// work.
 pub(super) fn failure(name: &str) -> UpstreamError {
     let kind = match name {
         "throttlingException" => UpstreamErrorKind::RateLimited,
@@ -124,7 +126,7 @@ pub(super) fn failure(name: &str) -> UpstreamError {
     UpstreamError::new(
         kind,
         UpstreamCause::Protocol,
-        format!("an exception in the stream: {shown}"),
+        format!("the stream sent an exception: {shown}"),
     )
 }
 

@@ -56,12 +56,12 @@ fn built(config: &ProviderConfig) -> Arc<dyn Provider> {
     registry::build(config, &HttpClient::new(settings)).unwrap()
 }
 
-fn context(patience: Duration) -> CallContext {
+fn context(timeout: Duration) -> CallContext {
     CallContext {
         request: RequestId::from_u128(1_790_000_000_000 << 80),
         permit: Permit::Free("test"),
-        header_timeout: patience,
-        idle_timeout: patience,
+        header_timeout: timeout,
+        idle_timeout: timeout,
         inspected: false,
     }
 }
@@ -83,9 +83,9 @@ fn chat(members: Value) -> TextCall {
     }
 }
 
-/// Everything that one call gave.
+/// Chunks and answer of one call.
 #[derive(Debug, Default)]
-struct Got {
+struct Collected {
     kinds: Vec<ChunkKind>,
     common: Option<GenerateResponse>,
     events: Vec<StreamEvent>,
@@ -93,30 +93,34 @@ struct Got {
     output_bytes: u64,
 }
 
-async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Result<Got, UpstreamError> {
-    let mut got = Got::default();
+async fn ask(
+    provider: &dyn Provider,
+    ctx: &CallContext,
+    call: &TextCall,
+) -> Result<Collected, UpstreamError> {
+    let mut collected = Collected::default();
     match provider.text().unwrap().generate(ctx, call).await? {
         TextReply::Whole(answer) => {
-            (got.usage, got.output_bytes) = (answer.usage, answer.output_bytes);
+            (collected.usage, collected.output_bytes) = (answer.usage, answer.output_bytes);
             let Payload::Common(response) = answer.payload else {
                 panic!("nobody speaks this format");
             };
-            got.common = Some(*response);
+            collected.common = Some(*response);
         }
         TextReply::Stream(mut stream) => {
             while let Some(chunk) = stream.next().await {
                 let chunk = chunk?;
-                got.kinds.push(chunk.kind);
-                got.usage = chunk.usage.or(got.usage);
-                got.output_bytes += chunk.output_bytes;
+                collected.kinds.push(chunk.kind);
+                collected.usage = chunk.usage.or(collected.usage);
+                collected.output_bytes += chunk.output_bytes;
                 if let Some(Payload::Common(event)) = chunk.payload {
-                    got.events.push(*event);
+                    collected.events.push(*event);
                 }
             }
-            assert_eq!(got.kinds.last(), Some(&ChunkKind::End));
+            assert_eq!(collected.kinds.last(), Some(&ChunkKind::End));
         }
     }
-    Ok(got)
+    Ok(collected)
 }
 
 fn usage() -> Value {
@@ -162,16 +166,16 @@ fn streamed(frames: &[Vec<u8>]) -> Reply {
 }
 
 #[tokio::test]
-async fn whole_answers_and_streams_say_the_same() {
+async fn whole_and_streamed_answers_are_equal() {
     let upstream = FakeUpstream::start().await;
     let provider = signing(&upstream.base_url(), None);
     let ctx = context(Duration::from_secs(20));
     let expected = Usage::tokens(9, 3).with(Unit::CacheRead, 1_000);
 
     upstream.push(whole());
-    let got = ask(&*provider, &ctx, &chat(json!({}))).await.unwrap();
-    assert_eq!((got.usage, got.output_bytes), (Some(expected), 10));
-    let choice = &got.common.unwrap().choices[0];
+    let collected = ask(&*provider, &ctx, &chat(json!({}))).await.unwrap();
+    assert_eq!((collected.usage, collected.output_bytes), (Some(expected), 10));
+    let choice = &collected.common.unwrap().choices[0];
     let Part::Reasoning(reasoning) = &choice.parts[0] else {
         panic!("{:?}", choice.parts);
     };
@@ -183,11 +187,11 @@ async fn whole_answers_and_streams_say_the_same() {
     );
 
     upstream.push(streamed(&frames()));
-    let got = ask(&*provider, &ctx, &chat(json!({"stream": true})))
+    let collected = ask(&*provider, &ctx, &chat(json!({"stream": true})))
         .await
         .unwrap();
-    assert_eq!((got.usage, got.output_bytes), (Some(expected), 10));
-    let text: String = got
+    assert_eq!((collected.usage, collected.output_bytes), (Some(expected), 10));
+    let text: String = collected
         .events
         .iter()
         .filter_map(|event| match event {
@@ -196,11 +200,11 @@ async fn whole_answers_and_streams_say_the_same() {
         })
         .collect();
     assert_eq!(text, "Hi there");
-    let sealed = got
+    let sealed = collected
         .events
         .iter()
         .any(|event| matches!(event, StreamEvent::ReasoningSeal { seal: found, .. } if found == seal));
-    assert!(sealed, "{:?}", got.events);
+    assert!(sealed, "{:?}", collected.events);
 
     let paths: Vec<String> = upstream
         .requests()
@@ -218,26 +222,27 @@ async fn whole_answers_and_streams_say_the_same() {
 }
 
 #[tokio::test]
-async fn frames_come_in_any_pieces() {
+async fn streamed_frames_are_read_from_any_chunk_sizes() {
     let upstream = FakeUpstream::start().await;
     let provider = signing(&upstream.base_url(), None);
     for bytes in [1, 13, 100] {
-        let writes = tollgate_testkit::upstream::Writes::Pieces {
+        let writes = tollgate_testkit::upstream::Writes::Chunks {
             bytes,
             pause: Duration::ZERO,
         };
         upstream.push(streamed(&frames()).writes(writes));
-        let got = ask(
+        let collected = ask(
             &*provider,
             &context(Duration::from_secs(20)),
             &chat(json!({"stream": true})),
         )
         .await;
-        assert_eq!(got.unwrap().output_bytes, 10, "{bytes}");
+        assert_eq!(collected.unwrap().output_bytes, 10, "{bytes}");
     }
 }
 
-/// The signature of a request as the service works it out: from what it received, by the steps of its documentation.
+/// The signature that the service computes from the received request, by the steps of its
+/// documentation.
 fn expected_signature(request: &ReceivedRequest) -> (String, String) {
     let authorization = request.header("authorization").unwrap();
     let rest = authorization
@@ -293,7 +298,7 @@ fn expected_signature(request: &ReceivedRequest) -> (String, String) {
 }
 
 #[tokio::test]
-async fn requests_are_signed_as_the_service_checks_them() {
+async fn request_signatures_match_the_service() {
     let upstream = FakeUpstream::start().await;
     let models = [
         MODEL,
@@ -347,7 +352,7 @@ async fn requests_are_signed_as_the_service_checks_them() {
 }
 
 #[tokio::test]
-async fn a_key_of_its_own_is_a_bearer_token_and_signs_nothing() {
+async fn api_key_is_sent_as_bearer_token_without_signature() {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key("ABSKexample");
     upstream.push(whole());

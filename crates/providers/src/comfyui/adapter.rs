@@ -1,4 +1,4 @@
-//! The adapter.
+//! The adapter: submits, polls and cancels workflows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tollgate_types::{Error, Retry};
 use tollgate_upstream::{
-    CallContext, ImageCall, ImageTask, ListedModel, Source, State, Submitted, UpstreamCause, UpstreamError,
-    UpstreamErrorKind, VideoCall, VideoTask,
+    CallContext, GenerationState, ImageCall, ImageTask, ListedModel, Source, Submitted, UpstreamCause,
+    UpstreamError, UpstreamErrorKind, VideoCall, VideoTask,
 };
 
-use super::progress::{Heard, heard};
-use super::wire::{History, Line, Queued, Uploaded};
+use super::progress::{ProgressEvent, progress_event};
+use super::wire::{History, QueueStatus, QueuedGraph, Uploaded};
 use super::workflow::{Values, Workflow};
 use crate::http::escape;
-use crate::media::{self, Asked, Form, NEWS_LIMIT, Queue, Server, from_handle, to_handle};
+use crate::media::{self, Form, MAX_STATUS_BYTES, QueueAdapter, Request, Server, from_handle, to_handle};
 
-/// When a graph is first asked for.
+/// Delay before the first poll of a graph.
 const POLL_AFTER: Duration = Duration::from_secs(1);
-/// The most pictures of a graph that can be told how many.
-const MOST_AT_ONCE: u32 = 4;
+/// Max images of a graph whose output count is a parameter.
+const MAX_OUTPUTS: u32 = 4;
 
-/// A server of ComfyUI with workflows that are models.
+/// A ComfyUI server whose models are the operator's workflows.
 #[derive(Debug)]
 pub(crate) struct ComfyUi {
     workflows: BTreeMap<String, Workflow>,
@@ -33,51 +33,54 @@ pub(crate) struct ComfyUi {
 #[derive(Serialize, Deserialize)]
 struct Handle {
     id: String,
-    /// As whom it was queued: whoever listens says so.
+    /// Client id of the queued graph. The progress WebSocket needs it.
     #[serde(default)]
     client: String,
 }
 
 impl ComfyUi {
-    /// Models by name.
+    /// Builds the adapter from workflows by model name.
     pub(crate) fn new(workflows: BTreeMap<String, Workflow>) -> Self {
         Self { workflows }
     }
 
     fn workflow(&self, model: &str) -> Result<&Workflow, UpstreamError> {
         let known = self.workflows.get(model);
-        known.ok_or_else(|| UpstreamError::connect("no workflow is called like the model"))
+        known.ok_or_else(|| UpstreamError::connect("no workflow has the name of the model"))
     }
 
-    /// Whether the model has this slot; of one that is not there nothing is refused, since it cannot be asked.
+    /// Whether the model exists and has no such slot. An unknown model lacks no slot: the
+    /// submission refuses it.
     fn lacks(&self, model: &str, slot: &str) -> bool {
         self.workflows
             .get(model)
             .is_some_and(|workflow| !workflow.has(slot))
     }
 
-    async fn submitted(
+    async fn submit_job(
         &self,
         server: &Server,
         ctx: &CallContext,
-        order: Order<'_>,
+        input: WorkflowInput<'_>,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        let workflow = self.workflow(order.model)?;
-        let mut values = order.values;
-        // A graph that is the same again is not worked out again.
+        let workflow = self.workflow(input.model)?;
+        let mut values = input.values;
+        // ComfyUI does not execute an identical graph again, so each request has its own seed.
         values.entry("seed").or_insert_with(|| json!(seed_of(key)));
-        for (slot, source) in order.files {
-            let uploaded = uploaded(server, ctx, slot, source, key).await.map_err(unsent)?;
-            values.insert(slot, uploaded.input());
+        for (slot, source) in input.files {
+            let upload = upload(server, ctx, slot, source, key)
+                .await
+                .map_err(upload_error)?;
+            values.insert(slot, upload.input());
         }
         let body = json!({"prompt": workflow.filled(&values), "client_id": key});
         let path = server.path("/prompt");
-        let asked = Asked::json(&path, &body).with_key(key);
-        let queued: Result<Queued, UpstreamError> = server.read(ctx, asked, NEWS_LIMIT).await;
-        let Queued { prompt_id: id } = queued.map_err(of_graph)?;
+        let request = Request::json(&path, &body).with_key(key);
+        let queued: Result<QueuedGraph, UpstreamError> = server.read(ctx, request, MAX_STATUS_BYTES).await;
+        let QueuedGraph { prompt_id: id } = queued.map_err(graph_error)?;
         if id.is_empty() {
-            return Err(UpstreamError::protocol("a graph without an id"));
+            return Err(UpstreamError::protocol("the graph has no id"));
         }
         Ok(Submitted::Accepted {
             handle: to_handle(&Handle {
@@ -89,21 +92,21 @@ impl ComfyUi {
     }
 }
 
-/// What is put into a workflow.
-struct Order<'a> {
+/// Values and files for the slots of a workflow.
+struct WorkflowInput<'a> {
     model: &'a str,
     values: Values,
     files: Vec<(&'static str, &'a Source)>,
 }
 
-/// A seed that follows from the key, small enough for every node.
+/// Derives a seed of 48 bits from the key, small enough for every node.
 fn seed_of(key: &str) -> u64 {
     let digest = Sha256::digest(key);
     let bytes = digest.iter().take(6);
     bytes.fold(0, |seed, byte| (seed << 8) | u64::from(*byte))
 }
 
-async fn uploaded(
+async fn upload(
     server: &Server,
     ctx: &CallContext,
     slot: &str,
@@ -118,11 +121,13 @@ async fn uploaded(
     form.file("image", &name, source);
     form.text("overwrite", "true");
     let path = server.path("/upload/image");
-    server.read(ctx, Asked::form(&path, form), NEWS_LIMIT).await
+    server
+        .read(ctx, Request::form(&path, form), MAX_STATUS_BYTES)
+        .await
 }
 
-/// An upload that failed: the graph itself was not sent.
-fn unsent(error: UpstreamError) -> UpstreamError {
+/// Maps an error of an upload. The graph was not sent yet.
+fn upload_error(error: UpstreamError) -> UpstreamError {
     match error.cause {
         UpstreamCause::Status => error,
         _ => UpstreamError {
@@ -133,8 +138,8 @@ fn unsent(error: UpstreamError) -> UpstreamError {
     }
 }
 
-/// A graph that is refused is the operator's: the caller has written none of it.
-fn of_graph(error: UpstreamError) -> UpstreamError {
+/// Maps a refusal of a graph to an operator's error: the caller wrote no part of the graph.
+fn graph_error(error: UpstreamError) -> UpstreamError {
     match error.kind {
         UpstreamErrorKind::Rejected => UpstreamError {
             kind: UpstreamErrorKind::Unavailable,
@@ -145,32 +150,36 @@ fn of_graph(error: UpstreamError) -> UpstreamError {
     }
 }
 
-async fn line(server: &Server, ctx: &CallContext) -> Result<Line, UpstreamError> {
+async fn queue_status(server: &Server, ctx: &CallContext) -> Result<QueueStatus, UpstreamError> {
     let path = server.path("/queue");
-    server.read(ctx, Asked::get(&path), NEWS_LIMIT).await
+    server.read(ctx, Request::get(&path), MAX_STATUS_BYTES).await
 }
 
-/// What the history has of it; `None` while it is not done.
-async fn done(server: &Server, ctx: &CallContext, id: &str) -> Result<Option<State>, UpstreamError> {
+/// Reads the state of a graph from the history; `None` until it ends.
+async fn history_state(
+    server: &Server,
+    ctx: &CallContext,
+    id: &str,
+) -> Result<Option<GenerationState>, UpstreamError> {
     let path = server.path(&format!("/history/{}", escape(id, "")));
-    let mut history: History = server.read(ctx, Asked::get(&path), NEWS_LIMIT).await?;
+    let mut history: History = server.read(ctx, Request::get(&path), MAX_STATUS_BYTES).await?;
     history.remove(id).map(|entry| entry.state(server)).transpose()
 }
 
 #[async_trait]
-impl Queue for ComfyUi {
-    fn most_at_once(&self, model: &str) -> u32 {
+impl QueueAdapter for ComfyUi {
+    fn max_outputs(&self, model: &str) -> u32 {
         match self.lacks(model, "count") {
             true => 1,
-            false => MOST_AT_ONCE,
+            false => MAX_OUTPUTS,
         }
     }
 
-    fn check_pictures(&self, call: &ImageCall) -> Result<(), Error> {
+    fn check_images(&self, call: &ImageCall) -> Result<(), Error> {
         let lacks = |slot: &str| self.lacks(&call.upstream_model, slot);
-        let has_negative = media::positive(&call.negative_prompt).is_some();
+        let has_negative = media::non_empty(&call.negative_prompt).is_some();
         let is_unsized = call.size.is_none();
-        media::refuse_sent(&[
+        media::reject_unsupported(&[
             ("prompt", !call.prompt.is_empty() && lacks("prompt")),
             ("negative_prompt", has_negative && lacks("negative_prompt")),
             ("variation_of", call.task == ImageTask::Vary && lacks("image")),
@@ -192,10 +201,10 @@ impl Queue for ComfyUi {
         ])
     }
 
-    fn check_film(&self, call: &VideoCall) -> Result<(), Error> {
+    fn check_video(&self, call: &VideoCall) -> Result<(), Error> {
         let lacks = |slot: &str| self.lacks(&call.upstream_model, slot);
-        let has_negative = media::positive(&call.negative_prompt).is_some();
-        media::refuse_sent(&[
+        let has_negative = media::non_empty(&call.negative_prompt).is_some();
+        media::reject_unsupported(&[
             ("negative_prompt", has_negative && lacks("negative_prompt")),
             ("image", call.image.is_some() && lacks("image")),
             ("reference_images", call.task == VideoTask::FromReferences),
@@ -204,7 +213,7 @@ impl Queue for ComfyUi {
         ])
     }
 
-    async fn submit_pictures(
+    async fn submit_images(
         &self,
         server: &Server,
         ctx: &CallContext,
@@ -212,7 +221,7 @@ impl Queue for ComfyUi {
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
         let mut values = Values::from([("prompt", json!(call.prompt)), ("count", json!(call.count))]);
-        if let Some(negative) = media::positive(&call.negative_prompt) {
+        if let Some(negative) = media::non_empty(&call.negative_prompt) {
             values.insert("negative_prompt", json!(negative));
         }
         if let Some(size) = call.size {
@@ -223,15 +232,15 @@ impl Queue for ComfyUi {
         }
         let images = call.images.iter().map(|image| ("image", image));
         let masks = call.mask.iter().map(|mask| ("mask", mask));
-        let order = Order {
+        let input = WorkflowInput {
             model: &call.upstream_model,
             values,
             files: images.take(1).chain(masks).collect(),
         };
-        self.submitted(server, ctx, order, key).await
+        self.submit_job(server, ctx, input, key).await
     }
 
-    async fn submit_film(
+    async fn submit_video(
         &self,
         server: &Server,
         ctx: &CallContext,
@@ -245,64 +254,73 @@ impl Queue for ComfyUi {
             ("width", json!(call.size.width)),
             ("height", json!(call.size.height)),
         ]);
-        if let Some(negative) = media::positive(&call.negative_prompt) {
+        if let Some(negative) = media::non_empty(&call.negative_prompt) {
             values.insert("negative_prompt", json!(negative));
         }
         if let Some(seed) = call.seed {
             values.insert("seed", json!(seed));
         }
-        let order = Order {
+        let input = WorkflowInput {
             model: &call.upstream_model,
             values,
             files: call.image.iter().map(|image| ("image", image)).collect(),
         };
-        self.submitted(server, ctx, order, key).await
+        self.submit_job(server, ctx, input, key).await
     }
 
-    async fn poll(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
+    async fn poll(
+        &self,
+        server: &Server,
+        ctx: &CallContext,
+        handle: &[u8],
+    ) -> Result<GenerationState, UpstreamError> {
         let Handle { id, client } = from_handle(handle)?;
-        if let Some(state) = done(server, ctx, &id).await? {
+        if let Some(state) = history_state(server, ctx, &id).await? {
             return Ok(state);
         }
-        match line(server, ctx).await?.state(&id) {
-            Some(State::Running { .. }) if !client.is_empty() => match heard(server, &client, &id).await {
-                Some(Heard::Percent(percent)) => {
-                    return Ok(State::Running {
-                        percent: Some(percent),
-                    });
-                }
-                None => return Ok(State::Running { percent: None }),
-                // It says so before the history has it.
-                Some(Heard::Ended) => {
-                    if let Some(state) = line(server, ctx).await?.state(&id) {
-                        return Ok(state);
+        match queue_status(server, ctx).await?.state(&id) {
+            Some(GenerationState::Running { .. }) if !client.is_empty() => {
+                match progress_event(server, &client, &id).await {
+                    Some(ProgressEvent::Percent(percent)) => {
+                        return Ok(GenerationState::Running {
+                            percent: Some(percent),
+                        });
+                    }
+                    None => return Ok(GenerationState::Running { percent: None }),
+                    // The end is announced before the history contains it.
+                    Some(ProgressEvent::Ended) => {
+                        if let Some(state) = queue_status(server, ctx).await?.state(&id) {
+                            return Ok(state);
+                        }
                     }
                 }
-            },
+            }
             Some(state) => return Ok(state),
             None => {}
         }
-        // It may have been done between the two questions.
-        Ok(done(server, ctx, &id).await?.unwrap_or(State::Lost))
+        // The graph may have ended between the two requests.
+        Ok(history_state(server, ctx, &id)
+            .await?
+            .unwrap_or(GenerationState::Lost))
     }
 
     async fn cancel(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
         let Handle { id, .. } = from_handle(handle)?;
         let path = server.path("/queue");
         let body = json!({"delete": [id]});
-        server.tell(ctx, Asked::json(&path, &body)).await?;
-        // Older servers stop whatever runs, so it is asked of what is ours alone.
-        if !line(server, ctx).await?.runs(&id) {
+        server.send_command(ctx, Request::json(&path, &body)).await?;
+        // Older servers interrupt any running graph, so interrupt only if this graph is running.
+        if !queue_status(server, ctx).await?.is_running(&id) {
             return Ok(());
         }
         let path = server.path("/interrupt");
         let body = json!({"prompt_id": id});
-        server.tell(ctx, Asked::json(&path, &body)).await
+        server.send_command(ctx, Request::json(&path, &body)).await
     }
 
-    /// What it has are the operator's workflows, which are named in the settings.
+    /// The models are workflows, which the settings name; the server lists none.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
-        server.is_there("/queue", timeout).await?;
+        server.check_reachable("/queue", timeout).await?;
         Ok(Vec::new())
     }
 }

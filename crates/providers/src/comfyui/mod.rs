@@ -1,5 +1,5 @@
-//! A server of ComfyUI. A model is a workflow of the operator's: a graph in the server's API format, with slots for
-//! what a call says (docs.comfy.org/development/comfyui-server/comms_routes).
+//! ComfyUI servers. A model is a workflow of the operator: a graph in the server's API format, with
+//! slots for the parameters (docs.comfy.org/development/comfyui-server/comms_routes).
 
 mod adapter;
 mod progress;
@@ -9,9 +9,9 @@ mod workflow;
 pub(crate) use adapter::ComfyUi;
 pub(crate) use workflow::read_all;
 
-/// The preset.
+/// Name of the preset in the configuration.
 pub(crate) const PRESET: &str = "comfyui";
-/// Where it is when nothing else is said: on this machine, on the server's own port.
+/// Default base URL: this machine, ComfyUI's port.
 pub(crate) const BASE_URL: &str = "http://127.0.0.1:8188";
 
 #[cfg(test)]

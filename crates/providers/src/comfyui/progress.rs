@@ -1,4 +1,5 @@
-//! How far a graph is: the server tells it over a WebSocket, to whoever has queued the graph, and nobody can ask for it.
+//! Progress of a graph. The server sends it over a WebSocket, only to the client that queued the
+//! graph, and has no endpoint for it.
 
 use std::time::Duration;
 
@@ -8,45 +9,46 @@ use tollgate_upstream::UpstreamError;
 use crate::http::{Socket, escape};
 use crate::media::Server;
 
-/// How long it is listened for. A server that works says something with each step.
-const LISTENING: Duration = Duration::from_secs(3);
+/// Max time to wait for a message. A running graph sends one for each step.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is heard of a graph.
+/// A message about a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// So much of what it is at is done, in percent.
+pub(super) enum ProgressEvent {
+    /// Progress of the current node in percent.
     Percent(u8),
-    /// It has ended in some way.
+    /// The graph has ended: done, failed or cancelled.
     Ended,
 }
 
-/// What is heard of this graph of this client's first; nothing where the server cannot be listened to or says nothing in time.
-pub(super) async fn heard(server: &Server, client: &str, id: &str) -> Option<Heard> {
+/// Returns the first message about this graph; `None` if the connection fails or no message arrives
+/// in time.
+pub(super) async fn progress_event(server: &Server, client: &str, id: &str) -> Option<ProgressEvent> {
     let path = format!("{}?clientId={}", server.path("/ws"), escape(client, ""));
-    let listened = async {
-        let mut socket = server.listen(&path).await?;
+    let listening = async {
+        let mut socket = server.open_socket(&path).await?;
         Ok::<_, UpstreamError>(first(&mut socket, id).await)
     };
-    match tokio::time::timeout(LISTENING, listened).await {
-        Ok(Ok(heard)) => heard,
+    match tokio::time::timeout(LISTEN_TIMEOUT, listening).await {
+        Ok(Ok(progress_event)) => progress_event,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "cannot listen to how far a graph is");
+            tracing::debug!(%error, "cannot read the progress of a graph");
             None
         }
         Err(_) => None,
     }
 }
 
-async fn first(socket: &mut Socket, id: &str) -> Option<Heard> {
+async fn first(socket: &mut Socket, id: &str) -> Option<ProgressEvent> {
     loop {
-        if let Some(heard) = read(&socket.next().await?, id) {
-            return Some(heard);
+        if let Some(progress_event) = read(&socket.next().await?, id) {
+            return Some(progress_event);
         }
     }
 }
 
-/// What a message says of this graph. Messages about others, and those that cannot be read, say nothing.
-fn read(message: &str, id: &str) -> Option<Heard> {
+/// Parses a message about this graph. Returns `None` for other graphs and for malformed messages.
+fn read(message: &str, id: &str) -> Option<ProgressEvent> {
     let message: Value = serde_json::from_str(message).ok()?;
     let data = &message["data"];
     if data["prompt_id"] != id {
@@ -58,23 +60,23 @@ fn read(message: &str, id: &str) -> Option<Heard> {
             let nodes = data["nodes"].as_object()?;
             percent(nodes.values().find(|node| node["state"] == "running")?)
         }
-        "executing" if data["node"].is_null() => Some(Heard::Ended),
-        "execution_success" | "execution_error" | "execution_interrupted" => Some(Heard::Ended),
+        "executing" if data["node"].is_null() => Some(ProgressEvent::Ended),
+        "execution_success" | "execution_error" | "execution_interrupted" => Some(ProgressEvent::Ended),
         _ => None,
     }
 }
 
-/// Steps of a sampler. A node with one step says nothing about the graph.
-fn percent(steps: &Value) -> Option<Heard> {
-    let (value, most) = (steps["value"].as_f64()?, steps["max"].as_f64()?);
-    if most <= 1.0 || !(0.0..=most).contains(&value) {
+/// Percent of a sampler's steps. A node with one step does not measure the graph's progress.
+fn percent(steps: &Value) -> Option<ProgressEvent> {
+    let (value, max) = (steps["value"].as_f64()?, steps["max"].as_f64()?);
+    if max <= 1.0 || !(0.0..=max).contains(&value) {
         return None;
     }
-    let percent = (value * 100.0 / most).floor();
+    let percent = (value * 100.0 / max).floor();
     (0..=100)
         .rev()
         .find(|whole| f64::from(*whole) <= percent)
-        .map(Heard::Percent)
+        .map(ProgressEvent::Percent)
 }
 
 #[cfg(test)]
@@ -82,15 +84,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_said_of_the_graph_is_heard() {
+    fn only_progress_of_the_own_graph_is_read() {
         for (message, expected) in [
             (
                 r#"{"type": "progress", "data": {"value": 3, "max": 20, "prompt_id": "p", "node": "3"}}"#,
-                Some(Heard::Percent(15)),
+                Some(ProgressEvent::Percent(15)),
             ),
             (
                 r#"{"type": "progress", "data": {"value": 20, "max": 20, "prompt_id": "p"}}"#,
-                Some(Heard::Percent(100)),
+                Some(ProgressEvent::Percent(100)),
             ),
             (
                 r#"{"type": "progress", "data": {"value": 3, "max": 20, "prompt_id": "q"}}"#,
@@ -116,7 +118,7 @@ mod tests {
             (
                 r#"{"type": "progress_state", "data": {"prompt_id": "p", "nodes": {
                     "1": {"value": 1, "max": 1, "state": "finished"}, "3": {"value": 5, "max": 8, "state": "running"}}}}"#,
-                Some(Heard::Percent(62)),
+                Some(ProgressEvent::Percent(62)),
             ),
             (
                 r#"{"type": "progress_state", "data": {"prompt_id": "p", "nodes": []}}"#,
@@ -128,11 +130,11 @@ mod tests {
             ),
             (
                 r#"{"type": "executing", "data": {"node": null, "prompt_id": "p"}}"#,
-                Some(Heard::Ended),
+                Some(ProgressEvent::Ended),
             ),
             (
                 r#"{"type": "execution_success", "data": {"prompt_id": "p"}}"#,
-                Some(Heard::Ended),
+                Some(ProgressEvent::Ended),
             ),
             (r#"{"type": "status", "data": {"sid": "p"}}"#, None),
             (r#"{"data": {"prompt_id": "p"}}"#, None),

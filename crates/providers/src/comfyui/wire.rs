@@ -1,25 +1,25 @@
-//! What comes back.
+//! Response bodies of a ComfyUI server.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_upstream::{Content, Made, Piece, State, UpstreamError};
+use tollgate_upstream::{Content, GenerationOutput, GenerationState, OutputItem, UpstreamError};
 
 use crate::http::escape;
 use crate::media::Server;
 use crate::refusal;
 
-/// Under which names nodes tell of what they have written.
+/// Output keys under which nodes list the files they wrote.
 const KINDS: [&str; 3] = ["images", "gifs", "videos"];
 
-/// A graph that was queued.
+/// Response to a queued graph.
 #[derive(Deserialize)]
-pub(super) struct Queued {
+pub(super) struct QueuedGraph {
     pub(super) prompt_id: String,
 }
 
-/// A file that was uploaded.
+/// Response to an uploaded file.
 #[derive(Deserialize)]
 pub(super) struct Uploaded {
     name: String,
@@ -28,7 +28,7 @@ pub(super) struct Uploaded {
 }
 
 impl Uploaded {
-    /// How a node names it.
+    /// Name of the file as a node's input.
     pub(super) fn input(&self) -> Value {
         match self.subfolder.is_empty() {
             true => json!(self.name),
@@ -37,44 +37,43 @@ impl Uploaded {
     }
 }
 
-/// What is queued: lists of which the first two are a number and an id.
+/// `GET /queue`. Each entry is a list that starts with a number and an id.
 #[derive(Deserialize)]
-pub(super) struct Line {
+pub(super) struct QueueStatus {
     queue_running: Vec<Value>,
     queue_pending: Vec<Value>,
 }
 
-impl Line {
-    /// Whether it is being worked on.
-    pub(super) fn runs(&self, id: &str) -> bool {
+impl QueueStatus {
+    pub(super) fn is_running(&self, id: &str) -> bool {
         self.queue_running.iter().any(|entry| entry[1] == id)
     }
 
-    /// How many are before it; `None` when it does not wait.
-    fn before(&self, id: &str) -> Option<usize> {
+    /// Number of graphs before this one; `None` if it is not waiting.
+    fn queue_position(&self, id: &str) -> Option<usize> {
         let number = |entry: &Value| entry[0].as_f64().unwrap_or(f64::INFINITY);
         let own = number(self.queue_pending.iter().find(|entry| entry[1] == id)?);
         let waiting = self.queue_pending.iter().filter(|entry| number(entry) < own);
         Some(waiting.count() + self.queue_running.len())
     }
 
-    /// How it goes with one that is in it.
-    pub(super) fn state(&self, id: &str) -> Option<State> {
-        if self.runs(id) {
-            return Some(State::Running { percent: None });
+    /// State of a graph in the queue; `None` if it is not in the queue.
+    pub(super) fn state(&self, id: &str) -> Option<GenerationState> {
+        if self.is_running(id) {
+            return Some(GenerationState::Running { percent: None });
         }
-        Some(State::Waiting {
-            ahead: u32::try_from(self.before(id)?).ok(),
+        Some(GenerationState::Waiting {
+            ahead: u32::try_from(self.queue_position(id)?).ok(),
         })
     }
 }
 
-/// What is told of graphs that are done, by their ids.
+/// `GET /history`: ended graphs by id.
 pub(super) type History = BTreeMap<String, Entry>;
 
 #[derive(Deserialize)]
 pub(super) struct Entry {
-    /// By the names of nodes.
+    /// Outputs by node id.
     #[serde(default)]
     outputs: BTreeMap<String, Value>,
     #[serde(default)]
@@ -87,37 +86,40 @@ struct File {
     #[serde(default)]
     subfolder: String,
     #[serde(rename = "type")]
-    place: String,
+    folder_type: String,
 }
 
 impl Entry {
-    /// How it went.
-    pub(super) fn state(self, server: &Server) -> Result<State, UpstreamError> {
+    /// State of an ended graph.
+    pub(super) fn state(self, server: &Server) -> Result<GenerationState, UpstreamError> {
         let messages = self.status["messages"].as_array();
-        let mut said = messages.into_iter().flatten();
-        if said.any(|message| message[0] == "execution_interrupted") {
-            return Ok(State::Cancelled);
+        let mut messages = messages.into_iter().flatten();
+        if messages.any(|message| message[0] == "execution_interrupted") {
+            return Ok(GenerationState::Cancelled);
         }
         if self.status["status_str"] == "error" {
-            return Ok(State::Failed(refusal::from_failure(
+            return Ok(GenerationState::Failed(refusal::from_failure(
                 &json!({"error": {"code": "execution_error"}}),
             )));
         }
         let files = self.files();
-        // What a graph shows of its work is not what it makes, unless it makes nothing else.
-        let is_kept = files.iter().any(|file| file.place == "output");
-        let files = files.iter().filter(|file| !is_kept || file.place == "output");
-        let pieces: Vec<Piece> = files
-            .map(|file| Piece {
-                content: Content::Own(server.path(&file.path())),
+        // Previews (type `temp`) count as outputs only if there are no others.
+        let has_outputs = files.iter().any(|file| file.folder_type == "output");
+        let files = files
+            .iter()
+            .filter(|file| !has_outputs || file.folder_type == "output");
+        let items: Vec<OutputItem> = files
+            .map(|file| OutputItem {
+                content: Content::Upstream(server.path(&file.path())),
                 revised_prompt: None,
             })
             .collect();
-        match pieces.is_empty() {
-            true => Err(UpstreamError::protocol(
-                "a graph that is done and has made nothing",
-            )),
-            false => Ok(State::Made(Made { pieces, usage: None })),
+        match items.is_empty() {
+            true => Err(UpstreamError::protocol("the graph completed without output")),
+            false => Ok(GenerationState::Completed(GenerationOutput {
+                items,
+                usage: None,
+            })),
         }
     }
 
@@ -136,9 +138,10 @@ impl File {
         let File {
             filename,
             subfolder,
-            place,
+            folder_type,
         } = self;
-        let [filename, subfolder, place] = [filename, subfolder, place].map(|text| escape(text, ""));
-        format!("/view?filename={filename}&subfolder={subfolder}&type={place}")
+        let [filename, subfolder, folder_type] =
+            [filename, subfolder, folder_type].map(|text| escape(text, ""));
+        format!("/view?filename={filename}&subfolder={subfolder}&type={folder_type}")
     }
 }

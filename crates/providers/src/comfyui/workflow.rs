@@ -1,6 +1,6 @@
-//! Workflows: graphs with slots. A slot is a text such as `{{prompt}}` in an input of a node. An input that is a slot
-//! and nothing else becomes the value itself, a number where it is one; within a longer text the value is written
-//! out.
+//! Workflows: graphs with slots. A slot is a text such as `{{prompt}}` in an input of a node. An
+//! input that consists of one slot takes the value itself, with its type. Within a longer text, the
+//! value is inserted as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
-/// What a slot may be called. `frames@16` is the number of frames at that rate, and one more.
+/// Names of the slots. `frames@16` is the number of frames at 16 frames per second, plus one.
 const SLOTS: &[&str] = &[
     "prompt",
     "negative_prompt",
@@ -23,24 +23,27 @@ const SLOTS: &[&str] = &[
 ];
 const FRAMES: &str = "frames@";
 
-/// A graph, and the slots that are in it.
+/// A graph and the slots in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Workflow {
     graph: Value,
     slots: BTreeSet<String>,
 }
 
-/// What is put into the slots, by name. One that has no value becomes an empty text.
+/// Values by slot. A slot without a value becomes an empty text.
 pub(super) type Values = BTreeMap<&'static str, Value>;
 
 impl Workflow {
-    /// Reads a graph in the API format.
+    /// Parses a graph in the API format.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let graph: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+        let graph: Value =
+            serde_json::from_str(text).map_err(|error| format!("the file is not JSON: {error}"))?;
         let nodes = graph.as_object().filter(|nodes| !nodes.is_empty());
         let is_node = |node: &Value| node["class_type"].is_string() && node["inputs"].is_object();
         if !nodes.is_some_and(|nodes| nodes.values().all(is_node)) {
-            return Err("it is no graph in the API format: export it with \"Export (API)\"".to_owned());
+            return Err(
+                "the file is not a graph in the API format: export it with \"Export (API)\"".to_owned(),
+            );
         }
         let mut slots = BTreeSet::new();
         visit(&graph, &mut |text| {
@@ -55,19 +58,19 @@ impl Workflow {
             .find(|slot| !SLOTS.contains(&slot.as_str()) && !frames(slot))
         {
             Some(slot) => Err(format!(
-                "there is no slot {OPEN}{slot}{CLOSE}; there are {}, and {FRAMES}16 for another rate",
+                "unknown slot {OPEN}{slot}{CLOSE}; use one of {}, or {FRAMES}16 for another rate",
                 SLOTS.join(", ")
             )),
             None => Ok(Self { graph, slots }),
         }
     }
 
-    /// Whether the slot is in it.
+    /// Whether the graph has the slot.
     pub(super) fn has(&self, slot: &str) -> bool {
         self.slots.contains(slot)
     }
 
-    /// The graph with values in its slots.
+    /// Returns the graph with values in its slots.
     pub(super) fn filled(&self, values: &Values) -> Value {
         let mut graph = self.graph.clone();
         fill(&mut graph, values);
@@ -75,33 +78,33 @@ impl Workflow {
     }
 }
 
-/// Every workflow of a folder, by the names of its files without `.json`.
+/// Reads every workflow of a folder, by file name without `.json`.
 pub(crate) fn read_all(folder: &Path) -> Result<BTreeMap<String, Workflow>, String> {
-    let cannot =
+    let read_error =
         |what: &Path, error: &dyn std::fmt::Display| format!("cannot read {}: {error}", what.display());
-    let entries = std::fs::read_dir(folder).map_err(|error| cannot(folder, &error))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| read_error(folder, &error))?;
     let mut workflows = BTreeMap::new();
     for entry in entries {
-        let path = entry.map_err(|error| cannot(folder, &error))?.path();
+        let path = entry.map_err(|error| read_error(folder, &error))?.path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let text = std::fs::read_to_string(&path).map_err(|error| cannot(&path, &error))?;
+        let text = std::fs::read_to_string(&path).map_err(|error| read_error(&path, &error))?;
         let workflow = Workflow::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         workflows.insert(name.into_owned(), workflow);
     }
     match workflows.is_empty() {
-        true => Err(format!("{} has no workflow in it", folder.display())),
+        true => Err(format!("{} contains no workflow", folder.display())),
         false => Ok(workflows),
     }
 }
 
-fn visit(value: &Value, see: &mut impl FnMut(&str)) {
+fn visit(value: &Value, on_text: &mut impl FnMut(&str)) {
     match value {
-        Value::String(text) => see(text),
-        Value::Array(values) => values.iter().for_each(|value| visit(value, see)),
-        Value::Object(values) => values.values().for_each(|value| visit(value, see)),
+        Value::String(text) => on_text(text),
+        Value::Array(values) => values.iter().for_each(|value| visit(value, on_text)),
+        Value::Object(values) => values.values().for_each(|value| visit(value, on_text)),
         _ => {}
     }
 }
@@ -119,7 +122,7 @@ fn fill(value: &mut Value, values: &Values) {
     }
 }
 
-/// What becomes of a text; `None` when it has no slots.
+/// Returns the text with its slots filled; `None` if it has no slots.
 fn filled(text: &str, values: &Values) -> Option<Value> {
     let of = |slot: &str| match slot.strip_prefix(FRAMES) {
         Some(rate) => {
@@ -160,7 +163,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A text in its parts. What is put into a slot is not looked at again.
+/// Splits a text into slots and the text between them. Values are not searched for slots.
 fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -172,7 +175,7 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
                     rest = after;
                     return Some(Part::Slot(slot.trim()));
                 }
-                // It is never closed.
+                // The slot is not closed.
                 None => (rest, ""),
             },
             Some(at) => rest.split_at(at),

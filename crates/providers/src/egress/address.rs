@@ -1,25 +1,25 @@
-//! Which addresses may be dialled: public ones, and those that the operator allows.
+//! Decides which IP addresses may be dialled: public ones and those that the operator allows.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Networks of version 4 that are not public: network and length of its prefix.
+/// IPv4 networks that are not public: network and prefix length.
 const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     // "This network".
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
-    // Behind a carrier's translation; Alibaba's metadata are at 100.100.100.200.
+    // Carrier-grade NAT; Alibaba's metadata service is at 100.100.100.200.
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Azure's agent of each machine. Public by its number only.
+    // Azure's agent on each machine, which only looks public.
     (Ipv4Addr::new(168, 63, 129, 16), 32),
-    // Link-local; most clouds' metadata are at 169.254.169.254.
+    // Link-local; most clouds' metadata services are at 169.254.169.254.
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
-    // Protocol assignments; Oracle's metadata are at 192.0.0.192.
+    // Protocol assignments; Oracle's metadata service is at 192.0.0.192.
     (Ipv4Addr::new(192, 0, 0, 0), 24),
     (Ipv4Addr::new(192, 0, 2, 0), 24),
-    // Relays of 6to4.
+    // 6to4 relays.
     (Ipv4Addr::new(192, 88, 99, 0), 24),
     (Ipv4Addr::new(192, 168, 0, 0), 16),
     // Benchmarks.
@@ -31,11 +31,11 @@ const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
 
-/// Where version 6 has public addresses. Loopback, link-local, unique local (metadata of Amazon at `fd00:ec2::254`),
-/// multicast, NAT64 and the older embeddings of version 4 are all outside.
+/// Public IPv6 range. It excludes loopback, link-local, unique local (Amazon's metadata service at
+/// `fd00:ec2::254`), multicast, NAT64 and IPv4-compatible addresses.
 const PUBLIC_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// Networks in there that are not public.
+/// Networks within [`PUBLIC_V6`] that are not public.
 const NOT_PUBLIC_V6: &[(Ipv6Addr, u32)] = &[
     // Protocol assignments, with Teredo at 2001::/32.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
@@ -43,7 +43,7 @@ const NOT_PUBLIC_V6: &[(Ipv6Addr, u32)] = &[
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// The same address without a wrapping of version 4 in version 6.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 pub(super) fn unwrapped(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(six) => six.to_ipv4_mapped().map_or(address, IpAddr::V4),
@@ -51,12 +51,12 @@ pub(super) fn unwrapped(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether it belongs to the public network, as far as its number tells.
+/// Whether the address is public, judged by its number.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match unwrapped(address) {
         IpAddr::V4(four) => !NOT_PUBLIC_V4.iter().any(|network| in_v4(*network, four)),
         IpAddr::V6(six) => match six.segments() {
-            // 6to4 carries the address of its relay.
+            // A 6to4 address contains the IPv4 address of its relay.
             [0x2002, high, low, ..] => {
                 let [a, b] = high.to_be_bytes();
                 let [c, d] = low.to_be_bytes();
@@ -77,8 +77,8 @@ fn in_v6((network, length): (Ipv6Addr, u32), address: Ipv6Addr) -> bool {
     (network.to_bits() ^ address.to_bits()) & mask == 0
 }
 
-/// A network, or a port of it, that the operator lets callers' addresses reach although it is not public: the home of a
-/// media store of the operator's own. Written `10.1.2.0/24` (ports 80 and 443), `10.1.2.3:9000`, `[fd00::]/8:9000`.
+/// A non-public network or port that the operator allows callers' URLs to reach, such as the host
+/// of a media store. Written `10.1.2.0/24` (ports 80 and 443), `10.1.2.3:9000`, `[fd00::]/8:9000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
     network: IpAddr,
@@ -86,20 +86,20 @@ pub struct Allowed {
     port: Option<u16>,
 }
 
-/// A rule that cannot be read.
+/// The rule is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllowedError;
 
 impl fmt::Display for AllowedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("write a network, and a port unless it is 80 and 443: 10.1.2.0/24, 10.1.2.3:9000, [fd00::]/8:9000")
+        f.write_str("write a network, or add a port (default 80 and 443): 10.1.2.0/24, 10.1.2.3:9000, [fd00::]/8:9000")
     }
 }
 
 impl std::error::Error for AllowedError {}
 
 impl Allowed {
-    /// Reads a rule.
+    /// Parses a rule.
     pub fn parse(text: &str) -> Result<Self, AllowedError> {
         let (host, rest) = match text.strip_prefix('[') {
             Some(inner) => inner.split_once(']').ok_or(AllowedError)?,
@@ -126,7 +126,7 @@ impl Allowed {
         })
     }
 
-    /// Whether it lets this address be reached.
+    /// Whether the rule allows this address and port.
     pub fn covers(&self, address: SocketAddr) -> bool {
         let is_port = self
             .port
@@ -139,13 +139,13 @@ impl Allowed {
             }
     }
 
-    /// Whether it names this port.
+    /// Whether the rule names this port.
     pub(super) fn has_port(&self, port: u16) -> bool {
         self.port == Some(port)
     }
 }
 
-/// The ports that callers' addresses may have.
+/// Ports that callers' URLs may have without a rule.
 pub(super) const fn is_web_port(port: u16) -> bool {
     matches!(port, 80 | 443)
 }

@@ -1,6 +1,7 @@
-//! One hop: the host's addresses vetted, one of them dialled, one GET, and the answer read within its bounds.
+//! One hop: resolves and vets the host's addresses, dials one, sends a GET or POST, and reads the
+//! answer within its bounds.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -28,32 +29,32 @@ use super::target::Target;
 use super::{EgressClient, unreachable};
 use crate::http::RequestBody;
 
-/// The most that is kept of an answer's unread head.
+/// Max bytes of buffered response head.
 const READ_BUFFER: usize = 64 << 10;
-/// How many of a host's addresses are tried.
-const MOST_DIALLED: usize = 3;
+/// Max number of a host's addresses to dial.
+const MAX_DIALLED: usize = 3;
 
 /// Bounds of one fetch.
 pub(super) struct Limits {
-    pub(super) most_bytes: u64,
+    pub(super) max_bytes: u64,
     pub(super) deadline: Instant,
 }
 
-/// What a hop leads to.
+/// Answer of one hop.
 pub(super) enum Answer {
     Body(Received),
-    /// The address, as it stands in the header.
+    /// The `Location` header, verbatim.
     Redirect(String),
 }
 
-/// A body, and what its sender says it is.
+/// A body and its declared media type.
 pub(super) struct Received {
     pub(super) bytes: Bytes,
-    /// In lower case, without parameters; empty when nothing is said.
+    /// In lower case, without parameters; empty if not declared.
     pub(super) declared: String,
 }
 
-/// Asks for what is at an address.
+/// Fetches a URL.
 pub(super) async fn get(
     client: &EgressClient,
     target: &Target,
@@ -65,7 +66,7 @@ pub(super) async fn get(
     exchange(client, target, request, limits.deadline, read).await
 }
 
-/// Posts to an address; the status of the answer, whose body is not read.
+/// Posts to a URL and returns the status of the answer. Does not read the body.
 pub(super) async fn post(
     client: &EgressClient,
     target: &Target,
@@ -86,7 +87,7 @@ pub(super) async fn post(
     exchange(client, target, request, deadline, status).await
 }
 
-/// One request on a connection of its own, and what is read of its answer.
+/// Sends one request on a new connection, and reads the answer with `read`.
 async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
     client: &EgressClient,
     target: &Target,
@@ -95,19 +96,19 @@ async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
     read: impl FnOnce(Response<Incoming>) -> F,
 ) -> Result<T, FetchError> {
     let headers_by = Instant::now() + client.settings.headers;
-    let patience = headers_by.min(deadline);
-    let connected = timeout_at(patience, connect(client, target));
+    let time_limit = headers_by.min(deadline);
+    let connected = timeout_at(time_limit, connect(client, target));
     let stream = connected.await.map_err(|_| FetchError::TooSlow)??;
-    let shaken = http1::Builder::new()
+    let handshake = http1::Builder::new()
         .max_buf_size(READ_BUFFER)
         .handshake::<_, RequestBody>(stream);
-    let (mut sender, driver) = shaken.await.map_err(unreachable)?;
+    let (mut sender, driver) = handshake.await.map_err(unreachable)?;
     let exchange = async {
-        let answered = timeout_at(patience, sender.send_request(request)).await;
+        let answered = timeout_at(time_limit, sender.send_request(request)).await;
         let response = answered.map_err(|_| FetchError::TooSlow)?.map_err(unreachable)?;
         read(response).await
     };
-    // The connection is driven here and by nobody else. It may end before the body was taken out of it.
+    // Only this future drives the connection, which may end before its body is read.
     let driven = async {
         let _ = driver.await;
         std::future::pending::<std::convert::Infallible>().await
@@ -137,19 +138,19 @@ fn request(target: &Target, media_types: &[&'static str]) -> Result<Request<Requ
 
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// A connection to one of the host's addresses that may be dialled.
+/// Connects to one of the host's vetted addresses.
 async fn connect(client: &EgressClient, target: &Target) -> Result<Stream, FetchError> {
     let vetted = vetted(client, target).await?;
     let tls = match target.is_secure() {
         true => Some(client.http.tls_config().map_err(unreachable)?),
         false => None,
     };
-    // Only the name in it is used, for the certificate.
+    // The connector uses only the host name of the URI, for the certificate.
     let uri: Uri = target.as_str().parse().map_err(unreachable)?;
-    // So that a second address still has its turn.
-    let patience = client.settings.headers / 3;
+    // A third of the time for each address, so that all of them can be tried.
+    let time_limit = client.settings.headers / 3;
     let mut cause = FetchError::Unreachable;
-    for address in vetted.into_iter().take(MOST_DIALLED) {
+    for address in vetted.into_iter().take(MAX_DIALLED) {
         let mut dial = Dial {
             address,
             is_allowed: is_allowed(client, address),
@@ -160,16 +161,16 @@ async fn connect(client: &EgressClient, target: &Target) -> Result<Stream, Fetch
                 None => dial.call(uri.clone()).await.map(MaybeHttpsStream::Http),
             }
         };
-        match timeout(patience, connected).await {
+        match timeout(time_limit, connected).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => cause = unreachable(error),
-            Err(_) => cause = unreachable("no connection in time"),
+            Err(_) => cause = unreachable("the connection timed out"),
         }
     }
     Err(cause)
 }
 
-/// Whether something may be dialled, as far as that is known before a name is looked up.
+/// Whether the target may be dialled, judged before a DNS lookup.
 pub(super) fn may_be_dialled(client: &EgressClient, target: &Target) -> bool {
     let port = target.port();
     let literal = match target.host() {
@@ -177,14 +178,14 @@ pub(super) fn may_be_dialled(client: &EgressClient, target: &Target) -> bool {
         Host::Ipv6(address) => IpAddr::V6(address),
         Host::Domain(_) => return is_known_port(client, port),
     };
-    is_fit(client, SocketAddr::new(unwrapped(literal), port))
+    is_dialable(client, SocketAddr::new(unwrapped(literal), port))
 }
 
 fn is_known_port(client: &EgressClient, port: u16) -> bool {
     is_web_port(port) || client.settings.allow.iter().any(|rule| rule.has_port(port))
 }
 
-fn is_fit(client: &EgressClient, address: SocketAddr) -> bool {
+fn is_dialable(client: &EgressClient, address: SocketAddr) -> bool {
     (is_web_port(address.port()) && is_public(address.ip())) || is_allowed(client, address)
 }
 
@@ -202,11 +203,11 @@ async fn vetted(client: &EgressClient, target: &Target) -> Result<Vec<SocketAddr
     let fit: Vec<SocketAddr> = found
         .into_iter()
         .map(|address| SocketAddr::new(unwrapped(address), port))
-        .filter(|address| is_fit(client, *address))
+        .filter(|address| is_dialable(client, *address))
         .collect();
     if fit.is_empty() {
         return Err(unreachable(format_args!(
-            "no address of {} may be dialled",
+            "no address of {} is allowed",
             target.authority()
         )));
     }
@@ -217,7 +218,7 @@ fn is_allowed(client: &EgressClient, address: SocketAddr) -> bool {
     client.settings.allow.iter().any(|rule| rule.covers(address))
 }
 
-/// Dials one address, whatever the URI says.
+/// Dials one address and ignores the host of the URI.
 #[derive(Clone, Copy)]
 struct Dial {
     address: SocketAddr,
@@ -236,22 +237,42 @@ impl Service<Uri> for Dial {
     fn call(&mut self, _: Uri) -> Self::Future {
         let Dial { address, is_allowed } = *self;
         Box::pin(async move {
+            let own = || BoxError::from("the address belongs to this machine");
+            if !is_allowed && is_own_address(address) {
+                return Err(own());
+            }
             let stream = TcpStream::connect(address).await?;
             if !is_allowed && is_this_machine(&stream)? {
-                return Err("it is an address of this machine".into());
+                return Err(own());
             }
             Ok(TokioIo::new(stream))
         })
     }
 }
 
-/// Whether both ends have one address: then the gateway would talk to itself or to a neighbour on its own machine, also
-/// at a public address, which no table can know.
+/// Whether the address belongs to this machine: a UDP socket connected to it has the same address
+/// as its source. Sends no packet.
+pub(super) fn is_own_address(address: SocketAddr) -> bool {
+    let unspecified: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = || {
+        let socket = UdpSocket::bind((unspecified, 0))?;
+        socket.connect(address)?;
+        socket.local_addr()
+    };
+    // An address without a route is unreachable anyway.
+    source().is_ok_and(|source| source.ip() == address.ip())
+}
+
+/// Whether both ends have the same address. Then the gateway would connect to its own machine,
+/// possibly through a public address that no table contains.
 fn is_this_machine(stream: &TcpStream) -> std::io::Result<bool> {
     Ok(stream.local_addr()?.ip() == stream.peer_addr()?.ip())
 }
 
-/// Reads the answer.
+/// Reads the answer: a body, a redirect or an error.
 async fn read(
     client: &EgressClient,
     response: Response<Incoming>,
@@ -262,10 +283,10 @@ async fn read(
         200 => {}
         301 | 302 | 303 | 307 | 308 => {
             let location =
-                text(&head.headers, &LOCATION).ok_or_else(|| unreachable("a redirect to nowhere"))?;
+                text(&head.headers, &LOCATION).ok_or_else(|| unreachable("a redirect without a location"))?;
             return Ok(Answer::Redirect(location.to_owned()));
         }
-        status => return Err(unreachable(format_args!("the answer is {status}"))),
+        status => return Err(unreachable(format_args!("the endpoint returned {status}"))),
     }
     let packed = head.headers.get_all(CONTENT_ENCODING).iter();
     if packed
@@ -273,18 +294,18 @@ async fn read(
         .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
     {
         return Err(unreachable(
-            "the answer is compressed, although that was not asked for",
+            "the response is compressed, but the request did not allow it",
         ));
     }
     let announced = text(&head.headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > limits.most_bytes) {
+    if announced.is_some_and(|length| length > limits.max_bytes) {
         return Err(FetchError::TooLarge);
     }
     let declared = text(&head.headers, &CONTENT_TYPE).unwrap_or_default();
     let declared = declared.split(';').next().unwrap_or_default().trim();
     let pace = Pace {
-        begun: Instant::now() + client.settings.grace,
-        least_per_second: u64::from(client.settings.least_per_second.max(1)),
+        grace_ends_at: Instant::now() + client.settings.grace,
+        min_bytes_per_second: u64::from(client.settings.min_bytes_per_second.max(1)),
     };
     Ok(Answer::Body(Received {
         declared: declared.to_ascii_lowercase(),
@@ -296,35 +317,35 @@ fn text<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Option<&'h str> 
     headers.get(name)?.to_str().ok()
 }
 
-/// How fast a body must come.
+/// Minimum speed of a body.
 struct Pace {
-    /// When it is first asked for; the grace is over then.
-    begun: Instant,
-    least_per_second: u64,
+    /// End of the grace period, which starts with the body.
+    grace_ends_at: Instant,
+    min_bytes_per_second: u64,
 }
 
 impl Pace {
-    /// When the next byte must be there, after so many.
-    fn next_by(&self, received: u64) -> Instant {
-        self.begun + Duration::from_millis(received.saturating_mul(1_000) / self.least_per_second)
+    /// Deadline of the next byte after `received` bytes.
+    fn deadline_after(&self, received: u64) -> Instant {
+        self.grace_ends_at + Duration::from_millis(received.saturating_mul(1_000) / self.min_bytes_per_second)
     }
 }
 
-/// All of a body. Nothing is set apart for it by what its sender announces.
+/// Reads a whole body. Allocates nothing for the announced length.
 async fn body_within(mut body: Incoming, limits: &Limits, pace: &Pace) -> Result<Bytes, FetchError> {
     let mut all = BytesMut::new();
     loop {
         let received = all.len() as u64;
-        let patience = pace.next_by(received).min(limits.deadline);
+        let time_limit = pace.deadline_after(received).min(limits.deadline);
         let next = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-        let frame = match timeout_at(patience, next).await {
+        let frame = match timeout_at(time_limit, next).await {
             Err(_) => return Err(FetchError::TooSlow),
             Ok(None) => return Ok(all.freeze()),
             Ok(Some(frame)) => frame.map_err(unreachable)?,
         };
-        // Trailers say nothing here.
+        // Trailers are ignored.
         let Ok(data) = frame.into_data() else { continue };
-        if received + data.len() as u64 > limits.most_bytes {
+        if received + data.len() as u64 > limits.max_bytes {
             return Err(FetchError::TooLarge);
         }
         all.extend_from_slice(&data);

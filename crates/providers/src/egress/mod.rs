@@ -1,13 +1,15 @@
-//! The one client for addresses that callers write. They are strangers' addresses: whoever could have the gateway
-//! fetch `http://169.254.169.254/` would read the secrets of the machine it runs on.
+//! The only client for URLs that callers write. They are untrusted: a caller who could make the
+//! gateway fetch `http://169.254.169.254/` would read the secrets of its machine.
 //!
-//! An address is read once ([`target`]); its host's addresses are looked up once for each hop, those that are not public
-//! are left out ([`address`]), and one of the others is dialled as it is ([`connection`]). Nothing asks a name server in
-//! between, so a name that changes its mind changes nothing. Redirects are followed here and begin at the first step.
-//! Posts go the same way, to one place only. Proxies that the environment names are not used, and nothing of the gateway's own is sent: no key, no cookie.
+//! A URL is parsed once ([`target`]). Each hop resolves its host once, drops addresses that are not
+//! public ([`address`]) and dials one of the others by number ([`connection`]). No second DNS
+//! lookup follows, so DNS rebinding has no effect. Redirects are followed here, and each starts at
+//! the first step. Posts take the same way, without redirects. Proxies from the environment are not
+//! used. Requests carry no key and no cookie of the gateway.
 
 mod address;
 mod connection;
+mod permits;
 mod resolve;
 mod sniff;
 mod target;
@@ -16,76 +18,95 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
+use tollgate_types::AccountId;
 use tollgate_upstream::{FetchError, FetchRequest, Fetched, Fetcher, NotifyError, Post, Poster};
 
 pub use address::{Allowed, AllowedError};
 use connection::{Answer, Limits};
+use permits::{FetchPermit, FetchPermits};
 pub use resolve::{Resolve, SystemResolver};
 use target::Target;
 
 use crate::http::HttpClient;
 
-/// The most redirects that are followed.
-const MOST_REDIRECTS: usize = 3;
+/// Max number of redirects.
+const MAX_REDIRECTS: usize = 3;
 
 /// Bounds of the client.
 #[derive(Clone, Debug)]
 pub struct EgressSettings {
-    /// What may be reached although it is not public.
+    /// Networks that may be reached although they are not public.
     pub allow: Vec<Allowed>,
-    /// Most fetches at once; others wait, within `total`.
-    pub most_at_once: usize,
-    /// Longest wait for a connection, and then for the response headers, of each hop.
+    /// Max number of concurrent fetches; others wait.
+    pub max_concurrent: usize,
+    /// Max number of concurrent fetches of one account.
+    pub per_account: usize,
+    /// Max time to wait for a permit, in addition to `total`.
+    pub permit_timeout: Duration,
+    /// Max time to connect, and then to receive the response headers, for each hop.
     pub headers: Duration,
-    /// Longest time for all of it.
+    /// Max time of a fetch; some kinds of media have less
+    /// ([`fetch_timeout`](tollgate_upstream::MediaKind::fetch_timeout)).
     pub total: Duration,
-    /// How long a body may take before it must come at `least_per_second`.
+    /// Time after which a body must arrive at `min_bytes_per_second`.
     pub grace: Duration,
-    /// Fewest bytes of a body in a second, on the average from its beginning.
-    pub least_per_second: u32,
+    /// Min average speed of a body, in bytes per second.
+    pub min_bytes_per_second: u32,
 }
 
 impl Default for EgressSettings {
     fn default() -> Self {
         Self {
             allow: Vec::new(),
-            most_at_once: 16,
+            max_concurrent: 16,
+            per_account: 4,
+            permit_timeout: Duration::from_secs(5),
             headers: Duration::from_secs(10),
             total: Duration::from_secs(60),
             grace: Duration::from_secs(5),
-            least_per_second: 4 << 10,
+            min_bytes_per_second: 64 << 10,
         }
     }
 }
 
-/// Fetches what callers' addresses name, and posts to them.
+/// Fetches callers' URLs and posts to them.
 pub struct EgressClient {
     settings: EgressSettings,
     resolver: Arc<dyn Resolve>,
     http: Arc<HttpClient>,
-    turns: Semaphore,
+    permits: FetchPermits,
 }
 
 impl EgressClient {
-    /// A client with these bounds. `http` lends the certificates that this machine trusts, and nothing else.
+    /// Builds a client with these settings. It uses only the trusted certificates of `http`.
     pub fn new(settings: EgressSettings, resolver: Arc<dyn Resolve>, http: Arc<HttpClient>) -> Self {
         Self {
-            turns: Semaphore::new(settings.most_at_once.max(1)),
+            permits: FetchPermits::new(settings.max_concurrent, settings.per_account),
             settings,
             resolver,
             http,
         }
     }
 
+    /// Waits for a permit. Fetches of providers' results have no account and wait up to `total`,
+    /// since the result can be fetched only once.
+    async fn permit(&self, account: Option<AccountId>) -> Result<FetchPermit<'_>, FetchError> {
+        let wait = match account {
+            Some(_) => self.settings.permit_timeout,
+            None => self.settings.total,
+        };
+        let permit = timeout(wait, self.permits.take(account)).await;
+        permit.ok().flatten().ok_or(FetchError::Busy)
+    }
+
     async fn follow(&self, request: &FetchRequest<'_>, deadline: Instant) -> Result<Fetched, FetchError> {
         let mut target = Target::parse(request.url)?;
         let limits = Limits {
-            most_bytes: request.most_bytes.min(request.kind.most_bytes()),
+            max_bytes: request.max_bytes.min(request.kind.max_bytes()),
             deadline,
         };
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             match connection::get(self, &target, request.media_types, &limits).await? {
                 Answer::Body(body) => {
                     let media_type = sniff::media_type(&body.bytes, &body.declared, request.media_types)
@@ -98,20 +119,16 @@ impl EgressClient {
                 Answer::Redirect(location) => target = target.redirected(&location)?,
             }
         }
-        Err(unreachable("it is redirected too often"))
+        Err(unreachable("too many redirects"))
     }
 }
 
 #[async_trait]
 impl Fetcher for EgressClient {
     async fn fetch(&self, request: &FetchRequest<'_>) -> Result<Fetched, FetchError> {
-        let deadline = Instant::now() + self.settings.total;
-        let fetched = async {
-            // Never closed.
-            let _turn = self.turns.acquire().await.map_err(unreachable)?;
-            self.follow(request, deadline).await
-        };
-        timeout_at(deadline, fetched)
+        let _permit = self.permit(request.account).await?;
+        let deadline = Instant::now() + self.settings.total.min(request.kind.fetch_timeout());
+        timeout_at(deadline, self.follow(request, deadline))
             .await
             .unwrap_or(Err(FetchError::TooSlow))
     }
@@ -120,19 +137,20 @@ impl Fetcher for EgressClient {
 #[async_trait]
 impl Poster for EgressClient {
     fn check(&self, url: &str) -> Result<(), NotifyError> {
-        let target = Target::parse(url).map_err(|error| NotifyError::for_good(error.to_string()))?;
+        let target = Target::parse(url).map_err(|error| NotifyError::permanent(error.to_string()))?;
         match connection::may_be_dialled(self, &target) {
             true => Ok(()),
-            false => Err(NotifyError::for_good("is not one that may be reached from here")),
+            false => Err(NotifyError::permanent(
+                "is a private address: the operator can allow it in egress.allow",
+            )),
         }
     }
 
     async fn post(&self, post: &Post) -> Result<(), NotifyError> {
-        let target = Target::parse(&post.url).map_err(|error| NotifyError::for_good(error.to_string()))?;
+        let target = Target::parse(&post.url).map_err(|error| NotifyError::permanent(error.to_string()))?;
         let deadline = Instant::now() + self.settings.total;
         let posted = async {
-            // Never closed.
-            let _turn = self.turns.acquire().await.map_err(unreachable)?;
+            let _permit = self.permits.take(None).await.ok_or(FetchError::Busy)?;
             connection::post(self, &target, post, deadline).await
         };
         let posted = timeout_at(deadline, posted)
@@ -140,18 +158,18 @@ impl Poster for EgressClient {
             .unwrap_or(Err(FetchError::TooSlow));
         match posted {
             Ok(200..=299) => Ok(()),
-            // Whoever was there says so for ever.
-            Ok(410) => Err(NotifyError::for_good("the answer is 410")),
-            Ok(status) => Err(NotifyError::for_now(format!("the answer is {status}"))),
-            Err(FetchError::TooSlow) => Err(NotifyError::for_now("nobody answers in time")),
-            Err(_) => Err(NotifyError::for_now("the address cannot be reached")),
+            // 410 (Gone) is permanent.
+            Ok(410) => Err(NotifyError::permanent("the endpoint returned 410")),
+            Ok(status) => Err(NotifyError::transient(format!("the endpoint returned {status}"))),
+            Err(FetchError::TooSlow) => Err(NotifyError::transient("the endpoint did not respond in time")),
+            Err(_) => Err(NotifyError::transient("the endpoint cannot be reached")),
         }
     }
 }
 
-/// The cause of a failure goes to the log alone: it may name what the caller has no business to know.
+/// Logs the cause and hides it from the caller: it may reveal the operator's network.
 fn unreachable(cause: impl std::fmt::Display) -> FetchError {
-    tracing::info!(%cause, "cannot fetch what a caller's address names");
+    tracing::info!(%cause, "cannot fetch a caller's URL");
     FetchError::Unreachable
 }
 

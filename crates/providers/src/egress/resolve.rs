@@ -1,18 +1,18 @@
-//! From a host's name to addresses.
+//! DNS lookups.
 
 use std::io;
 use std::net::IpAddr;
 
 use async_trait::async_trait;
 
-/// Looks up names.
+/// Resolves host names; tests replace it.
 #[async_trait]
 pub trait Resolve: Send + Sync {
-    /// The addresses of a host.
+    /// Returns all addresses of a host.
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The resolver of this machine.
+/// The operating system's resolver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 

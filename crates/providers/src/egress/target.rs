@@ -1,20 +1,20 @@
-//! An address that a caller wrote, read once. What is dialled, and what is asked for, comes from this one reading: two
-//! readers of one text that differ are how guards are passed.
+//! A caller's URL, parsed once. The dialled host and the requested path come from the same parse:
+//! two parsers that disagree would allow bypassing the checks.
 
 use tollgate_upstream::FetchError;
 use url::{Host, Url};
 
-/// The longest address.
-const LONGEST: usize = 8 << 10;
+/// Max bytes of a URL.
+const MAX_URL_BYTES: usize = 8 << 10;
 
-/// Where something is to be fetched.
+/// A parsed and checked URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     url: Url,
 }
 
 impl Target {
-    /// Reads what a caller wrote.
+    /// Parses a caller's URL.
     pub(super) fn parse(text: &str) -> Result<Self, FetchError> {
         let refused = |()| FetchError::NotAnAddress;
         let rest = after_scheme(text).ok_or(()).map_err(refused)?;
@@ -24,7 +24,7 @@ impl Target {
         Self::of(url)
     }
 
-    /// Where it goes on from here. Going from https to http is refused.
+    /// Resolves a redirect. Refuses a change from https to http.
     pub(super) fn redirected(&self, location: &str) -> Result<Self, FetchError> {
         let refused = |()| FetchError::Unreachable;
         check_spelling(location).map_err(refused)?;
@@ -34,7 +34,7 @@ impl Target {
         }
         let url = self.url.join(location).map_err(|_| FetchError::Unreachable)?;
         if self.is_secure() && url.scheme() != "https" {
-            return Err(super::unreachable("it is redirected from https to http"));
+            return Err(super::unreachable("a redirect leads from https to http"));
         }
         Self::of(url).map_err(|_| FetchError::Unreachable)
     }
@@ -51,39 +51,38 @@ impl Target {
         Ok(Self { url })
     }
 
-    /// The host: a name, or an address in its one spelling, whatever the caller's was.
+    /// The host: a name, or an IP address in its normal form.
     pub(super) fn host(&self) -> Host<&str> {
-        // An address with a host is all that gets here.
+        // `parse` accepts only URLs with a host.
         self.url.host().unwrap_or(Host::Domain(""))
     }
 
-    /// The port.
+    /// Explicit port, or the scheme's default.
     pub(super) fn port(&self) -> u16 {
         self.url.port_or_known_default().unwrap_or(0)
     }
 
-    /// Whether TLS is spoken.
+    /// Whether the scheme is https.
     pub(super) fn is_secure(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// Path and query.
     pub(super) fn path(&self) -> &str {
         &self.url[url::Position::BeforePath..url::Position::AfterQuery]
     }
 
-    /// Host and port, as they stand in the header.
+    /// Host and port, as in the `Host` header.
     pub(super) fn authority(&self) -> &str {
         &self.url[url::Position::BeforeHost..url::Position::AfterPort]
     }
 
-    /// The whole address.
+    /// The whole URL.
     pub(super) fn as_str(&self) -> &str {
         self.url.as_str()
     }
 }
 
-/// What stands behind `http://` or `https://`.
+/// The rest of a URL after `http://` or `https://`.
 fn after_scheme(text: &str) -> Option<&str> {
     ["http://", "https://"].into_iter().find_map(|scheme| {
         let start = text.get(..scheme.len())?;
@@ -91,16 +90,16 @@ fn after_scheme(text: &str) -> Option<&str> {
     })
 }
 
-/// Backslashes, white space and control characters are read by some as if they were something else, or not there.
+/// Refuses backslashes, white space and control characters, which URL parsers treat differently.
 fn check_spelling(text: &str) -> Result<(), ()> {
     let is_odd = |c: char| c == '\\' || c.is_control() || c.is_whitespace();
-    if text.len() > LONGEST || text.contains(is_odd) {
+    if text.len() > MAX_URL_BYTES || text.contains(is_odd) {
         return Err(());
     }
     Ok(())
 }
 
-/// There is a host, and nobody's name before it: not even an empty one, which leaves no trace when it is read.
+/// Requires a host and refuses user information. The URL parser drops an empty one without a trace.
 fn check_authority(rest: &str) -> Result<(), ()> {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.is_empty() || authority.contains('@') {

@@ -1,4 +1,4 @@
-//! The adapter.
+//! The adapter of fal's queue.
 
 use std::time::Duration;
 
@@ -6,22 +6,27 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{
-    CallContext, ImageCall, ImageTask, ListedModel, State, Submitted, UpstreamError, VideoCall, VideoTask,
+    CallContext, GenerationState, ImageCall, ImageTask, ListedModel, Submitted, UpstreamError, VideoCall,
+    VideoTask,
 };
 
-use super::wire::{Accepted, Handle, News, Output, model_path, of_film, of_pictures, only_task};
-use crate::media::{self, Asked, BODY_LIMIT, NEWS_LIMIT, Queue, Server, from_handle, to_handle};
+use super::wire::{
+    Accepted, Handle, Output, QueueStatus, image_request, model_path, only_task, video_request,
+};
+use crate::media::{
+    self, BODY_LIMIT, MAX_STATUS_BYTES, QueueAdapter, Request, Server, from_handle, to_handle,
+};
 
-/// When a request is first asked for.
+/// Delay before the first poll of a request.
 const POLL_AFTER: Duration = Duration::from_secs(2);
-/// What most models make at once.
-const MOST_AT_ONCE: u32 = 4;
+/// Max number of outputs of a request to most models.
+const MAX_OUTPUTS: u32 = 4;
 
-/// fal.
+/// The adapter; it has no state.
 #[derive(Debug)]
 pub(crate) struct Fal;
 
-async fn submitted(
+async fn submit_job(
     server: &Server,
     ctx: &CallContext,
     model: &str,
@@ -29,32 +34,36 @@ async fn submitted(
     key: &str,
 ) -> Result<Submitted, UpstreamError> {
     let path = server.path(&model_path(model));
-    let asked = Asked::json(&path, body).with_key(key);
-    let accepted: Accepted = server.read(ctx, asked, NEWS_LIMIT).await?;
+    let request = Request::json(&path, body).with_key(key);
+    let accepted: Accepted = server.read(ctx, request, MAX_STATUS_BYTES).await?;
     Ok(Submitted::Accepted {
         handle: to_handle(&accepted.handle(server.base(), model)?)?,
         poll_after: POLL_AFTER,
     })
 }
 
-/// The status of a result is the status with which the model itself has answered.
-async fn result(server: &Server, ctx: &CallContext, handle: &Handle) -> Result<State, UpstreamError> {
-    let response = server.send(ctx, Asked::get(&handle.response)).await?;
+/// Reads the result. Its HTTP status is that of the model's own answer.
+async fn result(
+    server: &Server,
+    ctx: &CallContext,
+    handle: &Handle,
+) -> Result<GenerationState, UpstreamError> {
+    let response = server.send(ctx, Request::get(&handle.response)).await?;
     match response.status {
         200..=299 => {
             let body = response.whole(BODY_LIMIT).await?;
             let output: Output = serde_json::from_slice(&body)
-                .map_err(|_| UpstreamError::protocol("a result that is not as agreed"))?;
+                .map_err(|_| UpstreamError::protocol("the result has an unexpected shape"))?;
             output.state(server.base())
         }
-        404 | 410 => Ok(State::Lost),
-        400 | 413 | 422 | 500 => Ok(State::Failed(server.refused(response).await)),
-        // The queue's own trouble, and nothing about the result.
+        404 | 410 => Ok(GenerationState::Lost),
+        400 | 413 | 422 | 500 => Ok(GenerationState::Failed(server.refused(response).await)),
+        // An error of the queue, not of the result.
         _ => Err(server.refused(response).await),
     }
 }
 
-/// The field that makes it this task.
+/// The parameter that causes this task.
 fn param_of(task: VideoTask) -> Option<&'static str> {
     match task {
         VideoTask::FromText => None,
@@ -65,21 +74,21 @@ fn param_of(task: VideoTask) -> Option<&'static str> {
 }
 
 #[async_trait]
-impl Queue for Fal {
-    fn most_at_once(&self, _model: &str) -> u32 {
-        MOST_AT_ONCE
+impl QueueAdapter for Fal {
+    fn max_outputs(&self, _model: &str) -> u32 {
+        MAX_OUTPUTS
     }
 
-    fn check_pictures(&self, call: &ImageCall) -> Result<(), Error> {
-        media::refuse_sent(&[
+    fn check_images(&self, call: &ImageCall) -> Result<(), Error> {
+        media::reject_unsupported(&[
             ("variation_of", call.task == ImageTask::Vary),
-            // Its models make white again, and not what is transparent.
+            // Its models repaint the white part of a mask, not the transparent one.
             ("mask", call.mask.is_some()),
             ("image_set", call.set),
         ])
     }
 
-    fn check_film(&self, call: &VideoCall) -> Result<(), Error> {
+    fn check_video(&self, call: &VideoCall) -> Result<(), Error> {
         let only = only_task(&call.upstream_model);
         if call.task == VideoTask::FromText
             && let Some(needed) = only.and_then(param_of)
@@ -91,39 +100,44 @@ impl Queue for Fal {
             Some(task) => call.task != task,
             None => call.task == VideoTask::Extend,
         };
-        media::refuse_sent(&[
+        media::reject_unsupported(&[
             (param_of(call.task).unwrap_or_default(), is_other),
             ("duration", media::seconds(call.duration).is_none()),
         ])
     }
 
-    async fn submit_pictures(
+    async fn submit_images(
         &self,
         server: &Server,
         ctx: &CallContext,
         call: &ImageCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        submitted(server, ctx, &call.upstream_model, &of_pictures(call), key).await
+        submit_job(server, ctx, &call.upstream_model, &image_request(call), key).await
     }
 
-    async fn submit_film(
+    async fn submit_video(
         &self,
         server: &Server,
         ctx: &CallContext,
         call: &VideoCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        submitted(server, ctx, &call.upstream_model, &of_film(call), key).await
+        submit_job(server, ctx, &call.upstream_model, &video_request(call), key).await
     }
 
-    async fn poll(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
+    async fn poll(
+        &self,
+        server: &Server,
+        ctx: &CallContext,
+        handle: &[u8],
+    ) -> Result<GenerationState, UpstreamError> {
         let handle: Handle = from_handle(handle)?;
-        let news = server.read_if_there::<News>(ctx, Asked::get(&handle.status), NEWS_LIMIT);
-        let Some(news) = news.await? else {
-            return Ok(State::Lost);
+        let status = server.read_if_found::<QueueStatus>(ctx, Request::get(&handle.status), MAX_STATUS_BYTES);
+        let Some(status) = status.await? else {
+            return Ok(GenerationState::Lost);
         };
-        match news.state()? {
+        match status.state()? {
             Some(state) => Ok(state),
             None => result(server, ctx, &handle).await,
         }
@@ -131,15 +145,15 @@ impl Queue for Fal {
 
     async fn cancel(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
         let Handle { cancel, .. } = from_handle(handle)?;
-        let response = server.send(ctx, Asked::put(&cancel)).await?;
+        let response = server.send(ctx, Request::put(&cancel)).await?;
         match response.status {
-            // It is done, or there is none.
+            // Accepted, already done, or unknown.
             200..=299 | 400 | 404 => Ok(()),
             _ => Err(server.refused(response).await),
         }
     }
 
-    /// Its models are named in the settings: the queue has no list of them.
+    /// The settings name the models: the queue has no list.
     async fn models(&self, _server: &Server, _timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         Ok(Vec::new())
     }

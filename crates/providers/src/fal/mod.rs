@@ -1,15 +1,15 @@
-//! fal: hundreds of models of pictures and films behind one queue (docs.fal.ai/model-endpoints/queue).
+//! fal: hundreds of image and video models behind one queue (docs.fal.ai/model-endpoints/queue).
 
 mod adapter;
 mod wire;
 
 pub(crate) use adapter::Fal;
 
-/// The preset.
+/// Name of the preset in the configuration.
 pub(crate) const PRESET: &str = "fal";
-/// Where its queue is.
+/// Default base URL.
 pub(crate) const BASE_URL: &str = "https://queue.fal.run";
-/// The environment variable that usually has the key.
+/// Environment variable of the API key.
 pub(crate) const KEY_VARIABLE: &str = "FAL_KEY";
 
 #[cfg(test)]

@@ -1,28 +1,28 @@
-//! The adapter against a queue that speaks its wire.
+//! The adapter against a queue that speaks fal's protocol.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
-use tollgate_upstream::{Content, ImageTask, State, UpstreamCause, VideoCall, VideoTask};
+use tollgate_upstream::{Content, GenerationState, ImageTask, UpstreamCause, VideoCall, VideoTask};
 
 use super::PRESET;
 use super::wire::Accepted;
 use crate::http::BaseUrl;
 use crate::media::tests::calls::{
-    KEY, a_film, check_ends, check_faults, context, images_of, pictures, provider_at, root_of, source,
-    states, submitted, videos_of,
+    KEY, check_ends, check_faults, context, image_call, images_of, provider_at, root_of, source, states,
+    submission, video_call, videos_of,
 };
 
 const MODEL: &str = "fal-ai/flux/dev";
 
 #[tokio::test]
-async fn requests_have_the_usual_names() {
+async fn requests_have_the_default_field_names() {
     let data = "data:image/png;base64,AAEC";
-    let mut full = pictures(MODEL);
+    let mut full = image_call(MODEL);
     full.aspect_ratio = Some("2:1".into());
     full.resolution = Some("1k".into());
     full.format = Some(tollgate_upstream::ImageFormat::Png);
     let edit_of = |model: &str, count: usize| {
-        let mut call = pictures(model);
+        let mut call = image_call(model);
         (call.task, call.images) = (ImageTask::Edit, vec![source(&[0, 1, 2]); count]);
         (call.negative_prompt, call.seed, call.size, call.count) = (None, None, None, 1);
         call
@@ -52,7 +52,7 @@ async fn requests_have_the_usual_names() {
     for (call, expected) in cases {
         let upstream = FakeUpstream::start().await;
         let provider = provider_at(PRESET, &root_of(&upstream));
-        submitted(images_of(&*provider), &call).await.unwrap();
+        submission(images_of(&*provider), &call).await.unwrap();
         let asked = upstream.requests().remove(0);
         assert_eq!(asked.path, format!("/{}", call.upstream_model));
         assert_eq!(asked.json().unwrap(), expected);
@@ -61,7 +61,7 @@ async fn requests_have_the_usual_names() {
 }
 
 #[tokio::test]
-async fn films_have_lengths_as_their_models_write_them() {
+async fn video_durations_use_the_models_format() {
     let data = "data:image/png;base64,AAEC";
     let usual = json!({"prompt": "a gate opens", "aspect_ratio": "16:9", "resolution": "720p", "generate_audio": true});
     let with = |more: Value| {
@@ -71,17 +71,17 @@ async fn films_have_lengths_as_their_models_write_them() {
         }
         body
     };
-    let mut from_picture = a_film("fal-ai/kling-video/v2/master/image-to-video");
-    (from_picture.task, from_picture.image) = (VideoTask::FromImage, Some(source(&[0, 1, 2])));
-    let mut referring = a_film("fal-ai/bytedance/seedance/v1/lite/reference-to-video");
+    let mut from_image = video_call("fal-ai/kling-video/v2/master/image-to-video");
+    (from_image.task, from_image.image) = (VideoTask::FromImage, Some(source(&[0, 1, 2])));
+    let mut referring = video_call("fal-ai/bytedance/seedance/v1/lite/reference-to-video");
     (referring.task, referring.references) = (VideoTask::FromReferences, vec![source(&[0, 1, 2])]);
     let mut veo = referring.clone();
     veo.upstream_model = "fal-ai/veo3.1/reference-to-video".into();
-    let mut extended = a_film("fal-ai/ltx-2/extend-video");
+    let mut extended = video_call("fal-ai/ltx-2/extend-video");
     (extended.task, extended.video) = (VideoTask::Extend, Some(source(&[0, 1, 2])));
     for (call, more) in [
-        (a_film("fal-ai/veo3.1"), json!({"duration": "8s"})),
-        (from_picture, json!({"duration": "8", "image_url": data})),
+        (video_call("fal-ai/veo3.1"), json!({"duration": "8s"})),
+        (from_image, json!({"duration": "8", "image_url": data})),
         (
             referring,
             json!({"duration": "8", "reference_image_urls": [data]}),
@@ -92,14 +92,14 @@ async fn films_have_lengths_as_their_models_write_them() {
         let upstream = FakeUpstream::start().await;
         let provider = provider_at(PRESET, &root_of(&upstream));
         videos_of(&*provider).check(&call).unwrap();
-        submitted(videos_of(&*provider), &call).await.unwrap();
+        submission(videos_of(&*provider), &call).await.unwrap();
         assert_eq!(upstream.requests().remove(0).json().unwrap(), with(more));
     }
 }
 
-/// Endpoints of one model divide its tasks: each is asked for its own.
+/// One model has a separate endpoint for each task.
 #[tokio::test]
-async fn an_endpoint_is_asked_for_what_its_path_says() {
+async fn endpoints_accept_only_the_task_in_their_path() {
     use VideoTask::{Extend, FromImage, FromReferences, FromText};
     let provider = provider_at(PRESET, "http://127.0.0.1:9");
     for (model, task, refused) in [
@@ -127,7 +127,7 @@ async fn an_endpoint_is_asked_for_what_its_path_says() {
     ] {
         let call = VideoCall {
             task,
-            ..a_film(model)
+            ..video_call(model)
         };
         let checked = videos_of(&*provider).check(&call);
         let param = checked.err().and_then(|error| error.param);
@@ -136,7 +136,7 @@ async fn an_endpoint_is_asked_for_what_its_path_says() {
 }
 
 #[tokio::test]
-async fn every_end_is_told() {
+async fn final_states_are_reported() {
     let expected: [(Option<MediaFault>, &[&str]); 5] = [
         (None, &["waiting after 2", "running", "2 made"]),
         (
@@ -150,40 +150,40 @@ async fn every_end_is_told() {
         (Some(MediaFault::Lost), &["lost"]),
         (Some(MediaFault::Endless), &["failed: Rejected"]),
     ];
-    check_ends(PRESET, "", &pictures(MODEL), images_of, &expected).await;
+    check_ends(PRESET, "", &image_call(MODEL), images_of, &expected).await;
 }
 
 #[tokio::test]
-async fn every_fault_says_whether_it_may_have_been_made() {
-    check_faults(PRESET, "", &pictures(MODEL), images_of).await;
+async fn submission_faults_report_retry_safety() {
+    check_faults(PRESET, "", &image_call(MODEL), images_of).await;
 }
 
 #[tokio::test]
 async fn results_are_at_other_hosts() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let handle = submitted(videos_of(&*provider), &a_film("fal-ai/veo3.1"))
+    let handle = submission(videos_of(&*provider), &video_call("fal-ai/veo3.1"))
         .await
         .unwrap();
-    let Some(State::Made(made)) = states(videos_of(&*provider), &handle).await.pop() else {
+    let Some(GenerationState::Completed(made)) = states(videos_of(&*provider), &handle).await.pop() else {
         panic!("it is made");
     };
     let making = upstream.made().remove(0);
     let port = upstream.address().port();
     let address = format!("http://localhost:{port}/media/{}/0", making.id);
-    assert_eq!(made.pieces[0].content, Content::Address(address));
-    assert_eq!((making.is_film, making.seconds), (true, 8));
+    assert_eq!(made.items[0].content, Content::Address(address));
+    assert_eq!((making.is_video, making.seconds), (true, 8));
 }
 
 #[test]
 fn only_own_addresses_are_followed() {
     let base = BaseUrl::parse("https://queue.fal.run").unwrap();
-    let told: Accepted = serde_json::from_value(json!({
+    let reported: Accepted = serde_json::from_value(json!({
         "request_id": "r/1", "status_url": "https://queue.fal.run/fal-ai/flux/requests/r1/status",
         "response_url": "https://evil.test/r1", "cancel_url": null,
     }))
     .unwrap();
-    let handle = told.handle(&base, "fal-ai/flux/dev/image-to-image").unwrap();
+    let handle = reported.handle(&base, "fal-ai/flux/dev/image-to-image").unwrap();
     assert_eq!(handle.status, "/fal-ai/flux/requests/r1/status");
     assert_eq!(handle.response, "/fal-ai/flux/requests/r%2F1");
     assert_eq!(handle.cancel, "/fal-ai/flux/requests/r%2F1/cancel");
@@ -192,7 +192,7 @@ fn only_own_addresses_are_followed() {
 }
 
 #[tokio::test]
-async fn a_result_says_by_its_status_whether_it_is_one() {
+async fn result_status_decides_the_outcome() {
     let detail =
         json!({"detail": [{"loc": ["body", "prompt"], "msg": "a gate", "type": "content_policy_violation"}]});
     let half = json!({"images": [{"url": "https://v3.fal.media/1.png"}, {"url": "https://v3.fal.media/2.png"}],
@@ -224,11 +224,11 @@ async fn a_result_says_by_its_status_whether_it_is_one() {
         let provider = provider_at(PRESET, &root_of(&upstream));
         let handle = br#"{"status": "/q/status", "response": "/q", "cancel": "/q/cancel"}"#;
         let state = images_of(&*provider).poll(&context(), handle).await;
-        let told = state.as_ref().ok().map(|state| {
+        let reported = state.as_ref().ok().map(|state| {
             let words = crate::media::tests::calls::words(std::slice::from_ref(state));
             words.join("")
         });
-        assert_eq!(told.as_deref(), word, "{status} {body}: {state:?}");
+        assert_eq!(reported.as_deref(), word, "{status} {body}: {state:?}");
         if let Err(error) = state {
             assert!(matches!(
                 error.cause,

@@ -1,16 +1,18 @@
-//! What is sent and what comes back. Each model has a schema of its own; the names here are those that most of them
-//! share, and a model leaves alone what it does not know.
+//! Request and response bodies. Each model has its own schema; this module uses the names that most
+//! of them share. Models ignore unknown fields.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollgate_upstream::{ImageCall, ImageTask, Made, Piece, State, UpstreamError, VideoCall, VideoTask};
+use tollgate_upstream::{
+    GenerationOutput, GenerationState, ImageCall, ImageTask, OutputItem, UpstreamError, VideoCall, VideoTask,
+};
 
 use crate::http::{BaseUrl, escape};
 use crate::media;
 
-/// Models whose lengths are written with their unit.
+/// Models whose durations have a unit, such as `8s`.
 const WITH_UNIT: &[&str] = &["veo", "luma"];
-/// Models whose references are a list of pictures like any other.
+/// Models whose reference images are a plain list of images.
 const PLAIN_REFERENCES: &[&str] = &["veo"];
 
 /// The paths of one request.
@@ -21,7 +23,7 @@ pub(super) struct Handle {
     pub(super) cancel: String,
 }
 
-/// A request that was taken.
+/// Response to a submitted request.
 #[derive(Deserialize)]
 pub(super) struct Accepted {
     request_id: String,
@@ -31,51 +33,51 @@ pub(super) struct Accepted {
 }
 
 impl Accepted {
-    /// Its paths: those that were told, as far as they are at the same server, else those that follow from the name
-    /// of the model, of which the queue counts the first two parts alone.
+    /// Returns the request's paths. Reported URLs are used if they are on the same server.
+    /// Otherwise, the paths follow from the first two segments of the model's name.
     pub(super) fn handle(&self, base: &BaseUrl, model: &str) -> Result<Handle, UpstreamError> {
         if self.request_id.is_empty() {
-            return Err(UpstreamError::protocol("a request without an id"));
+            return Err(UpstreamError::protocol("the request has no id"));
         }
         let app: Vec<&str> = model.trim_matches('/').split('/').take(2).collect();
         let app = escape(&app.join("/"), "/");
         let path = base.path_of(&format!("/{app}/requests/{}", escape(&self.request_id, "")));
-        let told = |url: &Option<String>, rest: &str| {
+        let own_path_or = |url: &Option<String>, rest: &str| {
             let own = url.as_deref().and_then(|url| base.own_path(url));
             own.unwrap_or_else(|| format!("{path}{rest}"))
         };
         Ok(Handle {
-            status: told(&self.status_url, "/status"),
-            response: told(&self.response_url, ""),
-            cancel: told(&self.cancel_url, "/cancel"),
+            status: own_path_or(&self.status_url, "/status"),
+            response: own_path_or(&self.response_url, ""),
+            cancel: own_path_or(&self.cancel_url, "/cancel"),
         })
     }
 }
 
-/// How it goes with a request.
+/// Response to a status request.
 #[derive(Deserialize)]
-pub(super) struct News {
+pub(super) struct QueueStatus {
     status: String,
     queue_position: Option<u32>,
 }
 
-impl News {
-    /// What that means; `None` when there is a result to be looked at.
-    pub(super) fn state(&self) -> Result<Option<State>, UpstreamError> {
+impl QueueStatus {
+    /// Converts the status; `None` if the result must be read.
+    pub(super) fn state(&self) -> Result<Option<GenerationState>, UpstreamError> {
         Ok(match self.status.as_str() {
-            "IN_QUEUE" => Some(State::Waiting {
+            "IN_QUEUE" => Some(GenerationState::Waiting {
                 ahead: self.queue_position,
             }),
-            "IN_PROGRESS" => Some(State::Running { percent: None }),
-            // Failures are told by the result.
+            "IN_PROGRESS" => Some(GenerationState::Running { percent: None }),
+            // The result contains the failure.
             "COMPLETED" | "FAILED" => None,
-            "CANCELED" | "CANCELLED" => Some(State::Cancelled),
-            _ => return Err(UpstreamError::protocol("a request in a state that nobody knows")),
+            "CANCELED" | "CANCELLED" => Some(GenerationState::Cancelled),
+            _ => return Err(UpstreamError::protocol("the request has an unknown status")),
         })
     }
 }
 
-/// A result: what it has depends on the model.
+/// A result. Its fields depend on the model.
 #[derive(Deserialize)]
 pub(super) struct Output {
     #[serde(default)]
@@ -94,38 +96,36 @@ struct File {
 }
 
 impl Output {
-    /// What was made, without what the model's own check has blackened.
-    pub(super) fn state(self, base: &BaseUrl) -> Result<State, UpstreamError> {
+    /// Returns the outputs, without those that the model's safety check has blackened.
+    pub(super) fn state(self, base: &BaseUrl) -> Result<GenerationState, UpstreamError> {
         let single = self.image.into_iter().chain(self.video);
         let files: Vec<File> = self.images.into_iter().chain(self.videos).chain(single).collect();
         if files.is_empty() {
-            return Err(UpstreamError::protocol(
-                "a request that is done and has made nothing",
-            ));
+            return Err(UpstreamError::protocol("the request completed without output"));
         }
         let flags = self.has_nsfw_concepts.into_iter().chain(std::iter::repeat(false));
         let shown = files.iter().zip(flags).filter(|(_, is_flagged)| !is_flagged);
-        let pieces = shown.map(|(file, _)| {
-            Ok(Piece {
-                content: media::place(base, &file.url)?,
+        let items = shown.map(|(file, _)| {
+            Ok(OutputItem {
+                content: media::content_at(base, &file.url)?,
                 revised_prompt: None,
             })
         });
-        let pieces: Vec<Piece> = pieces.collect::<Result<_, UpstreamError>>()?;
-        Ok(match pieces.is_empty() {
-            true => State::Blocked,
-            false => State::Made(Made { pieces, usage: None }),
+        let items: Vec<OutputItem> = items.collect::<Result<_, UpstreamError>>()?;
+        Ok(match items.is_empty() {
+            true => GenerationState::Blocked,
+            false => GenerationState::Completed(GenerationOutput { items, usage: None }),
         })
     }
 }
 
-/// The path of a model: its name, whose parts stay apart.
+/// Path of a model: its name, with the slashes unescaped.
 pub(super) fn model_path(model: &str) -> String {
     format!("/{}", escape(model.trim_matches('/'), "/"))
 }
 
-/// A request for pictures.
-pub(super) fn of_pictures(call: &ImageCall) -> Value {
+/// Encodes an image request.
+pub(super) fn image_request(call: &ImageCall) -> Value {
     let mut fields = media::fields(&call.prompt, &call.negative_prompt, call.seed);
     let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     add("num_images", json!(call.count));
@@ -154,8 +154,8 @@ pub(super) fn of_pictures(call: &ImageCall) -> Value {
     Value::Object(fields)
 }
 
-/// A request for a film.
-pub(super) fn of_film(call: &VideoCall) -> Value {
+/// Encodes a video request.
+pub(super) fn video_request(call: &VideoCall) -> Value {
     let mut fields = media::fields(&call.prompt, &call.negative_prompt, call.seed);
     let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     let model = &call.upstream_model;
@@ -180,7 +180,8 @@ pub(super) fn of_film(call: &VideoCall) -> Value {
     Value::Object(fields)
 }
 
-/// All that an endpoint makes films of, where its path says so: many models have one for each task.
+/// The only video task of an endpoint, if its path names one: many models have one endpoint for
+/// each task.
 pub(super) fn only_task(model: &str) -> Option<VideoTask> {
     let tasks = [
         ("extend", VideoTask::Extend),

@@ -1,5 +1,5 @@
-//! The paths of one provider, each with what lets a request in. The model stands in the path, so they are made when they
-//! are first needed.
+//! Endpoints of one provider with their authentication. Paths contain the model, so endpoints are
+//! built on first use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,28 +13,30 @@ use crate::http::{
 };
 use crate::tokens::{Token, TokenCache, TokenError};
 
-/// An address with what is shown there, and its paths so far.
+/// An address with its credentials, and its endpoints by path.
 #[derive(Debug)]
 pub struct Access {
     base: BaseUrl,
     credentials: Vec<Credential>,
-    /// Shown with every request besides the credentials, which it changes too often to be one of.
+    /// Access tokens, sent in addition to the credentials. They change too often to be a
+    /// credential.
     tokens: Option<TokenCache>,
     paths: RwLock<HashMap<String, Arc<Endpoint>>>,
 }
 
-/// A request without its credentials.
-enum Asked<'a> {
+/// A request without credentials.
+enum RequestKind<'a> {
     Get,
     Post(&'a Bytes),
-    /// A path of the whole server that is asked for a few times and never again.
-    Look,
+    /// A path on the server's root that is requested only a few times, so its endpoint is not
+    /// stored.
+    GetOnce,
 }
 
 impl Access {
-    /// This address with these credentials on every request.
+    /// Builds access with these credentials on every request.
     pub fn new(base: BaseUrl, credentials: Vec<Credential>) -> Result<Self, EndpointError> {
-        // What is wrong with them is said at once.
+        // Reports invalid credentials immediately.
         Endpoint::new(&base, "/models", &credentials)?;
         Ok(Self {
             base,
@@ -44,8 +46,8 @@ impl Access {
         })
     }
 
-    /// This address with a token on every request.
-    pub(crate) fn by_token(base: BaseUrl, tokens: TokenCache) -> Result<Self, EndpointError> {
+    /// Builds access with a token on every request.
+    pub(crate) fn with_tokens(base: BaseUrl, tokens: TokenCache) -> Result<Self, EndpointError> {
         Ok(Self {
             tokens: Some(tokens),
             ..Self::new(base, Vec::new())?
@@ -56,7 +58,7 @@ impl Access {
         self.base.is_secure()
     }
 
-    /// Sends a POST and answers when the response headers are there.
+    /// Sends a POST. Returns as soon as the response headers arrive.
     pub(super) async fn post(
         &self,
         http: &HttpClient,
@@ -64,59 +66,64 @@ impl Access {
         body: &Bytes,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
-        self.send(http, path, Asked::Post(body), timeouts).await
+        self.send(http, path, RequestKind::Post(body), timeouts).await
     }
 
-    /// Sends a GET and answers when the response headers are there.
+    /// Sends a GET. Returns as soon as the response headers arrive.
     pub(super) async fn get(
         &self,
         http: &HttpClient,
         path: &str,
         timeout: Duration,
     ) -> Result<Response, UpstreamError> {
-        self.send(http, path, Asked::Get, Timeouts::brief(timeout)).await
+        self.send(http, path, RequestKind::Get, Timeouts::brief(timeout))
+            .await
     }
 
-    /// The address.
     pub(super) fn base(&self) -> &BaseUrl {
         &self.base
     }
 
-    /// Sends a GET for a path of the whole server, such as one that it has told, and answers when the response
-    /// headers are there.
-    pub(super) async fn look(
+    /// Sends a GET for a path on the server's root, such as one from a response. Returns as soon as
+    /// the response headers arrive.
+    pub(super) async fn get_once(
         &self,
         http: &HttpClient,
         ctx: &CallContext,
         path: &str,
     ) -> Result<Response, UpstreamError> {
-        self.send(http, path, Asked::Look, Timeouts::of(ctx)).await
+        self.send(http, path, RequestKind::GetOnce, Timeouts::of(ctx))
+            .await
     }
 
-    /// A token that is refused is renewed and shown once more: with a status of 401 nothing was done for the request.
+    /// Sends a request with a token. After a 401, renews the token and sends the request again: a
+    /// request with status 401 had no effect.
     async fn send(
         &self,
         http: &HttpClient,
         path: &str,
-        asked: Asked<'_>,
+        request: RequestKind<'_>,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
         let Some(tokens) = &self.tokens else {
-            return self.send_once(http, path, &asked, None, timeouts).await;
+            return self.send_once(http, path, &request, None, timeouts).await;
         };
-        let patience = match asked {
-            // Whoever lists waits no longer than this for all of it: who does not answer is to be told apart.
-            Asked::Get => timeouts.headers / 2,
-            Asked::Post(_) | Asked::Look => timeouts.headers,
+        let timeout = match request {
+            // Model lists have one time limit for token and answer. Half of it tells the two
+            // failures apart.
+            RequestKind::Get => timeouts.headers / 2,
+            RequestKind::Post(_) | RequestKind::GetOnce => timeouts.headers,
         };
-        let token = tokens.token(http, patience).await.map_err(TokenError::of_call)?;
-        let response = self.send_once(http, path, &asked, Some(&token), timeouts).await?;
+        let token = tokens.token(http, timeout).await.map_err(TokenError::of_call)?;
+        let response = self
+            .send_once(http, path, &request, Some(&token), timeouts)
+            .await?;
         if response.status != 401 {
             return Ok(response);
         }
-        let newer = tokens.instead_of(&token, http, patience).await;
+        let newer = tokens.replace_refused(&token, http, timeout).await;
         match newer.map_err(TokenError::of_call)? {
-            Some(newer) => self.send_once(http, path, &asked, Some(&newer), timeouts).await,
+            Some(newer) => self.send_once(http, path, &request, Some(&newer), timeouts).await,
             None => Ok(response),
         }
     }
@@ -125,36 +132,39 @@ impl Access {
         &self,
         http: &HttpClient,
         path: &str,
-        asked: &Asked<'_>,
+        request: &RequestKind<'_>,
         token: Option<&Token>,
         timeouts: Timeouts,
     ) -> Result<Response, UpstreamError> {
-        let (endpoint, base) = match asked {
-            Asked::Look => {
+        let (endpoint, base) = match request {
+            RequestKind::GetOnce => {
                 let root = self.base.root();
                 (self.endpoint(&root, path)?, root)
             }
-            Asked::Get | Asked::Post(_) => (self.at(path)?, self.base.clone()),
+            RequestKind::Get | RequestKind::Post(_) => (self.at(path)?, self.base.clone()),
         };
         let variant = token
-            .map(|token| shown(&base, path, token))
+            .map(|token| variant_with_token(&base, path, token))
             .transpose()
             .map_err(|error| UpstreamError::connect(error.to_string()))?;
-        match (asked, variant) {
-            (Asked::Get | Asked::Look, None) => http.get(&endpoint, timeouts).await,
-            (Asked::Get | Asked::Look, Some(variant)) => http.get_variant(&endpoint, variant, timeouts).await,
-            (Asked::Post(body), None) => {
+        match (request, variant) {
+            (RequestKind::Get | RequestKind::GetOnce, None) => http.get(&endpoint, timeouts).await,
+            (RequestKind::Get | RequestKind::GetOnce, Some(variant)) => {
+                http.get_variant(&endpoint, variant, timeouts).await
+            }
+            (RequestKind::Post(body), None) => {
                 let body = RequestBody::from(Bytes::clone(body));
                 http.post(&endpoint, body, timeouts).await
             }
-            (Asked::Post(body), Some(variant)) => {
+            (RequestKind::Post(body), Some(variant)) => {
                 let body = RequestBody::from(Bytes::clone(body));
                 http.post_variant(&endpoint, variant, body, timeouts).await
             }
         }
     }
 
-    /// The endpoint of a path. Models come from the settings and the catalog, so there are few.
+    /// Returns the endpoint of a path. There are few: models come from the settings and the
+    /// catalog.
     fn at(&self, path: &str) -> Result<Arc<Endpoint>, UpstreamError> {
         let known = self
             .paths
@@ -178,7 +188,7 @@ impl Access {
     }
 }
 
-fn shown(base: &BaseUrl, path: &str, token: &Token) -> Result<Variant, EndpointError> {
+fn variant_with_token(base: &BaseUrl, path: &str, token: &Token) -> Result<Variant, EndpointError> {
     let mut variant = Variant::new(base, path)?;
     variant.insert("authorization", &token.authorization())?;
     Ok(variant)

@@ -1,4 +1,4 @@
-//! The adapter.
+//! The adapter of the Gemini API and Vertex AI.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,41 +6,41 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tollgate_formats::gemini::{
-    GenerateHead, Purpose, StreamDecoder, carry, decode_response, encode_request, has_foreign_seal,
-    inspect_response, splice_request, validate,
+    GenerateHead, Purpose, StreamDecoder, check_compatible, decode_response, encode_request,
+    has_foreign_seal, inspect_response, splice_request, validate,
 };
-use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
-use tollgate_formats::seal::origin_of;
+use tollgate_formats::reasoning_envelope::origin_of;
+use tollgate_formats::to_common::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_types::generate::GenerateRequest;
-use tollgate_types::{Error, Format, RequestId};
+use tollgate_types::{Abilities, Error, Format, RequestId};
 use tollgate_upstream::{
-    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind,
-    Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause, UpstreamError,
-    UpstreamErrorKind, VideoCall,
+    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, MediaKind,
+    MediaProvider, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamCause,
+    UpstreamError, UpstreamErrorKind, VideoCall,
 };
 
 use super::access::Access;
 use super::surface::Surface;
 use super::{decisions, listing, stream};
-use crate::crossing::{self, not_in_format};
-use crate::deciding::ByText;
+use crate::conversion::{self, not_in_format};
+use crate::decisions::TextLabels;
 use crate::http::{EndpointError, HttpClient, Response, Timeouts};
 use crate::{counted, refusal};
 
-/// A provider that speaks Gemini's format, one of the two.
+/// A provider that speaks Gemini's format, on one of its two surfaces.
 #[derive(Debug)]
 pub struct Gemini {
     id: Arc<str>,
-    /// Marks the reasoning that comes from here.
+    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
     pub(super) origin: String,
     pub(super) http: Arc<HttpClient>,
     pub(super) access: Access,
     pub(super) surface: Surface,
-    pub(super) deciding: ByText,
+    pub(super) decisions: TextLabels,
 }
 
 impl Gemini {
-    /// The provider of the configuration block `id`.
+    /// Builds the provider of the configuration block `id`.
     pub fn new(
         id: Arc<str>,
         surface: Surface,
@@ -56,11 +56,11 @@ impl Gemini {
             http,
             access,
             surface,
-            deciding: decisions::by_text(),
+            decisions: decisions::text_labels(),
         })
     }
 
-    /// The answer, whatever its status.
+    /// Posts a body and returns the answer with any status.
     pub(super) async fn send(
         &self,
         ctx: &CallContext,
@@ -84,30 +84,33 @@ impl Gemini {
         Ok(response)
     }
 
-    /// The bytes for the upstream.
+    /// Returns the body for the upstream's surface.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
-        let body = self.written(call)?;
+        let body = self.request_body(call)?;
         self.surface.body(body).map_err(|error| not_in_format(&error))
     }
 
-    /// The request in the format.
-    fn written(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
+    /// Returns the request in Gemini's format.
+    fn request_body(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
         if !call.is_in(Format::GenerateContent) {
-            let mut request = crossing::common_form(call)?;
+            let mut request = conversion::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
-            return Ok(Bytes::from(encode_request(&request, call.clamp_output)));
+            return Ok(Bytes::from(encode_request(
+                &request,
+                &call.abilities,
+                call.clamp_output,
+            )));
         }
         let known = call
             .outline
             .as_ref()
             .and_then(|outline| outline.get::<GenerateHead>());
-        let looked_again;
+        let validated;
         let head = match known {
             Some(head) => head,
             None => {
-                looked_again =
-                    validate(&call.body, Purpose::Generate).map_err(|error| not_in_format(&error))?;
-                &looked_again
+                validated = validate(&call.body, Purpose::Generate).map_err(|error| not_in_format(&error))?;
+                &validated
             }
         };
         Ok(splice_request(
@@ -126,25 +129,25 @@ impl Gemini {
         response: Response,
     ) -> Result<TextReply, UpstreamError> {
         let body = response.whole(self.http.settings().body_limit).await?;
-        let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
+        let invalid_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
         let head = inspect_response(&body, &self.origin)
-            .map_err(|_| no_answer("the answer is not a JSON object"))?;
+            .map_err(|_| invalid_answer("the response is not a JSON object"))?;
         if head.is_error {
             return Err(refusal::from_object(&body));
         }
         if head.candidates == 0 {
             return Err(match head.is_blocked {
-                true => blocked(),
-                false => no_answer("the answer has no candidates"),
+                true => blocked().reporting(head.usage),
+                false => invalid_answer("the response has no candidates").reporting(head.usage),
             });
         }
         if head.is_malformed && !head.has_content {
-            return Err(no_answer("the model failed at its own answer"));
+            return Err(invalid_answer("the model produced a malformed response").reporting(head.usage));
         }
-        if !crossing::relays(ctx, call, Format::GenerateContent) {
+        if !conversion::relays(ctx, call, Format::GenerateContent) {
             let answer = decode_response(&body, seconds(ctx.request), &ctx.request.to_string())
-                .map_err(|_| no_answer("the answer cannot be read"))?;
-            return Ok(crossing::whole(
+                .map_err(|_| invalid_answer("the response cannot be parsed"))?;
+            return Ok(conversion::whole(
                 answer,
                 &self.origin,
                 head.usage,
@@ -152,6 +155,7 @@ impl Gemini {
             ));
         }
         Ok(TextReply::Whole(TextAnswer {
+            capped_answers: 0,
             payload: Payload::Raw(Format::GenerateContent, body),
             usage: head.usage,
             output_bytes: head.output_bytes,
@@ -160,7 +164,7 @@ impl Gemini {
     }
 }
 
-/// The prompt was refused, under a status of 200.
+/// The error of a blocked prompt, whose status is 200.
 pub(super) fn blocked() -> UpstreamError {
     UpstreamError::new(
         UpstreamErrorKind::ContentBlocked,
@@ -169,7 +173,7 @@ pub(super) fn blocked() -> UpstreamError {
     )
 }
 
-/// When the request came, which its id tells (UUIDv7): the format has no seconds in its answers.
+/// Time of the request in Unix seconds, from its UUIDv7: answers of this format have no time.
 fn seconds(request: RequestId) -> i64 {
     i64::try_from((request.as_u128() >> 80) / 1_000).unwrap_or(0)
 }
@@ -190,22 +194,22 @@ impl TextProvider for Gemini {
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;
             return Ok(TextReply::Stream(
-                match crossing::relays(ctx, call, Format::GenerateContent) {
+                match conversion::relays(ctx, call, Format::GenerateContent) {
                     true => events,
                     false => {
                         let decoder = StreamDecoder::new(seconds(ctx.request), &ctx.request.to_string());
-                        crossing::stream(events, decoder, &self.origin)
+                        conversion::stream(events, decoder, &self.origin)
                     }
                 },
             ));
         }
-        // A JSON body says what is wrong; anything else is not what was asked for.
-        let body = response.beginning(self.http.settings()).await;
+        // A JSON body is an error; any other type is not the requested stream.
+        let body = response.read_prefix(self.http.settings()).await;
         match inspect_response(&body, &self.origin) {
             Ok(head) if head.is_error => Err(refusal::from_object(&body)),
             Ok(head) if head.is_blocked => Err(blocked()),
             _ => Err(UpstreamError::protocol(format!(
-                "asked for a stream, got {} bytes of another type",
+                "expected a stream, received {} bytes of another type",
                 body.len()
             ))),
         }
@@ -223,13 +227,17 @@ impl TextProvider for Gemini {
         }
     }
 
-    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+    fn drops_reasoning(&self, call: &TextCall) -> bool {
         let head = call.outline.as_ref().and_then(Outline::get::<GenerateHead>);
         head.is_some_and(|head| has_foreign_seal(&call.body, head, &self.origin))
     }
 
-    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        let mut ignored = carry(request)?;
+    fn check_compatible(
+        &self,
+        request: &GenerateRequest,
+        abilities: &Abilities,
+    ) -> Result<Vec<String>, Error> {
+        let mut ignored = check_compatible(request, abilities)?;
         if has_foreign_reasoning(request, &self.origin) {
             ignored.push("reasoning".to_owned());
         }
@@ -270,17 +278,17 @@ impl Provider for Gemini {
         Some(self)
     }
 
-    fn images(&self) -> Option<&dyn Maker<ImageCall>> {
+    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
         Some(self)
     }
 
-    fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
+    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
         Some(self)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         tokio::time::timeout(timeout, listing::all(self, timeout))
             .await
-            .unwrap_or_else(|_| Err(UpstreamError::timeout("no list of models in time")))
+            .unwrap_or_else(|_| Err(UpstreamError::timeout("timed out listing the models")))
     }
 }

@@ -1,24 +1,24 @@
-//! Decisions: questions at the Gemini API, where the model answers them; else labels in `:generateContent`, by the likeliest
-//! tokens where the model tells them, or by answers that are counted.
+//! Decisions. The Gemini API has an endpoint for questions, which some models support. Other models
+//! label with `:generateContent`, by their top tokens or by counting answers.
 
 use async_trait::async_trait;
 use tollgate_formats::decisions::Shape;
 use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_upstream::{
-    CallContext, DecideProvider, DecisionWay, LabelCall, LabelDraws, LabelReading, RelayAnswer, RelayCall,
-    UpstreamError,
+    CallContext, DecideProvider, DecisionWay, Draw, LabelCall, LabelDraws, LabelReading, RelayAnswer,
+    RelayCall, UpstreamError,
 };
 
 use super::adapter::Gemini;
 use super::surface::Surface;
-use crate::deciding::{ByText, Means, native, settled};
+use crate::decisions::{Capability, TextLabels, attempt_outcome, native};
 
-/// Where questions are taken (`POST /v1beta/decisions`).
+/// Path of the endpoint for questions (`POST /v1beta/decisions`).
 const PATH: &str = "/decisions";
 const SHAPE: Shape = Shape::Google;
-/// How many of the likeliest tokens are told (ai.google.dev/api/generate-content, `logprobs`).
-const LIKELIEST: usize = 20;
-/// The most questions and options of a request.
+/// Max number of top tokens (ai.google.dev/api/generate-content, `logprobs`).
+const TOP_LOGPROBS: usize = 20;
+/// Max number of questions and options of a request.
 const NATIVE: DecisionWay = DecisionWay::Native {
     questions: 128,
     options: 255,
@@ -26,16 +26,16 @@ const NATIVE: DecisionWay = DecisionWay::Native {
     abstain: false,
 };
 
-/// How its models are asked for labels.
-pub(super) fn by_text() -> ByText {
-    ByText::new(&StateMediaKind::ALL, LIKELIEST)
+/// Label calls of Gemini's models.
+pub(super) fn text_labels() -> TextLabels {
+    TextLabels::new(&StateMediaKind::ALL, TOP_LOGPROBS)
 }
 
 impl Gemini {
     fn takes_questions(&self, model: &str, state: &State) -> bool {
         self.surface == Surface::Gemini
-            && native::carries(SHAPE, state)
-            && self.deciding.memory().may_have(model, Means::Questions)
+            && native::can_express(SHAPE, state)
+            && self.decisions.memory().may_have(model, Capability::Questions)
     }
 }
 
@@ -43,8 +43,8 @@ impl Gemini {
 impl DecideProvider for Gemini {
     fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
         let native = self.takes_questions(upstream_model, state).then_some(NATIVE);
-        let by_text = self.deciding.ways(upstream_model, state);
-        native.into_iter().chain(by_text).collect()
+        let text_labels = self.decisions.ways(upstream_model, state);
+        native.into_iter().chain(text_labels).collect()
     }
 
     async fn relay(&self, ctx: &CallContext, call: &RelayCall) -> Result<Option<RelayAnswer>, UpstreamError> {
@@ -59,7 +59,14 @@ impl DecideProvider for Gemini {
         };
         let attempt = asked(call.clone()).await;
         let probed = asked(native::probe(call));
-        settled(self.deciding.memory(), model, Means::Questions, attempt, probed).await
+        attempt_outcome(
+            self.decisions.memory(),
+            model,
+            Capability::Questions,
+            attempt,
+            probed,
+        )
+        .await
     }
 
     async fn read_labels(
@@ -69,7 +76,7 @@ impl DecideProvider for Gemini {
         call: &LabelCall,
     ) -> Result<Option<LabelReading>, UpstreamError> {
         match way {
-            DecisionWay::TopLogprobs { .. } => self.deciding.read(self, ctx, call).await,
+            DecisionWay::TopLogprobs { .. } => self.decisions.read(self, ctx, call).await,
             _ => Ok(None),
         }
     }
@@ -78,8 +85,8 @@ impl DecideProvider for Gemini {
         &self,
         ctx: &CallContext,
         call: &LabelCall,
-        number: u32,
+        draw: Draw,
     ) -> Result<Option<LabelDraws>, UpstreamError> {
-        self.deciding.draw(self, ctx, call, number).await.map(Some)
+        self.decisions.draw(self, ctx, call, draw).await.map(Some)
     }
 }

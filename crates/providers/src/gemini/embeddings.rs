@@ -1,5 +1,5 @@
-//! Embeddings: all texts of a call in one `:batchEmbedContents`, at Vertex AI in one `:predict`, which its newer models do
-//! not have.
+//! Embeddings. The Gemini API takes all texts in one `:batchEmbedContents`, Vertex AI in one
+//! `:predict`; newer models of Vertex AI take one text in `:embedContent`.
 
 use async_trait::async_trait;
 use tollgate_formats::DecodeError;
@@ -13,9 +13,9 @@ use tollgate_upstream::{CallContext, EmbedAnswer, EmbedCall, EmbedPayload, Embed
 
 use super::adapter::Gemini;
 use super::surface::Surface;
-use crate::crossing::not_in_format;
+use crate::conversion::not_in_format;
 
-/// The action of a service, how it is asked, and how its answer is read.
+/// Action of a service, and the functions that encode its request and decode its answer.
 type Shape = (
     &'static str,
     fn(&EmbedRequest) -> Result<Vec<u8>, DecodeError>,
@@ -24,7 +24,7 @@ type Shape = (
 
 fn shape(surface: &Surface, model: &str) -> Shape {
     let name = model.rsplit('/').next().unwrap_or(model);
-    // Google's own clients tell them apart by the name, too.
+    // Google's clients distinguish them by name, too.
     let is_newer = name.starts_with("gemini-") && name != "gemini-embedding-001";
     match (surface, is_newer) {
         (Surface::Gemini, _) => ("batchEmbedContents", encode_embed_request, decode_embeddings),
@@ -46,12 +46,12 @@ impl EmbedProvider for Gemini {
         let response = self.post(ctx, &path, body.into()).await?;
         let body = response.whole(self.http.settings().body_limit).await?;
         let answer = decode(&body).map_err(|_| {
-            UpstreamError::protocol(format!("the answer has no vectors ({} bytes)", body.len()))
+            UpstreamError::protocol(format!("the response has no vectors ({} bytes)", body.len()))
         })?;
         if answer.vectors.len() != request.inputs.len() {
-            let (came, asked) = (answer.vectors.len(), request.inputs.len());
+            let (received, asked) = (answer.vectors.len(), request.inputs.len());
             return Err(UpstreamError::protocol(format!(
-                "{came} vectors came for {asked} inputs"
+                "received {received} vectors for {asked} inputs"
             )));
         }
         let numbers: usize = answer.vectors.iter().map(Vec::len).sum();

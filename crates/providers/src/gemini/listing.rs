@@ -1,4 +1,4 @@
-//! The list of models, page by page: `GET /models`, at Vertex AI `GET /publishers/google/models`.
+//! Paged model lists: `GET /models`, or Vertex AI's `GET /publishers/google/models`.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use tollgate_upstream::{ListedModel, UpstreamError};
 use super::adapter::Gemini;
 use crate::refusal;
 
-/// The most bytes of a page, and the most pages.
+/// Max bytes of a page, and max number of pages.
 const LIMIT: usize = 4 << 20;
-const MOST_PAGES: usize = 20;
-/// What a model must do to be one that can be called here.
+const MAX_PAGES: usize = 20;
+/// Methods that the gateway can call; a listed model supports at least one.
 const METHODS: &[&str] = &["generateContent", "embedContent"];
 
-/// Every model.
+/// Requests all pages of the list.
 pub(super) async fn all(provider: &Gemini, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
     let first = provider.surface.listing();
     let (mut models, mut path) = (Vec::new(), first.to_owned());
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let response = provider.access.get(&provider.http, &path, timeout).await?;
         if response.status != 200 {
             return Err(refusal::from_response(response, provider.http.settings()).await);
@@ -33,15 +33,15 @@ pub(super) async fn all(provider: &Gemini, timeout: Duration) -> Result<Vec<List
     Ok(models)
 }
 
-/// Reads a page, and the token of the next one.
+/// Parses a page and the token of the next one.
 fn read(body: &[u8]) -> Result<(Vec<ListedModel>, Option<String>), UpstreamError> {
-    let no_list = || UpstreamError::protocol("the answer is no list of models");
-    let value: Value = serde_json::from_slice(body).map_err(|_| no_list())?;
+    let invalid_list = || UpstreamError::protocol("the response is not a model list");
+    let value: Value = serde_json::from_slice(body).map_err(|_| invalid_list())?;
     let records = value
         .get("models")
         .or_else(|| value.get("publisherModels"))
         .and_then(Value::as_array)
-        .ok_or_else(no_list)?;
+        .ok_or_else(invalid_list)?;
     let next = value.get("nextPageToken").and_then(Value::as_str);
     let fits =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'=' | b'%');
@@ -55,7 +55,7 @@ fn read(body: &[u8]) -> Result<(Vec<ListedModel>, Option<String>), UpstreamError
 fn model(record: &Value) -> Option<ListedModel> {
     let name = record.get("name")?.as_str()?;
     if let Some(name) = name.strip_prefix("publishers/google/models/") {
-        return of_vertex(name);
+        return vertex_model(name);
     }
     let methods = record.get("supportedGenerationMethods").and_then(Value::as_array);
     let is_known = |method: &Value| method.as_str().is_some_and(|method| METHODS.contains(&method));
@@ -65,15 +65,18 @@ fn model(record: &Value) -> Option<ListedModel> {
     Some(ListedModel {
         name: name.strip_prefix("models/").unwrap_or(name).to_owned(),
         context_window: record.get("inputTokenLimit").and_then(Value::as_u64),
+        max_output_tokens: record.get("outputTokenLimit").and_then(Value::as_u64),
+        ..ListedModel::default()
     })
 }
 
-/// Vertex AI lists what else its maker has made, and does not say what can be called in this format.
-fn of_vertex(name: &str) -> Option<ListedModel> {
+/// Keeps the models that use this format. Vertex AI lists Google's other models, too, and does not
+/// report methods.
+fn vertex_model(name: &str) -> Option<ListedModel> {
     let is_known = name.starts_with("gemini-") || name.starts_with("text-") && name.contains("embedding");
     is_known.then(|| ListedModel {
         name: name.to_owned(),
-        context_window: None,
+        ..ListedModel::default()
     })
 }
 

@@ -1,35 +1,35 @@
-//! Gemini in its own format, at the Gemini API and at Vertex AI. The caller's bytes are forwarded when they
-//! are in it, and written in it otherwise.
+//! Gemini's own format, at the Gemini API and at Vertex AI. Bodies in this format are forwarded
+//! unchanged; others are converted.
 
 mod access;
 mod adapter;
 mod decisions;
 mod embeddings;
-mod films;
+mod images;
 mod listing;
-mod pictures;
 mod stream;
 mod surface;
+mod videos;
 
 pub use access::Access;
 pub use adapter::Gemini;
 pub use surface::Surface;
 
-/// The preset.
+/// Name of the Gemini API's preset in the configuration.
 pub const PRESET: &str = "gemini";
-/// Where it is.
+/// Default base URL of the Gemini API.
 pub const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
-/// The environment variables that usually have the key (ai.google.dev/gemini-api/docs/api-key).
+/// Environment variables of the API key (ai.google.dev/gemini-api/docs/api-key).
 pub const KEY_VARIABLES: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
-/// The header with the key.
+/// Header of the API key.
 pub const KEY_HEADER: &str = "x-goog-api-key";
-/// The preset of Vertex AI.
+/// Name of Vertex AI's preset in the configuration.
 pub const VERTEX_PRESET: &str = "vertex";
-/// The environment variables that usually have the location there; the first that is set counts.
+/// Environment variables of the Google Cloud location; the first that is set is used.
 pub const LOCATION_VARIABLES: [&str; 2] = ["GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"];
-/// The environment variable that usually has the project there.
+/// Environment variable of the Google Cloud project.
 pub const PROJECT_VARIABLE: &str = "GOOGLE_CLOUD_PROJECT";
-/// The environment variable that usually names the file with a service account's key
+/// Environment variable of the path to a service account's key file
 /// (cloud.google.com/docs/authentication/application-default-credentials).
 pub const IDENTITY_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 

@@ -1,4 +1,5 @@
-//! Streamed answers: one chunk for each event, the upstream's own bytes but for what has to be changed.
+//! Streamed answers: one chunk for each event, with the upstream's bytes except for required
+//! changes.
 
 use futures_util::stream::unfold;
 use tollgate_formats::gemini::{Relay, Relayed};
@@ -7,13 +8,13 @@ use tollgate_types::Format;
 use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamError};
 
 use super::adapter::blocked;
-use crate::http::{Pieces, Response};
+use crate::http::{BodyChunks, Response};
 use crate::refusal;
 
-/// The stream of a response.
+/// Opens the event stream of a response.
 pub(super) fn open(response: Response, call: &TextCall, origin: &str) -> Result<TextStream, UpstreamError> {
     let events = Events {
-        pieces: response.pieces()?,
+        chunks: response.chunks()?,
         reader: EventReader::default(),
         relay: Relay::new(&call.public_model, origin),
         is_over: false,
@@ -25,7 +26,7 @@ pub(super) fn open(response: Response, call: &TextCall, origin: &str) -> Result<
 }
 
 struct Events {
-    pieces: Pieces,
+    chunks: BodyChunks,
     reader: EventReader,
     relay: Relay,
     is_over: bool,
@@ -56,24 +57,24 @@ impl Events {
                         return Ok(chunk);
                     }
                 }
-                None => match std::future::poll_fn(|cx| self.pieces.poll_next(cx)).await {
-                    Some(piece) => self.reader.push(piece?),
-                    // Nothing marks the end but that every candidate has told why it ended.
+                None => match std::future::poll_fn(|cx| self.chunks.poll_next(cx)).await {
+                    Some(chunk) => self.reader.push(chunk?),
+                    // The stream has no end marker: it is complete when every candidate has a
+                    // finish reason.
                     None if self.relay.is_finished() => return Ok(end()),
-                    None => return Err(UpstreamError::protocol("the stream was cut")),
+                    None => return Err(UpstreamError::protocol("the stream ended early")),
                 },
             }
         }
     }
 
-    /// The chunk that an event makes, if it makes one.
+    /// Converts an event to a chunk; `None` if the event has no content to relay.
     fn take(&mut self, event: &Event) -> Result<Option<TextChunk>, UpstreamError> {
         if event.data.is_empty() {
             return Ok(None);
         }
         let relayed = self.relay.pass(event);
-        let relayed: Relayed =
-            relayed.map_err(|_| UpstreamError::protocol("an event of the stream is not JSON"))?;
+        let relayed: Relayed = relayed.map_err(|_| UpstreamError::protocol("a stream event is not JSON"))?;
         if relayed.is_error {
             return Err(refusal::from_object(&event.data));
         }
@@ -81,10 +82,11 @@ impl Events {
             return Err(blocked());
         }
         if relayed.is_malformed {
-            return Err(UpstreamError::protocol("the model failed at its own answer"));
+            return Err(UpstreamError::protocol("the model produced a malformed response"));
         }
         Ok(Some(TextChunk {
             kind: match relayed.is_content {
+                true if self.relay.is_finished() => ChunkKind::Finish,
                 true => ChunkKind::Content,
                 false => ChunkKind::Preamble,
             },

@@ -1,4 +1,4 @@
-//! The two services that speak the format: what stands where, and what each takes.
+//! The two services that speak the format: their paths and their differences.
 
 use bytes::Bytes;
 use tollgate_formats::gemini::for_vertex;
@@ -7,26 +7,27 @@ use tollgate_formats::{DecodeError, counting};
 use super::LOCATION_VARIABLES;
 use crate::http::{BaseUrl, EndpointError};
 
-/// The version of Vertex AI's API, when an address does not say it.
+/// Default version of Vertex AI's API.
 const VERSION: &str = "/v1";
-/// The list of models; no other version has it (cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/publishers.models).
+/// Path of Vertex AI's model list, which only this version has
+/// (cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/publishers.models).
 const LISTING: &str = "/v1beta1/publishers/google/models?pageSize=100";
 
-/// One of the two.
+/// The Gemini API or Vertex AI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Surface {
     /// The Gemini API.
     Gemini,
-    /// Vertex AI.
+    /// Vertex AI, in one project and location.
     Vertex {
-        /// What stands before every model and endpoint: `/v1/projects/PROJECT/locations/LOCATION`.
+        /// Prefix of models and endpoints: `/v1/projects/PROJECT/locations/LOCATION`.
         folder: String,
     },
 }
 
 impl Surface {
-    /// That of Vertex AI for a project in a location, and the address that its paths are under: a stated one or the
-    /// location's own. A stated address may end with the API's version.
+    /// Builds Vertex AI's surface for a project and location, and its base URL: `stated`, or the
+    /// location's own. A stated URL may end with the API version.
     pub(crate) fn vertex(
         stated: Option<&str>,
         project: &str,
@@ -35,11 +36,11 @@ impl Surface {
         if !is_name(location, b"-") {
             let [variable, _] = LOCATION_VARIABLES;
             return Err(EndpointError::new(format!(
-                "its location is not one: write it like \"us-central1\" or \"global\", also in {variable}"
+                "the location is invalid: write it like \"us-central1\" or \"global\", also in {variable}"
             )));
         }
         if !is_name(project, b"-:.") {
-            let message = "its project is not one: write its id, like \"my-project\"";
+            let message = "the project is invalid: write its id, like \"my-project\"";
             return Err(EndpointError::new(message));
         }
         let base = BaseUrl::parse(stated.unwrap_or(&format!("https://{}", host(location))))?;
@@ -49,8 +50,8 @@ impl Surface {
         Ok((Surface::Vertex { folder }, base))
     }
 
-    /// The path of what a model is asked to do. Models with a folder in their names have a place of their own: tuned ones,
-    /// and endpoints of Vertex AI.
+    /// Path of a model's action. A model name with a slash is already a path: tuned models and
+    /// endpoints of Vertex AI.
     pub(super) fn path_of(&self, model: &str, action: &str) -> String {
         match (self, model.contains('/')) {
             (Surface::Gemini, true) => format!("/{model}:{action}"),
@@ -62,7 +63,7 @@ impl Surface {
         }
     }
 
-    /// The path of the list of models, with a query.
+    /// Path of the model list, with a query.
     pub(super) fn listing(&self) -> &'static str {
         match self {
             Surface::Gemini => "/models?pageSize=1000",
@@ -70,7 +71,7 @@ impl Surface {
         }
     }
 
-    /// A body that this service takes, as it takes it to be counted.
+    /// Converts a body to a token-count request of this service.
     pub(super) fn counted(&self, body: Bytes, model: &str) -> Result<Bytes, DecodeError> {
         match (self, model.contains('/')) {
             (Surface::Gemini, true) => Ok(counting::content(&body, model)),
@@ -79,7 +80,7 @@ impl Surface {
         }
     }
 
-    /// A body of the format as this service takes it.
+    /// Converts a body of the format to this service's variant.
     pub(super) fn body(&self, body: Bytes) -> Result<Bytes, DecodeError> {
         match self {
             Surface::Gemini => Ok(body),
@@ -88,8 +89,8 @@ impl Surface {
     }
 }
 
-/// The host of a location (cloud.google.com/vertex-ai/generative-ai/docs/learn/locations). That of the whole world has no
-/// name before it, and those of continents are of another kind.
+/// Host of a location (cloud.google.com/vertex-ai/generative-ai/docs/learn/locations). The global
+/// host has no prefix, and multi-regions have another domain.
 fn host(location: &str) -> String {
     match location {
         "global" => "aiplatform.googleapis.com".to_owned(),
@@ -98,7 +99,7 @@ fn host(location: &str) -> String {
     }
 }
 
-/// Whether it is a name of small letters, digits and these.
+/// Whether the text consists of lower-case letters, digits and `others`, and is no relative path.
 fn is_name(text: &str, others: &[u8]) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || others.contains(&byte);
     let is_path = text.bytes().all(|byte| byte == b'.');
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_location_decides_about_the_address() {
+    fn location_selects_the_host() {
         for (stated, location, base, version) in [
             (
                 None,
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_lead_elsewhere_is_no_name() {
+    fn names_with_path_or_host_characters_are_refused() {
         for (project, location, named) in [
             ("p", "", "location"),
             ("p", "us-central1.example.com/", "location"),
@@ -153,7 +154,7 @@ mod tests {
             ("p q", "global", "project"),
         ] {
             let message = Surface::vertex(None, project, location).unwrap_err().to_string();
-            assert!(message.contains(&format!("its {named}")), "{message}");
+            assert!(message.contains(&format!("the {named} is invalid")), "{message}");
         }
         Surface::vertex(None, "example.com:my-project-1", "europe-west4").unwrap();
     }

@@ -26,7 +26,7 @@ use crate::http::{HttpClient, HttpSettings};
 use crate::registry::{self, ProviderConfig};
 
 const KEY: &str = "upstream-0123456789abcdef";
-const MOST_CHUNKS: usize = 5_000;
+const MAX_CHUNKS: usize = 5_000;
 
 async fn started() -> (FakeUpstream, Arc<dyn Provider>) {
     let upstream = FakeUpstream::start().await;
@@ -50,17 +50,17 @@ fn provider(name: &str, base_url: &str) -> Arc<dyn Provider> {
     registry::build(&config, &HttpClient::new(settings)).unwrap()
 }
 
-fn context(patience: Duration) -> CallContext {
+fn context(timeout: Duration) -> CallContext {
     CallContext {
         request: RequestId::from_u128(1_790_000_000_000 << 80),
         permit: Permit::Free("test"),
-        header_timeout: patience,
-        idle_timeout: patience,
+        header_timeout: timeout,
+        idle_timeout: timeout,
         inspected: false,
     }
 }
 
-fn patient() -> CallContext {
+fn context_with_long_timeout() -> CallContext {
     context(Duration::from_secs(20))
 }
 
@@ -92,11 +92,11 @@ fn merge(body: &mut Value, members: Value) {
     }
 }
 
-/// Everything that one call gave.
+/// Chunks and bytes of one call.
 #[derive(Debug, Default)]
-struct Got {
+struct Collected {
     kinds: Vec<ChunkKind>,
-    /// The caller's bytes.
+    /// Bytes for the caller.
     raw: String,
     common: Option<GenerateResponse>,
     events: Vec<StreamEvent>,
@@ -105,42 +105,48 @@ struct Got {
     is_endless: bool,
 }
 
-async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Result<Got, UpstreamError> {
-    let mut got = Got::default();
+async fn ask(
+    provider: &dyn Provider,
+    ctx: &CallContext,
+    call: &TextCall,
+) -> Result<Collected, UpstreamError> {
+    let mut collected = Collected::default();
     match provider.text().unwrap().generate(ctx, call).await? {
         TextReply::Whole(answer) => {
-            (got.usage, got.output_bytes) = (answer.usage, answer.output_bytes);
+            (collected.usage, collected.output_bytes) = (answer.usage, answer.output_bytes);
             match answer.payload {
                 Payload::Raw(format, bytes) => {
                     assert_eq!(format, call.format);
-                    // What whoever sends it on does with it.
+                    // Splice the answer as the API crate does.
                     let head = answer.outline.as_ref().and_then(|outline| outline.get());
                     let sent = splice_response(&bytes, head.unwrap(), &call.public_model, None);
-                    got.raw = String::from_utf8(sent.to_vec()).unwrap();
+                    collected.raw = String::from_utf8(sent.to_vec()).unwrap();
                 }
-                Payload::Common(response) => got.common = Some(*response),
+                Payload::Common(response) => collected.common = Some(*response),
             }
         }
         TextReply::Stream(mut stream) => {
             while let Some(chunk) = stream.next().await {
                 let chunk = chunk?;
-                got.kinds.push(chunk.kind);
-                got.usage = chunk.usage.or(got.usage);
-                got.output_bytes += chunk.output_bytes;
+                collected.kinds.push(chunk.kind);
+                collected.usage = chunk.usage.or(collected.usage);
+                collected.output_bytes += chunk.output_bytes;
                 match chunk.payload {
-                    Some(Payload::Raw(_, bytes)) => got.raw.push_str(std::str::from_utf8(&bytes).unwrap()),
-                    Some(Payload::Common(event)) => got.events.push(*event),
+                    Some(Payload::Raw(_, bytes)) => {
+                        collected.raw.push_str(std::str::from_utf8(&bytes).unwrap())
+                    }
+                    Some(Payload::Common(event)) => collected.events.push(*event),
                     None => {}
                 }
-                if got.kinds.len() == MOST_CHUNKS {
-                    got.is_endless = true;
-                    return Ok(got);
+                if collected.kinds.len() == MAX_CHUNKS {
+                    collected.is_endless = true;
+                    return Ok(collected);
                 }
             }
-            assert_eq!(got.kinds.last(), Some(&ChunkKind::End));
+            assert_eq!(collected.kinds.last(), Some(&ChunkKind::End));
         }
     }
-    Ok(got)
+    Ok(collected)
 }
 
 fn last(upstream: &FakeUpstream) -> ReceivedRequest {
@@ -163,22 +169,28 @@ async fn the_callers_own_format_is_passed_on() {
             stream,
             json!({"labels": {"a": "b"}, "system_instruction": {"parts": [{"text": "s"}]}}),
         );
-        let got = ask(&*provider, &patient(), &asked).await.unwrap();
+        let collected = ask(&*provider, &context_with_long_timeout(), &asked)
+            .await
+            .unwrap();
         assert!(
-            got.raw.contains("maker/public") && !got.raw.contains("gemini-3-x"),
+            collected.raw.contains("maker/public") && !collected.raw.contains("gemini-3-x"),
             "{}",
-            got.raw
+            collected.raw
         );
         assert!(
-            got.raw.contains("\"thought\":true") && got.raw.contains("functionCall"),
+            collected.raw.contains("\"thought\":true") && collected.raw.contains("functionCall"),
             "{}",
-            got.raw
+            collected.raw
         );
-        assert!(!got.raw.contains("\"sig-"), "signatures are wrapped: {}", got.raw);
-        let usage = got.usage.unwrap();
+        assert!(
+            !collected.raw.contains("\"sig-"),
+            "signatures are wrapped: {}",
+            collected.raw
+        );
+        let usage = collected.usage.unwrap();
         assert_eq!(usage.get(Unit::CacheRead), 1);
         assert_eq!(usage.get(Unit::Reasoning), 2);
-        assert!(got.output_bytes > 0);
+        assert!(collected.output_bytes > 0);
         let received = last(&upstream);
         let action = if stream {
             "streamGenerateContent?alt=sse"
@@ -197,7 +209,7 @@ async fn the_callers_own_format_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_cap_is_put_in_where_the_caller_has_none() {
+async fn missing_output_cap_is_added() {
     let (upstream, provider) = started().await;
     for (members, expected) in [
         (json!({}), 7),
@@ -207,20 +219,22 @@ async fn a_cap_is_put_in_where_the_caller_has_none() {
     ] {
         let mut asked = content(false, members);
         asked.clamp_output = Some(7);
-        ask(&*provider, &patient(), &asked).await.unwrap();
+        ask(&*provider, &context_with_long_timeout(), &asked)
+            .await
+            .unwrap();
         let sent: Value = serde_json::from_slice(&last(&upstream).body).unwrap();
         assert_eq!(sent["generationConfig"]["maxOutputTokens"], expected, "{sent}");
     }
 }
 
 #[tokio::test]
-async fn another_format_goes_over_the_common_form() {
+async fn other_formats_are_converted() {
     let (upstream, provider) = started().await;
     upstream.push(Reply::answer(thoughtful()));
-    let got = ask(&*provider, &patient(), &chat(false, json!({})))
+    let collected = ask(&*provider, &context_with_long_timeout(), &chat(false, json!({})))
         .await
         .unwrap();
-    let answer = got.common.unwrap();
+    let answer = collected.common.unwrap();
     let choice = &answer.choices[0];
     assert_eq!(choice.finish, FinishReason::ToolCalls);
     assert_eq!(choice.tool_calls[0].arguments, r#"{"at":"it"}"#);
@@ -247,8 +261,10 @@ async fn another_format_goes_over_the_common_form() {
     assert!(seals[1].data.starts_with("sig-"));
 
     upstream.push(Reply::answer(thoughtful()));
-    let got = ask(&*provider, &patient(), &chat(true, json!({}))).await.unwrap();
-    let names: Vec<&str> = got
+    let collected = ask(&*provider, &context_with_long_timeout(), &chat(true, json!({})))
+        .await
+        .unwrap();
+    let names: Vec<&str> = collected
         .events
         .iter()
         .map(|event| match event {
@@ -281,24 +297,28 @@ async fn another_format_goes_over_the_common_form() {
         ],
         "{names:?}"
     );
-    assert_eq!(got.usage.unwrap().get(Unit::Reasoning), 2);
+    assert_eq!(collected.usage.unwrap().get(Unit::Reasoning), 2);
 }
 
 #[tokio::test]
-async fn seals_go_back_to_their_provider_alone() {
+async fn seals_return_only_to_their_provider() {
     let (upstream, provider) = started().await;
     upstream.push(Reply::answer(thoughtful()));
-    let got = ask(&*provider, &patient(), &content(false, json!({})))
-        .await
-        .unwrap();
-    let turn = serde_json::from_str::<Value>(&got.raw).unwrap()["candidates"][0]["content"].clone();
+    let collected = ask(
+        &*provider,
+        &context_with_long_timeout(),
+        &content(false, json!({})),
+    )
+    .await
+    .unwrap();
+    let turn = serde_json::from_str::<Value>(&collected.raw).unwrap()["candidates"][0]["content"].clone();
     let contents = json!([
         {"parts": [{"text": "hi"}]}, turn,
         {"parts": [{"function_response": {"name": "look", "response": {"seen": 1}}}]},
     ]);
     ask(
         &*provider,
-        &patient(),
+        &context_with_long_timeout(),
         &content(false, json!({"contents": contents})),
     )
     .await
@@ -310,7 +330,7 @@ async fn seals_go_back_to_their_provider_alone() {
     let other = self::provider("other", &upstream.base_url());
     ask(
         &*other,
-        &patient(),
+        &context_with_long_timeout(),
         &content(false, json!({"contents": contents})),
     )
     .await
@@ -324,7 +344,7 @@ async fn seals_go_back_to_their_provider_alone() {
 }
 
 #[tokio::test]
-async fn blocked_prompts_and_malformed_answers_are_failures() {
+async fn blocked_prompts_and_malformed_answers_are_errors() {
     let (upstream, provider) = started().await;
     let blocked =
         json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 3}});
@@ -335,12 +355,16 @@ async fn blocked_prompts_and_malformed_answers_are_failures() {
     ] {
         for asked in [content(false, json!({})), chat(false, json!({}))] {
             upstream.push(Reply::body(200, "application/json", body.to_string()));
-            let error = ask(&*provider, &patient(), &asked).await.unwrap_err();
+            let error = ask(&*provider, &context_with_long_timeout(), &asked)
+                .await
+                .unwrap_err();
             assert_eq!(error.kind, kind, "{error}");
         }
         for asked in [content(true, json!({})), chat(true, json!({}))] {
             upstream.push(Reply::events([body.to_string()]));
-            let error = ask(&*provider, &patient(), &asked).await.unwrap_err();
+            let error = ask(&*provider, &context_with_long_timeout(), &asked)
+                .await
+                .unwrap_err();
             assert_eq!(error.kind, kind, "{error}");
         }
     }
@@ -349,19 +373,19 @@ async fn blocked_prompts_and_malformed_answers_are_failures() {
 #[tokio::test]
 async fn a_stream_without_its_end_was_cut() {
     let (upstream, provider) = started().await;
-    let piece = json!({"candidates": [{"content": {"parts": [{"text": "a"}]}, "index": 0}],
+    let chunk = json!({"candidates": [{"content": {"parts": [{"text": "a"}]}, "index": 0}],
         "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1}});
-    upstream.push(Reply::events([piece.to_string()]));
+    upstream.push(Reply::events([chunk.to_string()]));
     let asked = content(true, json!({}));
     let mut stream = match provider
         .text()
         .unwrap()
-        .generate(&patient(), &asked)
+        .generate(&context_with_long_timeout(), &asked)
         .await
         .unwrap()
     {
         TextReply::Stream(stream) => stream,
-        TextReply::Whole(_) => panic!("asked for a stream"),
+        TextReply::Whole(_) => panic!("expected a stream"),
     };
     let first = stream.next().await.unwrap().unwrap();
     assert!(first.usage.is_none(), "a report of a part is none");
@@ -377,16 +401,20 @@ async fn usage_may_be_missing() {
     let (upstream, provider) = started().await;
     for stream in [false, true] {
         upstream.push(Reply::answer(Answer::text("a").usage(Reported::Missing)));
-        let got = ask(&*provider, &patient(), &content(stream, json!({})))
-            .await
-            .unwrap();
-        assert_eq!(got.usage, None);
-        assert!(got.output_bytes > 0);
+        let collected = ask(
+            &*provider,
+            &context_with_long_timeout(),
+            &content(stream, json!({})),
+        )
+        .await
+        .unwrap();
+        assert_eq!(collected.usage, None);
+        assert!(collected.output_bytes > 0);
     }
 }
 
 #[tokio::test]
-async fn every_fault_is_told_apart() {
+async fn upstream_faults_map_to_errors() {
     let (upstream, provider) = started().await;
     for fault in FAULTS {
         for (stream, format) in [
@@ -402,22 +430,22 @@ async fn every_fault_is_told_apart() {
             };
             let ctx = match fault.outcome {
                 Outcome::Endless => context(Duration::from_millis(300)),
-                _ => patient(),
+                _ => context_with_long_timeout(),
             };
             let result = ask(&*provider, &ctx, &asked).await;
             let name = format!("{} streamed: {stream} {format:?}: {result:?}", fault.name);
             let is_disguised = stream && fault.name == "wrong-content-type";
             match (fault.outcome, result) {
-                (Outcome::Answer, Ok(got)) => {
-                    assert!(!got.is_endless && !is_disguised, "{name}");
-                    assert!(!stream || got.kinds.contains(&ChunkKind::Content), "{name}");
+                (Outcome::Answer, Ok(collected)) => {
+                    assert!(!collected.is_endless && !is_disguised, "{name}");
+                    assert!(!stream || collected.kinds.contains(&ChunkKind::Content), "{name}");
                 }
                 (Outcome::Answer, Err(_)) => assert!(is_disguised || is_of_chat(fault.name), "{name}"),
                 (Outcome::Failure, Ok(_)) => {
-                    // What breaks after the end was told breaks nothing.
+                    // A fault after the end event has no effect.
                     assert!(stream && fault.name.starts_with("close-"), "{name}");
                 }
-                (Outcome::Endless, Ok(got)) => assert!(got.is_endless, "{name}"),
+                (Outcome::Endless, Ok(collected)) => assert!(collected.is_endless, "{name}"),
                 (Outcome::Failure | Outcome::Endless, Err(error)) => {
                     let may_have_run =
                         matches!(error.cause, UpstreamCause::Protocol | UpstreamCause::Timeout);
@@ -431,13 +459,13 @@ async fn every_fault_is_told_apart() {
     assert_eq!(upstream.queued(), 0);
 }
 
-/// Faults that are written out in the shape of chat completions.
+/// Faults in the shape of chat completions.
 fn is_of_chat(fault: &str) -> bool {
     fault.starts_with("unknown-") || fault.starts_with("chat-")
 }
 
 #[tokio::test]
-async fn refusals_mean_what_they_say() {
+async fn refusals_map_to_error_kinds() {
     let (upstream, provider) = started().await;
     let status = |code: u16, status: &str, details: Value| {
         let body = json!({"error": {"code": code, "message": "words", "status": status, "details": details}});
@@ -488,9 +516,13 @@ async fn refusals_mean_what_they_say() {
         ),
     ] {
         upstream.push(reply);
-        let error = ask(&*provider, &patient(), &content(false, json!({})))
-            .await
-            .unwrap_err();
+        let error = ask(
+            &*provider,
+            &context_with_long_timeout(),
+            &content(false, json!({})),
+        )
+        .await
+        .unwrap_err();
         assert_eq!((error.kind, error.param.as_deref()), (kind, param), "{error}");
         assert!(!error.detail.contains("words"), "{error}");
         let wait = (kind == UpstreamErrorKind::RateLimited).then(|| Duration::from_millis(34_500));
@@ -511,7 +543,7 @@ async fn vectors_come_in_one_batch() {
     };
     let embeddings = provider.embeddings().unwrap();
     let answer = embeddings
-        .embed(&patient(), &embed(json!(["four", "eight ch"])))
+        .embed(&context_with_long_timeout(), &embed(json!(["four", "eight ch"])))
         .await
         .unwrap();
     let EmbedPayload::Common(vectors) = answer.payload else {
@@ -531,7 +563,7 @@ async fn vectors_come_in_one_batch() {
     });
     assert_eq!(sent["requests"][0], expected);
     let error = embeddings
-        .embed(&patient(), &embed(json!([1, 2])))
+        .embed(&context_with_long_timeout(), &embed(json!([1, 2])))
         .await
         .unwrap_err();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Bodies as they come: bounded in size, and in the silence between two pieces.
+//! Streamed bodies, bounded in size and in the time between two chunks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tollgate_upstream::UpstreamError;
 use super::failure;
 use super::plain::PlainBody;
 
-/// The body of an answer, by the way that it comes.
+/// Body of a plain or a TLS connection.
 #[derive(Debug)]
 pub(super) enum AnyBody {
     Plain(PlainBody),
@@ -40,59 +40,60 @@ impl AnyBody {
     }
 }
 
-/// The pieces of a body. Dropping them before the end closes the connection, or the stream of an HTTP/2 one.
+/// Chunks of a body. Dropping it before the end closes the connection or the HTTP/2 stream.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct BodyChunks {
     body: AnyBody,
     idle: Duration,
-    heard_at: Instant,
-    /// Made at the first wait: most whole answers never wait. It is not moved at every piece but looked at when due.
-    alarm: Option<Pin<Box<Sleep>>>,
+    last_chunk_at: Instant,
+    /// Created on the first wait: most whole answers never wait. It is not reset with each chunk;
+    /// when it fires, `last_chunk_at` decides.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Pieces {
+impl BodyChunks {
     pub(super) fn new(body: AnyBody, idle: Duration) -> Self {
         Self {
             body,
             idle,
-            heard_at: Instant::now(),
-            alarm: None,
+            last_chunk_at: Instant::now(),
+            timer: None,
         }
     }
 
-    /// The next piece; `None` at the proper end.
+    /// Returns the next chunk; `None` after a complete body.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
         loop {
             match self.body.poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    self.heard_at = Instant::now();
-                    // Trailers say nothing here.
+                    self.last_chunk_at = Instant::now();
+                    // Trailers are ignored.
                     if let Ok(data) = frame.into_data() {
                         return Poll::Ready(Some(Ok(data)));
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    return Poll::Ready(Some(Err(failure::of_body(&error))));
+                    return Poll::Ready(Some(Err(failure::body_error(&error))));
                 }
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => {
-                    ready!(self.poll_silence(cx));
-                    let silence = UpstreamError::timeout("silent in the middle of the answer");
+                    ready!(self.poll_idle_timeout(cx));
+                    let silence = UpstreamError::timeout("timed out waiting for the rest of the response");
                     return Poll::Ready(Some(Err(silence)));
                 }
             }
         }
     }
 
-    /// Ready when nothing was heard for too long.
-    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let due = self.heard_at + self.idle;
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        while alarm.as_mut().poll(cx).is_ready() {
+    /// Ready when no data has arrived for the idle timeout.
+    fn poll_idle_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = self.last_chunk_at + self.idle;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        while timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= due {
                 return Poll::Ready(());
             }
-            alarm.as_mut().reset(due);
+            timer.as_mut().reset(due);
         }
         Poll::Pending
     }
@@ -101,9 +102,9 @@ impl Pieces {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// All of it. An answer that comes in one piece is not copied.
+    /// Reads the whole body. A body of one chunk is not copied.
     pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, UpstreamError> {
-        let too_large = || UpstreamError::protocol(format!("the answer is larger than {limit} bytes"));
+        let too_large = || UpstreamError::protocol(format!("the response exceeds {limit} bytes"));
         let announced = self.body.size_hint().lower();
         if announced > limit as u64 {
             return Err(too_large());
@@ -120,26 +121,26 @@ impl Pieces {
         all.extend_from_slice(&second);
         while all.len() <= limit {
             match self.next().await.transpose()? {
-                Some(piece) => all.extend_from_slice(&piece),
+                Some(chunk) => all.extend_from_slice(&chunk),
                 None => return Ok(all.freeze()),
             }
         }
         Err(too_large())
     }
 
-    /// At most `limit` bytes from its start, as many as come within `patience`.
-    pub(super) async fn beginning(mut self, limit: usize, patience: Duration) -> Bytes {
+    /// Reads up to `limit` bytes from the start, within `time_limit`.
+    pub(super) async fn read_prefix(mut self, limit: usize, time_limit: Duration) -> Bytes {
         let mut all = BytesMut::new();
         let read = async {
             while all.len() < limit {
                 match self.next().await {
-                    Some(Ok(piece)) => all.extend_from_slice(&piece),
+                    Some(Ok(chunk)) => all.extend_from_slice(&chunk),
                     Some(Err(_)) | None => break,
                 }
             }
         };
-        // What came until then is what there is.
-        let _ = timeout(patience, read).await;
+        // After a timeout, returns the bytes received so far.
+        let _ = timeout(time_limit, read).await;
         all.truncate(limit);
         all.freeze()
     }

@@ -1,4 +1,4 @@
-//! Connections: TCP, and TLS on it with HTTP/2 where the other side speaks it.
+//! Connectors: TCP, and TLS with HTTP/2 if the server supports it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use tower::{BoxError, Service};
 use super::HttpSettings;
 use super::endpoint::EndpointError;
 
-/// A connection that is idle this long is asked for a sign of life by TCP.
+/// Idle time after which TCP sends a keep-alive probe.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// Makes TCP connections.
+/// Builds the TCP connector.
 pub(super) fn tcp(settings: &HttpSettings) -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
@@ -28,14 +28,14 @@ pub(super) fn tcp(settings: &HttpSettings) -> HttpConnector {
     connector
 }
 
-/// The certificates that this machine trusts, read when the first `https` address needs them.
+/// The machine's trusted certificates, read on first use.
 #[derive(Default)]
 pub(super) struct TlsRoots {
     config: OnceLock<Result<Arc<ClientConfig>, EndpointError>>,
 }
 
 impl TlsRoots {
-    /// The configuration of TLS clients.
+    /// Returns the TLS configuration, or the error of reading the certificates.
     pub(super) fn config(&self) -> Result<Arc<ClientConfig>, EndpointError> {
         self.config.get_or_init(tls_config).clone()
     }
@@ -48,17 +48,17 @@ fn tls_config() -> Result<Arc<ClientConfig>, EndpointError> {
         .map_err(|error| EndpointError::new(format!("TLS cannot be set up: {error}")))?;
     let config = builder.with_native_roots().map_err(|error| {
         EndpointError::new(format!(
-            "this machine trusts no certificates, so https cannot be used: {error}; install the package ca-certificates"
+            "no trusted root certificates, so https is unavailable: {error}; install the package ca-certificates"
         ))
     })?;
     Ok(Arc::new(config.with_no_client_auth()))
 }
 
-/// Makes TLS connections within a time that counts the handshake.
+/// Connects with TLS within a timeout that includes the handshake.
 #[derive(Clone)]
 pub(super) struct TlsConnector {
     https: HttpsConnector<HttpConnector>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl TlsConnector {
@@ -71,7 +71,7 @@ impl TlsConnector {
             .wrap_connector(tcp(settings));
         Self {
             https,
-            patience: settings.tls_timeout,
+            timeout: settings.tls_timeout,
         }
     }
 }
@@ -86,11 +86,11 @@ impl Service<Uri> for TlsConnector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let connected = tokio::time::timeout(self.patience, self.https.call(uri));
+        let connected = tokio::time::timeout(self.timeout, self.https.call(uri));
         Box::pin(async move {
             connected
                 .await
-                .unwrap_or_else(|_| Err("the TLS handshake took too long".into()))
+                .unwrap_or_else(|_| Err("the TLS handshake timed out".into()))
         })
     }
 }

@@ -1,19 +1,22 @@
-//! Where a provider is reached and what every request to it carries, worked out once.
+//! A provider's address and the headers of every request to it, computed once.
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use secrecy::{ExposeSecret, SecretString};
+use tollgate_upstream::ErrorText;
 
+use super::error_text::{self, ErrorTexts};
 use super::plain::Pool;
 
-/// The place of a model's name in an address.
-const MODEL: &str = "{model}";
+/// Placeholder of the model's name in a base URL.
+const MODEL_PLACEHOLDER: &str = "{model}";
 
-/// What is wrong with an address or a key; for the operator.
+/// An invalid address or key, in words for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointError {
     message: String,
@@ -35,18 +38,19 @@ impl fmt::Display for EndpointError {
 
 impl std::error::Error for EndpointError {}
 
-/// The address of a provider, such as `https://api.example.com/v1`. A query, such as Azure's `?api-version=preview`, is
-/// repeated on every path.
+/// Base URL of a provider, such as `https://api.example.com/v1`. A query, such as Azure's
+/// `?api-version=preview`, is added to every path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl {
     scheme: Scheme,
     authority: Authority,
     prefix: String,
     query: Option<String>,
+    error_text: ErrorText,
 }
 
 impl BaseUrl {
-    /// Reads an address. It has no user name, no password and no fragment.
+    /// Parses a base URL. User name, password and fragment are refused.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let wrong = |why: &str| {
             let shown = without_userinfo(text);
@@ -60,16 +64,15 @@ impl BaseUrl {
         let scheme = parts
             .scheme
             .filter(|scheme| *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
-            .ok_or_else(|| wrong("it begins with http:// or https://"))?;
+            .ok_or_else(|| wrong("it must start with http:// or https://"))?;
         let authority = parts.authority.ok_or_else(|| wrong("it has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong(
-                "a key belongs into the provider's settings, not into the URL",
-            ));
+            return Err(wrong("set the key in the provider's settings, not in the URL"));
         }
         if text.contains('#') {
-            return Err(wrong("it has no fragment"));
+            return Err(wrong("remove the fragment"));
         }
+        let error_text = error_text::default_mode(authority.host());
         let path = parts.path_and_query;
         let prefix = path.as_ref().map_or("", PathAndQuery::path).trim_end_matches('/');
         Ok(Self {
@@ -77,53 +80,89 @@ impl BaseUrl {
             authority,
             prefix: prefix.to_owned(),
             query: path.as_ref().and_then(PathAndQuery::query).map(str::to_owned),
+            error_text,
         })
     }
 
-    /// Whether TLS is spoken.
+    /// Returns the base URL with this treatment of its error messages, if given.
+    pub(crate) fn with_error_text(mut self, error_text: Option<ErrorText>) -> Self {
+        self.error_text = error_text.unwrap_or(self.error_text);
+        self
+    }
+
+    /// Whether the scheme is `https`.
     pub fn is_secure(&self) -> bool {
         self.scheme == Scheme::HTTPS
     }
 
-    /// Whether it has a path.
     pub(crate) fn has_path(&self) -> bool {
         !self.prefix.is_empty()
     }
 
-    /// Whether it is on this machine.
+    /// Whether the host is `localhost` or a loopback address.
     pub(crate) fn is_local(&self) -> bool {
         let host = self.authority.host().trim_matches(['[', ']']);
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// The same address with more of a path.
+    /// Whether the host is in the operator's network: a private address, a name without a dot, or a
+    /// name in a private domain.
+    pub(crate) fn is_private(&self) -> bool {
+        let host = self.authority.host().trim_matches(['[', ']']);
+        match host.parse::<IpAddr>() {
+            Ok(IpAddr::V4(v4)) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+            Ok(IpAddr::V6(v6)) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+            Err(_) => {
+                let private = [".local", ".internal", ".lan", ".home.arpa"];
+                !host.contains('.') || private.iter().any(|end| host.ends_with(end))
+            }
+        }
+    }
+
+    /// Whether the host is in one of these domains.
+    pub(crate) fn is_in_domain(&self, domains: &[&str]) -> bool {
+        let host = self.authority.host().to_ascii_lowercase();
+        let is_in = |domain: &&str| {
+            host.strip_suffix(*domain)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        domains.iter().any(is_in)
+    }
+
+    /// Port, explicit or the scheme's default.
+    pub(crate) fn port(&self) -> Option<u16> {
+        let usual = if self.is_secure() { 443 } else { 80 };
+        Some(self.authority.port_u16().unwrap_or(usual))
+    }
+
+    /// Appends to the path.
     pub(crate) fn extended(mut self, path: &str) -> Self {
         self.prefix.push_str(path);
         self
     }
 
-    /// The same address without the last segment of its path, and that segment with the slash before it.
+    /// Splits off the last segment of the path, including its leading slash.
     pub(crate) fn without_last_segment(mut self) -> (Self, Option<String>) {
         let last = self.prefix.rfind('/').map(|slash| self.prefix.split_off(slash));
         (self, last)
     }
 
-    /// Whether the path has the place of a model's name in it, as in `/openai/deployments/{model}`.
+    /// Whether the path has the model placeholder, as in `/openai/deployments/{model}`.
     pub(crate) fn names_model(&self) -> bool {
-        self.prefix.contains(MODEL)
+        self.prefix.contains(MODEL_PLACEHOLDER)
     }
 
-    /// The same address for this model.
+    /// Replaces the placeholder with this model's name.
     pub(crate) fn for_model(&self, model: &str) -> Self {
         Self {
-            prefix: self.prefix.replace(MODEL, &escape(model, "")),
+            prefix: self.prefix.replace(MODEL_PLACEHOLDER, &escape(model, "")),
             ..self.clone()
         }
     }
 
-    /// What comes before the collection that the model is in: `/openai`.
+    /// The path before the model's collection, such as `/openai`.
     pub(crate) fn before_model(&self) -> Self {
-        let before = self.prefix.split(MODEL).next().unwrap_or_default();
+        let before = self.prefix.split(MODEL_PLACEHOLDER).next().unwrap_or_default();
         let parent = before.trim_end_matches('/').rsplit_once('/');
         Self {
             prefix: parent.map_or(String::new(), |(parent, _)| parent.to_owned()),
@@ -131,7 +170,7 @@ impl BaseUrl {
         }
     }
 
-    /// The same server without a path.
+    /// The server's root, without path and query.
     pub(crate) fn root(&self) -> Self {
         Self {
             prefix: String::new(),
@@ -140,7 +179,7 @@ impl BaseUrl {
         }
     }
 
-    /// A path under the address as it is under [`root`](Self::root).
+    /// Converts a path below the base URL to one below [`root`](Self::root).
     pub(crate) fn path_of(&self, path: &str) -> String {
         let query = self.query.as_deref();
         let mark = match (query, path.contains('?')) {
@@ -151,13 +190,13 @@ impl BaseUrl {
         format!("{}{path}{mark}{}", self.prefix, query.unwrap_or_default())
     }
 
-    /// The path and query of an address that a server tells, when it is one of this server's own: of the same scheme,
-    /// host and port, or a path alone. What is shown to this server is shown nowhere else.
-    pub(crate) fn own_path(&self, told: &str) -> Option<String> {
-        if told.starts_with('/') && !told.starts_with("//") && !told.starts_with("/\\") {
-            return Some(told.split('#').next().unwrap_or_default().to_owned());
+    /// Path and query of a URL from a response, if it has this server's scheme, host and port, or
+    /// is only a path. Credentials of this server go to no other one.
+    pub(crate) fn own_path(&self, location: &str) -> Option<String> {
+        if location.starts_with('/') && !location.starts_with("//") && !location.starts_with("/\\") {
+            return Some(location.split('#').next().unwrap_or_default().to_owned());
         }
-        let uri: Uri = told.split('#').next()?.parse().ok()?;
+        let uri: Uri = location.split('#').next()?.parse().ok()?;
         let is_same_scheme = uri.scheme() == Some(&self.scheme);
         let authority = uri.authority().filter(|_| is_same_scheme)?;
         let port = |authority: &Authority| {
@@ -171,7 +210,7 @@ impl BaseUrl {
         is_own.then(|| path.to_owned())
     }
 
-    /// The host, with its port when that is not the usual one.
+    /// Host, with the port if it is not the default.
     pub(crate) fn host(&self) -> &str {
         self.authority.as_str()
     }
@@ -186,7 +225,7 @@ impl BaseUrl {
             .authority(self.authority.clone())
             .path_and_query(format!("{}{path}{query}", self.prefix))
             .build()
-            .map_err(|_| EndpointError::new(format!("`{self}` cannot be followed by {path}")))
+            .map_err(|_| EndpointError::new(format!("`{self}` and {path} do not form a URL")))
     }
 }
 
@@ -197,7 +236,7 @@ impl fmt::Display for BaseUrl {
     }
 }
 
-/// A text with everything before an `@` hidden: somebody may have put a password there.
+/// Hides everything before an `@`: it may contain a password.
 fn without_userinfo(text: &str) -> String {
     match text.rsplit_once('@') {
         Some((_, host)) => format!("…@{host}"),
@@ -205,7 +244,7 @@ fn without_userinfo(text: &str) -> String {
     }
 }
 
-/// How a key is shown to a provider.
+/// An authentication header.
 #[derive(Clone, Debug)]
 pub struct Credential {
     header: HeaderName,
@@ -224,18 +263,18 @@ impl Credential {
         Self::new(AUTHORIZATION, &text)
     }
 
-    /// A header with the key as its value.
+    /// A header whose value is the key.
     pub fn header(name: &str, key: &SecretString) -> Result<Self, EndpointError> {
         let header = name
             .parse()
-            .map_err(|_| EndpointError::new(format!("`{name}` is not the name of a header")))?;
+            .map_err(|_| EndpointError::new(format!("`{name}` is not a header name")))?;
         Self::new(header, key)
     }
 
     fn new(header: HeaderName, secret: &SecretString) -> Result<Self, EndpointError> {
         let mut value = HeaderValue::from_str(secret.expose_secret().trim()).map_err(|_| {
             EndpointError::new(format!(
-                "the value for `{header}` has characters that a header cannot carry"
+                "the value for `{header}` has characters that are invalid in a header"
             ))
         })?;
         value.set_sensitive(true);
@@ -243,20 +282,27 @@ impl Credential {
     }
 }
 
-/// One path of a provider with all that its requests have in common. Keys never show in its `Debug` form.
+/// One path of a provider with the common parts of its requests. `Debug` hides keys.
 #[derive(Debug)]
 pub struct Endpoint {
     pub(super) uri: Uri,
-    /// The path alone, as HTTP/1.1 wants it.
+    /// Only the path, which HTTP/1.1 requires.
     pub(super) path: Uri,
     pub(super) headers: HeaderMap,
     pub(super) secure: bool,
-    /// Used when it is not secure.
+    pub(super) error_texts: Arc<ErrorTexts>,
+    /// Used only for plain HTTP.
     pub(super) pool: Pool,
 }
 
 impl Endpoint {
-    /// The path under the base. Later credentials for one header replace earlier ones.
+    /// Treatment of the error messages of this endpoint.
+    pub(crate) fn error_texts(&self) -> &Arc<ErrorTexts> {
+        &self.error_texts
+    }
+
+    /// Builds the endpoint of a path below the base URL. Later credentials for the same header
+    /// replace earlier ones.
     pub fn new(base: &BaseUrl, path: &str, credentials: &[Credential]) -> Result<Self, EndpointError> {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -270,7 +316,8 @@ impl Endpoint {
             HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION"))),
         );
         if !base.is_secure() {
-            // hyper would write it anew for each request. Over TLS it may be HTTP/2, which has no such header.
+            // Without this, hyper would write it for each request. TLS may use HTTP/2, which has no
+            // such header.
             let host = HeaderValue::from_str(base.authority.as_str())
                 .map_err(|_| EndpointError::new(format!("`{}` is not a host", base.authority)))?;
             headers.insert(HOST, host);
@@ -280,7 +327,13 @@ impl Endpoint {
         }
         let uri = base.join(path)?;
         let path = uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+        let secret = |credential: &Credential| {
+            let text = credential.value.to_str().ok()?;
+            Some(SecretString::from(text))
+        };
+        let secrets = credentials.iter().filter_map(secret).collect();
         Ok(Self {
+            error_texts: Arc::new(ErrorTexts::new(base.error_text, secrets)),
             uri,
             path,
             headers,
@@ -290,17 +343,17 @@ impl Endpoint {
     }
 }
 
-/// How one request differs from the others of its endpoint: by its path, and by more headers.
+/// The path and additional headers that distinguish one request of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Variant {
     pub(super) uri: Uri,
-    /// The path alone, as HTTP/1.1 wants it.
+    /// Only the path, which HTTP/1.1 requires.
     pub(super) path: Uri,
     pub(super) headers: HeaderMap,
 }
 
 impl Variant {
-    /// Another path under the same base.
+    /// A path below the same base URL.
     pub(crate) fn new(base: &BaseUrl, path: &str) -> Result<Self, EndpointError> {
         let uri = base.join(path)?;
         let path = uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
@@ -311,20 +364,20 @@ impl Variant {
         })
     }
 
-    /// The path as it is sent, without a query.
+    /// Path as sent, without the query.
     pub(crate) fn path(&self) -> &str {
         self.uri.path()
     }
 
-    /// One more header, or another value for one, that is no secret.
+    /// Sets a header that is no secret.
     pub(crate) fn insert_plain(&mut self, header: HeaderName, value: &str) -> Result<(), EndpointError> {
         let value = HeaderValue::from_str(value)
-            .map_err(|_| EndpointError::new(format!("`{header}` cannot have that value")))?;
+            .map_err(|_| EndpointError::new(format!("`{header}` has an invalid value")))?;
         self.headers.insert(header, value);
         Ok(())
     }
 
-    /// One more header, or another value for one. It may be a secret.
+    /// Sets a header that may be secret.
     pub(crate) fn insert(&mut self, name: &str, value: &SecretString) -> Result<(), EndpointError> {
         let Credential { header, value } = Credential::header(name, value)?;
         self.headers.insert(header, value);
@@ -332,12 +385,12 @@ impl Variant {
     }
 }
 
-/// Percent-encodes all but letters, digits, `-._~`, and what is to be `kept`.
-pub(crate) fn escape(text: &str, kept: &str) -> String {
+/// Percent-encodes all characters except letters, digits, `-._~` and those in `unescaped`.
+pub(crate) fn escape(text: &str, unescaped: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for byte in text.bytes() {
         let stays =
-            byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || kept.as_bytes().contains(&byte);
+            byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || unescaped.as_bytes().contains(&byte);
         match stays {
             true => out.push(char::from(byte)),
             false => out.push_str(&format!("%{byte:02X}")),

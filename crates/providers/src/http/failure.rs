@@ -1,12 +1,14 @@
-//! What a failure of the connection says about the request: was any of it sent?
+//! Classifies connection failures by whether a part of the request was sent.
 
 use std::error::Error;
+use std::io::ErrorKind;
 
 use hyper_util::client::legacy;
 use tollgate_upstream::UpstreamError;
 
-/// A request that got no response headers over a connection of its own; `was_sent` unless it came back whole.
-pub(super) fn of_exchange(error: &hyper::Error, was_sent: bool) -> UpstreamError {
+/// Error of a request without response headers on a connection outside a pool. `was_sent` is false
+/// if hyper returned the request unsent.
+pub(super) fn exchange_error(error: &hyper::Error, was_sent: bool) -> UpstreamError {
     if was_sent {
         UpstreamError::protocol(chain(error))
     } else {
@@ -14,8 +16,20 @@ pub(super) fn of_exchange(error: &hyper::Error, was_sent: bool) -> UpstreamError
     }
 }
 
-/// A request that got no response headers from a client with a pool.
-pub(super) fn of_sending(error: legacy::Error) -> UpstreamError {
+/// Whether the server closed or reset the connection before the end of the response head.
+pub(super) fn is_hang_up(error: &hyper::Error) -> bool {
+    let is_reset = |cause: &(dyn Error + 'static)| {
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        matches!(
+            io,
+            Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted)
+        )
+    };
+    error.is_incomplete_message() || causes(error).any(is_reset)
+}
+
+/// Error of a request without response headers on a pooled connection.
+pub(super) fn send_error(error: legacy::Error) -> UpstreamError {
     let detail = chain(&error);
     if error.is_connect() || was_not_sent(&error) {
         UpstreamError::connect(detail)
@@ -24,13 +38,13 @@ pub(super) fn of_sending(error: legacy::Error) -> UpstreamError {
     }
 }
 
-/// A body that broke off.
-pub(super) fn of_body(error: &hyper::Error) -> UpstreamError {
+/// Error of an incomplete body.
+pub(super) fn body_error(error: &hyper::Error) -> UpstreamError {
     UpstreamError::protocol(chain(error))
 }
 
-/// A pooled connection may die before the request is written to it: hyper says so by cancelling the request. Anything
-/// later leaves it open whether the upstream has the request.
+/// Whether hyper canceled the request, because a pooled connection closed before it was written.
+/// After any later error, the upstream may have the request.
 fn was_not_sent(error: &legacy::Error) -> bool {
     causes(error).any(|cause| {
         cause
@@ -45,7 +59,7 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
     })
 }
 
-/// The error and its causes in one line. They speak of sockets and framing, never of what was sent.
+/// The error and its causes on one line. They describe sockets and framing, never the content.
 pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
     let texts: Vec<String> = causes(error).map(ToString::to_string).collect();
     texts.join(": ")

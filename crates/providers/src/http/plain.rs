@@ -1,9 +1,12 @@
-//! Connections without TLS, each driven by the call that uses it.
+//! Connections without TLS, driven by the call that uses them.
 //!
-//! The HTTP library would have every connection driven by a task of its own. A call would then wake that task to send,
-//! and be woken by it for the answer and for each piece of a stream. Here a call polls its connection itself, and
-//! nobody polls one that lies idle: that its server has closed it shows when it is taken again, before the request is
-//! on its way.
+//! hyper normally drives each connection in a separate task. A call would wake that task to send,
+//! and the task would wake the call for the answer and for each chunk of a stream. Here the call
+//! polls its connection directly, and idle connections are not polled. A connection that the server
+//! has closed is detected when it is reused, before the request is sent. If the server closes it at
+//! that moment, the request gets no answer. Requests that may be sent again are then sent once
+//! more, on a new connection. Servers may close a connection after an error without notice, so it
+//! is not reused after an error.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -29,75 +32,103 @@ use tower::Service;
 use super::request::RequestBody;
 use super::{HttpSettings, READ_BUFFER, connect, failure};
 
-/// Unused connections to one path of a provider. Each thread has its own: a worker of the server is a thread with a
-/// runtime of its own, and a connection belongs to the runtime that it was made on. Under a runtime of several threads
-/// this costs a few more connections and nothing else.
+/// Unused connections to one path of a provider. Each thread has its own: every worker thread has
+/// its own runtime, and a connection belongs to the runtime that created it. A multi-threaded
+/// runtime only needs a few more connections.
 #[derive(Default)]
 pub(super) struct Pool {
-    shelves: ThreadLocal<Arc<Shelf>>,
+    by_thread: ThreadLocal<Arc<IdleConnections>>,
 }
 
-/// The unused connections of one thread, the one that was used last on top.
+/// Unused connections of one thread, the most recently used last.
 #[derive(Default)]
-struct Shelf(Mutex<Unused>);
+struct IdleConnections(Mutex<Unused>);
 
 #[derive(Default)]
 struct Unused {
     connections: Vec<(Box<Connection>, Instant)>,
-    /// Whether a task waits to close those that are not used for too long.
+    /// Whether a task is waiting to close expired connections.
     is_watched: bool,
 }
 
-/// A connection and the half of it that takes requests. It is large and handed around, and so is always boxed.
+/// A connection and its request sender. Boxed, because it is large and moved often.
 struct Connection {
     sender: http1::SendRequest<RequestBody>,
-    /// `None` once it has ended.
+    /// `None` after the connection has ended.
     driver: Option<http1::Connection<TokioIo<TcpStream>, RequestBody>>,
 }
 
-/// The body of an answer, with the connection that it comes over.
+/// Body of an answer, with its connection.
 pub(super) struct PlainBody {
     body: Incoming,
-    /// `None` once the body was read to its end.
+    /// `None` after the body was read completely.
     connection: Option<Box<Connection>>,
-    shelf: Arc<Shelf>,
-    most: usize,
+    /// Whether the connection may be used again.
+    is_reusable: bool,
+    idle_connections: Arc<IdleConnections>,
+    max_idle: usize,
     idle: Duration,
 }
 
 impl Pool {
-    /// Sends a request and answers when the response headers are there.
+    /// Sends a request. Returns as soon as the response headers arrive.
     pub(super) async fn send(
         &self,
         uri: &Uri,
         mut request: Request<RequestBody>,
+        resend: bool,
         settings: &HttpSettings,
     ) -> Result<Response<PlainBody>, UpstreamError> {
-        let shelf = self.shelves.get_or_default().clone();
+        let idle_connections = self.by_thread.get_or_default().clone();
+        let mut is_resent = false;
         loop {
-            let (mut connection, is_used) = match shelf.take(settings.pool_idle) {
+            let unused = if is_resent {
+                None
+            } else {
+                idle_connections.take(settings.pool_idle)
+            };
+            let (mut connection, is_used) = match unused {
                 Some(connection) => (connection, true),
                 None => (Connection::open(uri, settings).await?, false),
             };
+            let copy = (resend && is_used).then(|| copied(&request));
             let mut failed: TrySendError<_> = match connection.exchange(request).await {
                 Ok(response) => {
+                    let is_reusable = !response.status().is_server_error();
                     return Ok(response.map(|body| PlainBody {
                         body,
+                        is_reusable,
                         connection: Some(connection),
-                        shelf,
-                        most: settings.pool_most_idle,
+                        idle_connections,
+                        max_idle: settings.pool_max_idle,
                         idle: settings.pool_idle,
                     }));
                 }
                 Err(failed) => failed,
             };
             match failed.take_message() {
-                // Its server had closed it while nobody looked; nothing of the request was sent.
+                // The server closed the connection while it was idle; no part of the request was
+                // sent.
                 Some(unsent) if is_used => request = unsent,
-                unsent => return Err(failure::of_exchange(&failed.into_error(), unsent.is_none())),
+                unsent => match copy {
+                    Some(copy) if unsent.is_none() && failure::is_hang_up(failed.error()) => {
+                        request = copy;
+                        is_resent = true;
+                    }
+                    _ => return Err(failure::exchange_error(&failed.into_error(), unsent.is_none())),
+                },
             }
         }
     }
+}
+
+/// Copies the request. The copies share the chunks of the body.
+fn copied(request: &Request<RequestBody>) -> Request<RequestBody> {
+    let mut copy = Request::new(request.body().clone());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    copy
 }
 
 impl fmt::Debug for Pool {
@@ -106,7 +137,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-impl Shelf {
+impl IdleConnections {
     fn unused(&self) -> std::sync::MutexGuard<'_, Unused> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,14 +148,14 @@ impl Shelf {
         if since.elapsed() < idle {
             return Some(connection);
         }
-        // Those below it were used even longer ago.
+        // All connections below it have been idle even longer.
         unused.connections.clear();
         None
     }
 
-    fn put(self: &Arc<Self>, connection: Box<Connection>, most: usize, idle: Duration) {
+    fn put(self: &Arc<Self>, connection: Box<Connection>, max_idle: usize, idle: Duration) {
         let mut unused = self.unused();
-        if unused.connections.len() >= most {
+        if unused.connections.len() >= max_idle {
             return;
         }
         unused.connections.push((connection, Instant::now()));
@@ -133,8 +164,8 @@ impl Shelf {
         }
     }
 
-    /// Closes what was not used for this long; answers whether anything is left.
-    fn tidy(&self, idle: Duration) -> bool {
+    /// Closes connections that were idle for this long. Returns whether any are left.
+    fn close_expired(&self, idle: Duration) -> bool {
         let mut unused = self.unused();
         let old = unused
             .connections
@@ -145,11 +176,13 @@ impl Shelf {
     }
 }
 
-/// Closes unused connections in time, until there are none.
-async fn watch(shelf: Weak<Shelf>, idle: Duration) {
+/// Closes expired connections until none are left.
+async fn watch(idle_connections: Weak<IdleConnections>, idle: Duration) {
     loop {
         tokio::time::sleep(idle).await;
-        let left = shelf.upgrade().is_some_and(|shelf| shelf.tidy(idle));
+        let left = idle_connections
+            .upgrade()
+            .is_some_and(|idle_connections| idle_connections.close_expired(idle));
         if !left {
             return;
         }
@@ -161,11 +194,11 @@ impl Connection {
         let mut connector: HttpConnector = connect::tcp(settings);
         let socket = connector.call(uri.clone()).await;
         let socket = socket.map_err(|error| UpstreamError::connect(failure::chain(&error)))?;
-        let shaken = http1::Builder::new()
+        let handshake = http1::Builder::new()
             .max_buf_size(READ_BUFFER)
             .handshake(socket)
             .await;
-        let (sender, driver) = shaken.map_err(|error| UpstreamError::connect(failure::chain(&error)))?;
+        let (sender, driver) = handshake.map_err(|error| UpstreamError::connect(failure::chain(&error)))?;
         Ok(Box::new(Connection {
             sender,
             driver: Some(driver),
@@ -186,7 +219,7 @@ impl Connection {
         .await
     }
 
-    /// Whether it can take another request.
+    /// Whether the connection can take another request.
     fn is_free(&mut self, cx: &mut Context<'_>) -> bool {
         drive(&mut self.driver, cx);
         self.driver.is_some() && self.sender.is_ready()
@@ -195,7 +228,7 @@ impl Connection {
 
 type Driver = http1::Connection<TokioIo<TcpStream>, RequestBody>;
 
-/// Lets the connection do what can be done now. How it ends shows in the answer that was waited for.
+/// Polls the connection once. The pending answer reports how the connection ended.
 fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
     if let Some(running) = driver
         && Pin::new(running).poll(cx).is_ready()
@@ -207,9 +240,10 @@ fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
 impl PlainBody {
     fn end(&mut self, cx: &mut Context<'_>) {
         if let Some(mut connection) = self.connection.take()
+            && self.is_reusable
             && connection.is_free(cx)
         {
-            self.shelf.put(connection, self.most, self.idle);
+            self.idle_connections.put(connection, self.max_idle, self.idle);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Request bodies: bytes that are all there, in one piece or several.
+//! Request bodies of one or more chunks in memory.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,21 +7,21 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// A body in pieces, which are written together and never copied into one.
-#[derive(Debug, Default)]
+/// A body of chunks, which are written together without copying.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RequestBody {
     next: Option<Bytes>,
     rest: std::vec::IntoIter<Bytes>,
 }
 
 impl RequestBody {
-    /// All of it in one piece.
+    /// Returns the body as one buffer.
     pub(crate) fn joined(self) -> Bytes {
         match (self.next, self.rest.len()) {
             (Some(only), 0) => only,
             (first, _) => {
-                let pieces: Vec<Bytes> = first.into_iter().chain(self.rest).collect();
-                pieces.concat().into()
+                let chunks: Vec<Bytes> = first.into_iter().chain(self.rest).collect();
+                chunks.concat().into()
             }
         }
     }
@@ -37,8 +37,8 @@ impl From<Bytes> for RequestBody {
 }
 
 impl From<Vec<Bytes>> for RequestBody {
-    fn from(pieces: Vec<Bytes>) -> Self {
-        let mut rest = pieces.into_iter();
+    fn from(chunks: Vec<Bytes>) -> Self {
+        let mut rest = chunks.into_iter();
         Self {
             next: rest.next(),
             rest,
@@ -54,9 +54,9 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.next.take();
+        let chunk = self.next.take();
         self.next = self.rest.next();
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -64,7 +64,7 @@ impl Body for RequestBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let pieces = self.next.iter().chain(self.rest.as_slice());
-        SizeHint::with_exact(pieces.map(|piece| piece.len() as u64).sum())
+        let chunks = self.next.iter().chain(self.rest.as_slice());
+        SizeHint::with_exact(chunks.map(|chunk| chunk.len() as u64).sum())
     }
 }

@@ -1,4 +1,4 @@
-//! WebSockets at providers: what they tell while they work. What comes that is no text is skipped.
+//! WebSocket clients for providers' progress messages. Messages that are not text are skipped.
 
 use futures_util::StreamExt;
 use http::header::{CONNECTION, HOST, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
@@ -16,17 +16,18 @@ use tower::Service;
 
 use super::{Endpoint, HttpClient, Variant, connect};
 
-/// The largest message: previews of pictures come with the texts.
-const MOST_MESSAGE_BYTES: usize = 16 << 20;
+/// Max bytes of a message: image previews come with the texts.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 type Stream = WebSocketStream<TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>>;
 
-/// An open socket. It is closed when it is dropped.
+/// An open socket. Dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct Socket(Stream);
 
 impl HttpClient {
-    /// Opens a socket at a path of an endpoint, with what every request there carries. Whoever waits says for how long.
+    /// Opens a socket at a path of an endpoint, with the endpoint's headers. Has no timeout; the
+    /// caller sets one.
     pub(crate) async fn open_socket(
         &self,
         endpoint: &Endpoint,
@@ -43,8 +44,8 @@ impl HttpClient {
             .await
             .map_err(|error| unsent(&error))?;
         let config = WebSocketConfig::default()
-            .max_message_size(Some(MOST_MESSAGE_BYTES))
-            .max_frame_size(Some(MOST_MESSAGE_BYTES));
+            .max_message_size(Some(MAX_MESSAGE_BYTES))
+            .max_frame_size(Some(MAX_MESSAGE_BYTES));
         let opened = client_async_with_config(request, TokioIo::new(stream), Some(config)).await;
         let (stream, _) = opened.map_err(|error| UpstreamError::protocol(error.to_string()))?;
         Ok(Socket(stream))
@@ -52,7 +53,7 @@ impl HttpClient {
 }
 
 impl Socket {
-    /// The next text; none when nothing comes any more.
+    /// Returns the next text message; `None` after the end or an error.
     pub(crate) async fn next(&mut self) -> Option<String> {
         loop {
             match self.0.next().await?.ok()? {
@@ -64,7 +65,7 @@ impl Socket {
     }
 }
 
-/// The handshake, with the headers of every request.
+/// Builds the handshake request, with the endpoint's headers.
 fn request(endpoint: &Endpoint, variant: &Variant) -> Result<Request<()>, http::Error> {
     let mut parts = variant.uri.clone().into_parts();
     let scheme = if endpoint.secure { "wss" } else { "ws" };

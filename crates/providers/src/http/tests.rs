@@ -80,12 +80,12 @@ async fn models(reply: Reply, timeouts: Timeouts, limit: usize) -> Result<Bytes,
 }
 
 #[tokio::test]
-async fn bodies_are_whole_up_to_their_limit_however_they_are_framed() {
+async fn body_limit_holds_for_every_framing() {
     use tollgate_testkit::upstream::Framing;
-    let patience = Timeouts::brief(Duration::from_secs(20));
+    let timeouts = Timeouts::brief(Duration::from_secs(20));
     for framing in [Framing::Chunked, Framing::ContentLength, Framing::UntilClose] {
         for length in [0, 1, 999, 1_000, 1_001] {
-            let writes = Writes::Pieces {
+            let writes = Writes::Chunks {
                 bytes: 300,
                 pause: Duration::ZERO,
             };
@@ -93,7 +93,7 @@ async fn bodies_are_whole_up_to_their_limit_however_they_are_framed() {
             let reply = Reply::body(200, "text/plain", body.clone())
                 .framing(framing)
                 .writes(writes);
-            let result = models(reply, patience, 1_000).await;
+            let result = models(reply, timeouts, 1_000).await;
             match result {
                 Ok(read) => assert!(length <= 1_000 && read == body, "{framing:?} {length}"),
                 Err(error) => {
@@ -106,14 +106,15 @@ async fn bodies_are_whole_up_to_their_limit_however_they_are_framed() {
 }
 
 #[tokio::test]
-async fn a_slow_body_is_fine_and_a_silent_one_is_not() {
-    let drip = Writes::Pieces {
+async fn slow_bodies_are_read_and_silent_ones_time_out() {
+    let drip = Writes::Chunks {
         bytes: 1,
         pause: Duration::from_millis(2),
     };
     let timeouts = Timeouts {
         headers: Duration::from_secs(20),
         idle: Duration::from_millis(400),
+        resend: false,
     };
     let reply = Reply::body(200, "text/plain", "x".repeat(200)).writes(drip);
     assert_eq!(models(reply, timeouts, 1_000).await.unwrap().len(), 200);

@@ -1,4 +1,4 @@
-//! What stands for a picture or film in requests and answers: bytes in base64, and addresses.
+//! Images and videos in requests and responses: base64 and URLs.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use tollgate_upstream::{Content, Size, Source, UpstreamError};
 
 use crate::http::BaseUrl;
 
-/// Writes padding, and reads what has none, too.
+/// Writes padding; decodes with or without it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The bytes of a text in base64, which may be a `data:` URL.
+/// Decodes base64 or a base64 `data:` URL.
 pub(crate) fn decoded(text: &str) -> Result<Bytes, UpstreamError> {
     let inner = match text.starts_with("data:") {
         true => text.split_once(";base64,").map_or("", |(_, inner)| inner),
@@ -25,14 +25,14 @@ pub(crate) fn decoded(text: &str) -> Result<Bytes, UpstreamError> {
     };
     let bytes = BASE64
         .decode(inner.trim())
-        .map_err(|_| UpstreamError::protocol(format!("{} bytes that are no base64", text.len())))?;
+        .map_err(|_| UpstreamError::protocol(format!("{} bytes are not base64", text.len())))?;
     match bytes.is_empty() {
-        true => Err(UpstreamError::protocol("an empty picture or film")),
+        true => Err(UpstreamError::protocol("an image or video is empty")),
         false => Ok(bytes.into()),
     }
 }
 
-/// A picture or film as the `data:` URL that stands for it.
+/// Encodes an image or video as a `data:` URL.
 pub(crate) fn data_url(source: &Source) -> Value {
     Value::String(format!(
         "data:{};base64,{}",
@@ -41,35 +41,35 @@ pub(crate) fn data_url(source: &Source) -> Value {
     ))
 }
 
-/// A picture or film as Google's services take it.
+/// Encodes an image or video for Google's services.
 pub(crate) fn encoded(source: &Source) -> Value {
     json!({"mimeType": &*source.mime_type, "bytesBase64Encoded": BASE64.encode(&source.bytes)})
 }
 
-/// Where a piece is that an answer has at this address. What is at the upstream's own server is asked for with the
-/// operator's key, all else without.
-pub(crate) fn place(base: &BaseUrl, told: &str) -> Result<Content, UpstreamError> {
-    if let Some(own) = base.own_path(told) {
-        return Ok(Content::Own(own));
+/// Returns the content at a URL from an answer. Downloads from the upstream's own server carry the
+/// operator's key, others do not.
+pub(crate) fn content_at(base: &BaseUrl, location: &str) -> Result<Content, UpstreamError> {
+    if let Some(own) = base.own_path(location) {
+        return Ok(Content::Upstream(own));
     }
-    if told.starts_with("data:") {
-        return Ok(Content::Bytes(decoded(told)?));
+    if location.starts_with("data:") {
+        return Ok(Content::Bytes(decoded(location)?));
     }
-    match told.starts_with("https://") || told.starts_with("http://") {
-        true => Ok(Content::Address(told.to_owned())),
+    match location.starts_with("https://") || location.starts_with("http://") {
+        true => Ok(Content::Address(location.to_owned())),
         false => Err(UpstreamError::protocol(format!(
-            "an address of {} bytes that is none",
-            told.len()
+            "{} bytes are not a URL",
+            location.len()
         ))),
     }
 }
 
-/// A text that is not empty.
-pub(crate) fn positive(text: &Option<String>) -> Option<&str> {
+/// The text, unless it is blank.
+pub(crate) fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.trim().is_empty())
 }
 
-/// A size as the ratio of width to height in its smallest numbers, such as `16:9`.
+/// The aspect ratio of a size in lowest terms, such as `16:9`.
 pub(crate) fn ratio(size: Size) -> String {
     let (mut a, mut b) = (size.width, size.height);
     while b > 0 {
@@ -79,7 +79,7 @@ pub(crate) fn ratio(size: Size) -> String {
     format!("{}:{}", size.width / common, size.height / common)
 }
 
-/// A length in whole seconds; `None` when it is something between two.
+/// A duration in whole seconds; `None` if it has a fraction.
 pub(crate) fn seconds(duration: Duration) -> Option<u64> {
     (duration.subsec_nanos() == 0).then_some(duration.as_secs())
 }

@@ -1,5 +1,5 @@
-//! Makers of pictures and films alike that take what is asked for and are asked for it until it is done. Each says
-//! what is its own in a [`Queue`]; all else is here.
+//! Image and video providers that queue jobs and are polled. Each implements [`QueueAdapter`]; this
+//! module has the common part.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tollgate_types::Error;
 use tollgate_upstream::{
-    CallContext, ContentStream, ImageCall, ListedModel, Maker, Provider, State, Submitted, UpstreamError,
-    VideoCall,
+    CallContext, ContentStream, GenerationState, ImageCall, ListedModel, MediaProvider, Provider, Submitted,
+    UpstreamError, VideoCall,
 };
 
 use super::server::Server;
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 
-/// What is one maker's own. The methods are those of [`Maker`], at a server.
+/// The provider-specific part. The methods are those of [`MediaProvider`], with the server.
 #[async_trait]
-pub(crate) trait Queue: fmt::Debug + Send + Sync {
-    /// The most pictures of one submission to this model.
-    fn most_at_once(&self, model: &str) -> u32 {
+pub(crate) trait QueueAdapter: fmt::Debug + Send + Sync {
+    /// Max number of images of one submission to this model.
+    fn max_outputs(&self, model: &str) -> u32 {
         let _ = model;
         1
     }
 
-    /// Refuses what it cannot carry of a call for pictures.
-    fn check_pictures(&self, call: &ImageCall) -> Result<(), Error>;
+    /// Refuses unsupported parameters of an image call.
+    fn check_images(&self, call: &ImageCall) -> Result<(), Error>;
 
-    /// Refuses what it cannot carry of a call for a film.
-    fn check_film(&self, call: &VideoCall) -> Result<(), Error>;
+    /// Refuses unsupported parameters of a video call.
+    fn check_video(&self, call: &VideoCall) -> Result<(), Error>;
 
-    /// Asks for pictures.
-    async fn submit_pictures(
+    /// Submits an image job.
+    async fn submit_images(
         &self,
         server: &Server,
         ctx: &CallContext,
@@ -39,8 +39,8 @@ pub(crate) trait Queue: fmt::Debug + Send + Sync {
         key: &str,
     ) -> Result<Submitted, UpstreamError>;
 
-    /// Asks for a film.
-    async fn submit_film(
+    /// Submits a video job.
+    async fn submit_video(
         &self,
         server: &Server,
         ctx: &CallContext,
@@ -48,26 +48,31 @@ pub(crate) trait Queue: fmt::Debug + Send + Sync {
         key: &str,
     ) -> Result<Submitted, UpstreamError>;
 
-    /// Asks how it goes.
-    async fn poll(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError>;
+    /// Requests the state of a job.
+    async fn poll(
+        &self,
+        server: &Server,
+        ctx: &CallContext,
+        handle: &[u8],
+    ) -> Result<GenerationState, UpstreamError>;
 
-    /// Says that it is not wanted any more.
+    /// Cancels a job.
     async fn cancel(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError>;
 
-    /// The models that it has, or whether it is there at all.
+    /// Lists the models. Providers without a list only check that the server is reachable.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError>;
 }
 
-/// A provider with such a queue.
+/// A provider with a job queue.
 #[derive(Debug)]
-pub(crate) struct Queued<Q> {
+pub(crate) struct QueueProvider<Q> {
     id: Arc<str>,
     server: Server,
     queue: Q,
 }
 
-impl<Q: Queue> Queued<Q> {
-    /// The provider of the configuration block `id`, at this address, with these credentials on every request.
+impl<Q: QueueAdapter> QueueProvider<Q> {
+    /// Builds the provider of the configuration block `id`. Every request carries the credentials.
     pub(crate) fn new(
         id: Arc<str>,
         queue: Q,
@@ -81,13 +86,13 @@ impl<Q: Queue> Queued<Q> {
 }
 
 #[async_trait]
-impl<Q: Queue> Maker<ImageCall> for Queued<Q> {
-    fn most_at_once(&self, upstream_model: &str) -> u32 {
-        self.queue.most_at_once(upstream_model)
+impl<Q: QueueAdapter> MediaProvider<ImageCall> for QueueProvider<Q> {
+    fn max_outputs(&self, upstream_model: &str) -> u32 {
+        self.queue.max_outputs(upstream_model)
     }
 
     fn check(&self, call: &ImageCall) -> Result<(), Error> {
-        self.queue.check_pictures(call)
+        self.queue.check_images(call)
     }
 
     async fn submit(
@@ -96,10 +101,10 @@ impl<Q: Queue> Maker<ImageCall> for Queued<Q> {
         call: &ImageCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        self.queue.submit_pictures(&self.server, ctx, call, key).await
+        self.queue.submit_images(&self.server, ctx, call, key).await
     }
 
-    async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
+    async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<GenerationState, UpstreamError> {
         self.queue.poll(&self.server, ctx, handle).await
     }
 
@@ -113,9 +118,9 @@ impl<Q: Queue> Maker<ImageCall> for Queued<Q> {
 }
 
 #[async_trait]
-impl<Q: Queue> Maker<VideoCall> for Queued<Q> {
+impl<Q: QueueAdapter> MediaProvider<VideoCall> for QueueProvider<Q> {
     fn check(&self, call: &VideoCall) -> Result<(), Error> {
-        self.queue.check_film(call)
+        self.queue.check_video(call)
     }
 
     async fn submit(
@@ -124,10 +129,10 @@ impl<Q: Queue> Maker<VideoCall> for Queued<Q> {
         call: &VideoCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        self.queue.submit_film(&self.server, ctx, call, key).await
+        self.queue.submit_video(&self.server, ctx, call, key).await
     }
 
-    async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
+    async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<GenerationState, UpstreamError> {
         self.queue.poll(&self.server, ctx, handle).await
     }
 
@@ -141,22 +146,22 @@ impl<Q: Queue> Maker<VideoCall> for Queued<Q> {
 }
 
 #[async_trait]
-impl<Q: Queue> Provider for Queued<Q> {
+impl<Q: QueueAdapter> Provider for QueueProvider<Q> {
     fn id(&self) -> &str {
         &self.id
     }
 
-    fn images(&self) -> Option<&dyn Maker<ImageCall>> {
+    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
         Some(self)
     }
 
-    fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
+    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
         Some(self)
     }
 
     async fn list_models(&self, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         tokio::time::timeout(timeout, self.queue.models(&self.server, timeout))
             .await
-            .unwrap_or_else(|_| Err(UpstreamError::timeout("no list of models in time")))
+            .unwrap_or_else(|_| Err(UpstreamError::timeout("timed out listing the models")))
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to one server whose paths are many: each submission has some of its own.
+//! Requests to one server with many paths: each job has its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,29 +13,29 @@ use tollgate_upstream::{CallContext, ContentStream, UpstreamError};
 
 use super::form::Form;
 use crate::http::{
-    BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Pieces, RequestBody, Response, Socket,
+    BaseUrl, BodyChunks, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Socket,
     Timeouts, Variant,
 };
 use crate::refusal;
 
-/// The header by which a request that is sent again is known.
+/// Header of the idempotency key.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// How often a download may be sent elsewhere on its own server.
-const MOST_REDIRECTS: usize = 3;
+/// Max number of redirects of a download, all within the server.
+const MAX_REDIRECTS: usize = 3;
 
-/// A server with what is shown there.
+/// A server and its credentials.
 #[derive(Debug)]
 pub(crate) struct Server {
     base: BaseUrl,
     root: BaseUrl,
-    /// All its paths; one pool of connections.
+    /// Connection pool and headers of all paths.
     endpoint: Endpoint,
     http: Arc<HttpClient>,
 }
 
-/// What is asked at a path of the server.
+/// A request to a path of the server.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct Request<'a> {
     method: Method,
     path: &'a str,
     body: Option<Body>,
@@ -48,7 +48,7 @@ enum Body {
     Form(Form),
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Request<'a> {
     fn new(method: Method, path: &'a str) -> Self {
         Self {
             method,
@@ -58,27 +58,27 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What is there.
+    /// A GET request.
     pub(crate) fn get(path: &'a str) -> Self {
         Self::new(Method::GET, path)
     }
 
-    /// That it be gone.
+    /// A DELETE request.
     pub(crate) fn delete(path: &'a str) -> Self {
         Self::new(Method::DELETE, path)
     }
 
-    /// What a PUT without a body asks for.
+    /// A PUT request without a body.
     pub(crate) fn put(path: &'a str) -> Self {
         Self::new(Method::PUT, path)
     }
 
-    /// What a POST without a body asks for.
+    /// A POST request without a body.
     pub(crate) fn post(path: &'a str) -> Self {
         Self::new(Method::POST, path)
     }
 
-    /// What a POST of JSON asks for.
+    /// A POST request with a JSON body.
     pub(crate) fn json(path: &'a str, body: &Value) -> Self {
         Self {
             body: Some(Body::Json(body.to_string().into())),
@@ -86,7 +86,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What a POST of a form asks for.
+    /// A POST request with a multipart form.
     pub(crate) fn form(path: &'a str, form: Form) -> Self {
         Self {
             body: Some(Body::Form(form)),
@@ -94,7 +94,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The same under a key of idempotency.
+    /// Adds an idempotency key.
     pub(crate) fn with_key(self, key: &'a str) -> Self {
         Self {
             key: Some(key),
@@ -104,7 +104,7 @@ impl<'a> Asked<'a> {
 }
 
 impl Server {
-    /// The server at this address, with these credentials on every request.
+    /// Builds the server. Every request carries the credentials.
     pub(crate) fn new(
         base: &BaseUrl,
         credentials: &[Credential],
@@ -122,123 +122,137 @@ impl Server {
         })
     }
 
-    /// Its address.
+    /// Base URL of the server.
     pub(crate) fn base(&self) -> &BaseUrl {
         &self.base
     }
 
-    /// A path under its address, as it is asked.
+    /// Converts a path below the base URL to one below the root.
     pub(crate) fn path(&self, path: &str) -> String {
         self.base.path_of(path)
     }
 
-    /// The answer, whatever its status.
-    pub(crate) async fn send(&self, ctx: &CallContext, asked: Asked<'_>) -> Result<Response, UpstreamError> {
-        let unsent = |error: EndpointError| UpstreamError::connect(error.to_string());
-        let mut variant = Variant::new(&self.root, asked.path).map_err(unsent)?;
-        if let Some(key) = asked.key {
-            variant.insert_plain(IDEMPOTENCY_KEY, key).map_err(unsent)?;
+    /// Sends a request and returns the answer with any status.
+    pub(crate) async fn send(
+        &self,
+        ctx: &CallContext,
+        request: Request<'_>,
+    ) -> Result<Response, UpstreamError> {
+        let invalid_request = |error: EndpointError| UpstreamError::connect(error.to_string());
+        let mut variant = Variant::new(&self.root, request.path).map_err(invalid_request)?;
+        if let Some(key) = request.key {
+            variant
+                .insert_plain(IDEMPOTENCY_KEY, key)
+                .map_err(invalid_request)?;
         }
-        let body = match asked.body {
+        let body = match request.body {
             None => RequestBody::default(),
             Some(Body::Json(body)) => RequestBody::from(body),
             Some(Body::Form(form)) => {
                 let content_type = form.content_type();
                 variant
                     .insert_plain(CONTENT_TYPE, &content_type)
-                    .map_err(unsent)?;
+                    .map_err(invalid_request)?;
                 form.into_body()
             }
         };
         let timeouts = Timeouts::of(ctx);
         self.http
-            .send(asked.method, &self.endpoint, Some(variant), body, timeouts)
+            .send(request.method, &self.endpoint, Some(variant), body, timeouts)
             .await
     }
 
-    /// The answer, if it is none of an error.
-    pub(crate) async fn ask(&self, ctx: &CallContext, asked: Asked<'_>) -> Result<Response, UpstreamError> {
-        let response = self.send(ctx, asked).await?;
-        self.accepted(response).await
+    /// Sends a request; returns an error for any error status.
+    pub(crate) async fn send_checked(
+        &self,
+        ctx: &CallContext,
+        request: Request<'_>,
+    ) -> Result<Response, UpstreamError> {
+        let response = self.send(ctx, request).await?;
+        self.check_status(response).await
     }
 
-    async fn accepted(&self, response: Response) -> Result<Response, UpstreamError> {
+    async fn check_status(&self, response: Response) -> Result<Response, UpstreamError> {
         match response.status {
             200..=299 => Ok(response),
             _ => Err(self.refused(response).await),
         }
     }
 
-    /// The failure that an answer with an error status tells of.
+    /// Converts an error answer. A 500 or 502 has an unknown outcome.
     pub(crate) async fn refused(&self, response: Response) -> UpstreamError {
-        super::uncertain(refusal::from_response(response, self.http.settings()).await)
+        super::with_unknown_retry(refusal::from_response(response, self.http.settings()).await)
     }
 
-    /// The answer as what it says.
+    /// Sends a request and decodes its JSON answer of up to `limit` bytes.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         ctx: &CallContext,
-        asked: Asked<'_>,
+        request: Request<'_>,
         limit: usize,
     ) -> Result<T, UpstreamError> {
-        let response = self.ask(ctx, asked).await?;
+        let response = self.send_checked(ctx, request).await?;
         parsed(&response.whole(limit).await?)
     }
 
-    /// The same for something that may be gone.
-    pub(crate) async fn read_if_there<T: DeserializeOwned>(
+    /// Like [`read`](Self::read), but returns `None` if the object does not exist.
+    pub(crate) async fn read_if_found<T: DeserializeOwned>(
         &self,
         ctx: &CallContext,
-        asked: Asked<'_>,
+        request: Request<'_>,
         limit: usize,
     ) -> Result<Option<T>, UpstreamError> {
-        let response = self.send(ctx, asked).await?;
+        let response = self.send(ctx, request).await?;
         if matches!(response.status, 404 | 410) {
             return Ok(None);
         }
-        let response = self.accepted(response).await?;
+        let response = self.check_status(response).await?;
         parsed(&response.whole(limit).await?).map(Some)
     }
 
-    /// Whether the server answers at a path.
-    pub(crate) async fn is_there(&self, path: &str, timeout: Duration) -> Result<(), UpstreamError> {
+    /// Checks that the server answers at a path.
+    pub(crate) async fn check_reachable(&self, path: &str, timeout: Duration) -> Result<(), UpstreamError> {
         let variant = Variant::new(&self.root, &self.path(path))
             .map_err(|error| UpstreamError::connect(error.to_string()))?;
         let timeouts = Timeouts::brief(timeout);
         let response = self.http.get_variant(&self.endpoint, variant, timeouts).await?;
-        self.accepted(response).await.map(|_| ())
+        self.check_status(response).await.map(|_| ())
     }
 
-    /// Asks for something whose answer says nothing more; also when there is nothing (any more) to do it to.
-    pub(crate) async fn tell(&self, ctx: &CallContext, asked: Asked<'_>) -> Result<(), UpstreamError> {
-        let response = self.send(ctx, asked).await?;
+    /// Sends a request whose answer has no content. A missing object counts as success.
+    pub(crate) async fn send_command(
+        &self,
+        ctx: &CallContext,
+        request: Request<'_>,
+    ) -> Result<(), UpstreamError> {
+        let response = self.send(ctx, request).await?;
         match response.status {
             404 | 409 | 410 => Ok(()),
-            _ => self.accepted(response).await.map(|_| ()),
+            _ => self.check_status(response).await.map(|_| ()),
         }
     }
 
-    /// A socket at a path, which is open when it is answered.
-    pub(crate) async fn listen(&self, path: &str) -> Result<Socket, UpstreamError> {
+    /// Opens a WebSocket at a path.
+    pub(crate) async fn open_socket(&self, path: &str) -> Result<Socket, UpstreamError> {
         let variant = Variant::new(&self.root, path);
         let variant = variant.map_err(|error| UpstreamError::connect(error.to_string()))?;
         self.http.open_socket(&self.endpoint, variant).await
     }
 
-    /// The bytes at a path of its own.
+    /// Downloads a path of this server.
     pub(crate) async fn download(
         &self,
         ctx: &CallContext,
         own: &str,
     ) -> Result<ContentStream, UpstreamError> {
-        let get = |path: String| async move { self.send(ctx, Asked::get(&path)).await };
-        followed(&self.base, &self.http, own, get).await
+        let get = |path: String| async move { self.send(ctx, Request::get(&path)).await };
+        follow_redirects(&self.base, &self.http, own, get).await
     }
 }
 
-/// The bytes at a path of a server, which is asked so. A redirect is followed on this server alone: requests show a
+/// Downloads a path with `get`. Follows redirects only within this server, because requests carry a
 /// key.
-pub(crate) async fn followed<F, A>(
+pub(crate) async fn follow_redirects<F, A>(
     base: &BaseUrl,
     http: &HttpClient,
     own: &str,
@@ -249,34 +263,40 @@ where
     A: Future<Output = Result<Response, UpstreamError>>,
 {
     let mut path = own.to_owned();
-    for _ in 0..=MOST_REDIRECTS {
+    for _ in 0..=MAX_REDIRECTS {
         let response = get(path).await?;
         let is_elsewhere = matches!(response.status, 301 | 302 | 303 | 307 | 308);
-        let next = response.header("location").and_then(|told| base.own_path(told));
+        let next = response
+            .header("location")
+            .and_then(|location| base.own_path(location));
         match next.filter(|_| is_elsewhere) {
             Some(next) => path = next,
-            None if response.status == 200 => return Ok(streamed(response.pieces()?)),
+            None if response.status == 200 => return Ok(streamed(response.chunks()?)),
             None => return Err(refusal::from_response(response, http.settings()).await),
         }
     }
-    Err(UpstreamError::protocol("a download that is sent on and on"))
+    Err(UpstreamError::protocol("the download exceeds the redirect limit"))
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, UpstreamError> {
-    serde_json::from_slice(body)
-        .map_err(|_| UpstreamError::protocol(format!("the answer is not as agreed ({} bytes)", body.len())))
+    serde_json::from_slice(body).map_err(|_| {
+        UpstreamError::protocol(format!(
+            "the response has an unexpected shape ({} bytes)",
+            body.len()
+        ))
+    })
 }
 
-/// The pieces, until the first failure.
-fn streamed(pieces: Pieces) -> ContentStream {
-    let mut pieces = Some(pieces);
+/// Streams chunks until the first error.
+fn streamed(chunks: BodyChunks) -> ContentStream {
+    let mut chunks = Some(chunks);
     Box::pin(stream::poll_fn(move |cx| {
-        let Some(open) = &mut pieces else {
+        let Some(open) = &mut chunks else {
             return std::task::Poll::Ready(None);
         };
         let polled = open.poll_next(cx);
         if matches!(polled, std::task::Poll::Ready(None | Some(Err(_)))) {
-            pieces = None;
+            chunks = None;
         }
         polled
     }))

@@ -1,67 +1,70 @@
-//! The adapter: one provider of the format, as its preset and its configuration say.
+//! The adapter of one provider, with the quirks of its preset and its configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::openai_chat::{
-    ChatHead, RequestEdits, StreamDecoder, carry, decode_response, encode_request, inspect_response,
-    splice_request, validate,
+    ChatHead, RequestEdits, StreamDecoder, check_compatible, decode_response, encode_request,
+    inspect_response, splice_request, validate,
 };
-use tollgate_formats::seal::origin_of;
+use tollgate_formats::reasoning_envelope::origin_of;
+use tollgate_formats::to_common::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
-use tollgate_types::{Error, Format};
+use tollgate_types::{Abilities, Error, Format};
 use tollgate_upstream::{
-    BatchProvider, CallContext, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, MediaKind,
-    ModerationProvider, Outline, Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider,
-    TextReply, TranscribeProvider, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
+    BatchProvider, CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel,
+    MediaKind, MediaProvider, ModerationProvider, Outline, Payload, Provider, SpeechProvider, TextAnswer,
+    TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamError, VideoCall,
 };
 
 use super::batches::BatchServer;
+use super::counts::has_counts;
 use super::decisions::DecisionsEndpoint;
 use super::embeddings::EmbeddingsEndpoint;
-use super::images::ImageMaker;
+use super::images::ImagesEndpoint;
 use super::presets::Preset;
 use super::speech::SpeechEndpoint;
 use super::transcriptions::TranscriptionsEndpoint;
-use super::videos::VideoMaker;
+use super::videos::VideosEndpoint;
 use super::{listing, stream};
-use crate::crossing::{self, not_in_format};
+use crate::conversion::{self, not_in_format};
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
 };
 use crate::moderations::Moderations;
 use crate::refusal;
 
-/// Pictures that models take.
-const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Image types that models accept.
+const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// A provider that speaks chat completions.
 #[derive(Debug)]
 pub struct OpenAiCompatible {
     pub(super) id: Arc<str>,
-    /// Marks the reasoning that comes from here.
+    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
     origin: String,
     pub(super) preset: &'static Preset,
     pub(super) http: Arc<HttpClient>,
-    /// The address, when it differs from model to model.
+    /// The base URL, if it contains the model.
     by_model: Option<BaseUrl>,
     pub(super) chat: Endpoint,
     pub(super) completions: Option<Endpoint>,
     pub(super) embeddings: Option<EmbeddingsEndpoint>,
     moderations: Option<Moderations>,
-    images: Option<ImageMaker>,
-    videos: Option<VideoMaker>,
+    images: Option<ImagesEndpoint>,
+    videos: Option<VideosEndpoint>,
     pub(super) speech: Option<SpeechEndpoint>,
     pub(super) transcriptions: Option<TranscriptionsEndpoint>,
     pub(super) decisions: DecisionsEndpoint,
     models: Endpoint,
     pub(super) batches: Option<BatchServer>,
+    /// Whether a request for several answers needs one call for each.
+    needs_call_per_answer: bool,
 }
 
 impl OpenAiCompatible {
-    /// The provider of the configuration block `id`, at this address, with these credentials on every request.
+    /// Builds the provider of the configuration block `id`. Every request carries the credentials.
     pub fn new(
         id: Arc<str>,
         preset: &'static Preset,
@@ -85,9 +88,9 @@ impl OpenAiCompatible {
         let moderations = preset.moderations_path;
         let moderations = moderations.map(|path| Moderations::new(base, path, credentials, http.clone()));
         let images = preset.images.as_ref();
-        let images = images.map(|row| ImageMaker::new(row, base, credentials, http.clone()));
+        let images = images.map(|row| ImagesEndpoint::new(row, base, credentials, http.clone()));
         let videos = preset.videos.as_ref();
-        let videos = videos.map(|row| VideoMaker::new(row, base, credentials, http.clone()));
+        let videos = videos.map(|row| VideosEndpoint::new(row, base, credentials, http.clone()));
         let audio = preset.audio.as_ref();
         let speech = audio.and_then(|row| row.speech_path);
         let speech = speech.map(|path| SpeechEndpoint::new(path, base, credentials));
@@ -110,17 +113,24 @@ impl OpenAiCompatible {
             models: Endpoint::new(&listed_at, "/models", credentials)?,
             by_model: base.names_model().then(|| base.clone()),
             batches: batches.transpose()?,
+            needs_call_per_answer: preset.needs_call_per_answer,
         })
     }
 
-    /// What is sent, and where.
+    /// Overrides the preset's `needs_call_per_answer`, if given.
+    pub fn with_separate_answers(mut self, separate: Option<bool>) -> Self {
+        self.needs_call_per_answer = separate.unwrap_or(self.needs_call_per_answer);
+        self
+    }
+
+    /// Chooses the endpoint and encodes the request.
     pub(super) fn prepare(&self, call: &TextCall) -> Result<Prepared<'_>, UpstreamError> {
         if let Some(prepared) = self.prepare_completion(call)? {
             return Ok(prepared);
         }
         let (body, choices) = match call.is_in(Format::ChatCompletions) {
             true => self.prepare_chat(call)?,
-            false => self.prepare_crossing(call)?,
+            false => self.prepare_converted(call)?,
         };
         Ok(Prepared {
             endpoint: &self.chat,
@@ -131,7 +141,7 @@ impl OpenAiCompatible {
         })
     }
 
-    /// Sends a request to an endpoint, or to that of its model where each has its own.
+    /// Posts a body to an endpoint, or to the model's own endpoint if each model has one.
     pub(super) async fn post(
         &self,
         endpoint: &Endpoint,
@@ -148,40 +158,43 @@ impl OpenAiCompatible {
         self.http.post_variant(endpoint, variant, body, timeouts).await
     }
 
-    /// The bytes for the upstream, and how many answers they ask for.
+    /// Returns the body for the upstream and the number of requested answers.
     fn prepare_chat(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
         let known = call
             .outline
             .as_ref()
             .and_then(|outline| outline.get::<ChatHead<'static>>());
-        let looked_again;
+        let validated;
         let head = match known {
             Some(head) => head,
             None => {
-                looked_again = validate(&call.body).map_err(|error| not_in_format(&error))?;
-                &looked_again
+                validated = validate(&call.body).map_err(|error| not_in_format(&error))?;
+                &validated
             }
         };
-        if self.preset.counts_one_answer && head.n > 1 {
-            let detail = "its usage counts one answer only, and several were asked for";
-            let rejected = UpstreamError::new(UpstreamErrorKind::Rejected, UpstreamCause::Protocol, detail);
-            return Err(UpstreamError {
-                param: Some("n".to_owned()),
-                ..rejected
-            });
+        let without_n;
+        let mut edits = self.edits(call);
+        if call.is_single {
+            without_n = [self.preset.drops, &["n"]].concat();
+            edits.remove = &without_n;
         }
-        let pieces = splice_request(&call.body, head, &self.edits(call));
-        Ok((RequestBody::from(pieces), head.n))
+        let chunks = splice_request(&call.body, head, &edits);
+        let choices = if call.is_single { 1 } else { head.n };
+        Ok((RequestBody::from(chunks), choices))
     }
 
-    /// The same for a call in another format, or with media that were fetched: it is written in this one first.
-    fn prepare_crossing(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
-        let mut request = crossing::common_form(call)?;
+    /// Like [`prepare_chat`](Self::prepare_chat), for calls in another format or with fetched
+    /// media: converts the request first.
+    fn prepare_converted(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
+        let mut request = conversion::common_form(call)?;
         drop_foreign_reasoning(&mut request, &self.origin);
+        if call.is_single {
+            request.n = 1;
+        }
         let body = bytes::Bytes::from(encode_request(&request, self.preset.cap_name));
         let head = validate(&body).map_err(|error| not_in_format(&error))?;
-        let pieces = splice_request(&body, &head, &self.edits(call));
-        Ok((RequestBody::from(pieces), head.n))
+        let chunks = splice_request(&body, &head, &self.edits(call));
+        Ok((RequestBody::from(chunks), head.n))
     }
 
     fn edits<'e>(&self, call: &'e TextCall) -> RequestEdits<'e> {
@@ -208,7 +221,7 @@ impl OpenAiCompatible {
         self.read_whole(ctx, call, format, body, is_html)
     }
 
-    /// The answer that a body is.
+    /// Decodes a whole answer.
     pub(super) fn read_whole(
         &self,
         ctx: &CallContext,
@@ -219,52 +232,56 @@ impl OpenAiCompatible {
     ) -> Result<TextReply, UpstreamError> {
         let head = inspect_response(&body).map_err(|_| {
             let what = match (body.is_empty(), is_html) {
-                (true, _) => "the answer is empty",
-                (_, true) => "the answer is a web page",
-                _ => "the answer is not a JSON object",
+                (true, _) => "the response is empty",
+                (_, true) => "the response is an HTML page",
+                _ => "the response is not a JSON object",
             };
             UpstreamError::protocol(format!("{what} ({} bytes)", body.len()))
         })?;
         if head.is_error {
-            return Err(refusal::from_object(&body));
+            return Err(refusal::from_object_of(self.chat.error_texts(), &body));
         }
         if head.choices == 0 {
-            return Err(UpstreamError::protocol("the answer has no choices"));
+            return Err(UpstreamError::protocol("the response has no choices").reporting(head.report.usage));
         }
         if head.report.implausible {
             tracing::warn!(
                 request.id = %ctx.request, provider = %self.id,
-                "usage report makes no sense, wholly or in part"
+                "the usage report is implausible, fully or in part"
             );
         }
-        if !crossing::relays(ctx, call, format) {
-            let answer =
-                decode_response(&body).map_err(|_| UpstreamError::protocol("the answer cannot be read"))?;
-            return Ok(crossing::whole(
-                answer,
-                &self.origin,
-                head.report.usage,
-                head.output_bytes,
-            ));
+        if !conversion::relays(ctx, call, format) {
+            let answer = decode_response(&body)
+                .map_err(|_| UpstreamError::protocol("the response cannot be parsed"))?;
+            let mut reply = conversion::whole(answer, &self.origin, head.report.usage, head.output_bytes);
+            if let (TextReply::Whole(answer), true) = (&mut reply, head.capped == head.choices) {
+                answer.capped_answers = head.choices;
+            }
+            return Ok(reply);
         }
         Ok(TextReply::Whole(TextAnswer {
             payload: Payload::Raw(format, body),
             usage: head.report.usage,
             output_bytes: head.output_bytes,
+            capped_answers: if head.capped == head.choices {
+                head.choices
+            } else {
+                0
+            },
             outline: Some(Outline::new(head)),
         }))
     }
 }
 
-/// What is sent, and where.
+/// An encoded request and its endpoint.
 pub(super) struct Prepared<'p> {
     pub(super) endpoint: &'p Endpoint,
-    /// Its path under the base.
+    /// Path below the base URL.
     pub(super) path: &'static str,
-    /// What the endpoint speaks.
+    /// Format of the endpoint.
     pub(super) format: Format,
     pub(super) body: RequestBody,
-    /// How many answers it asks for.
+    /// Number of requested answers.
     pub(super) choices: u32,
 }
 
@@ -278,7 +295,7 @@ impl TextProvider for OpenAiCompatible {
             body,
             choices,
         } = self.prepare(call)?;
-        let timeouts = Timeouts::of(ctx);
+        let timeouts = Timeouts::of(ctx).resending();
         let response = self
             .post(endpoint, path, &call.upstream_model, body, timeouts)
             .await?;
@@ -290,18 +307,18 @@ impl TextProvider for OpenAiCompatible {
         }
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, format, choices)?;
-            return Ok(TextReply::Stream(match crossing::relays(ctx, call, format) {
+            return Ok(TextReply::Stream(match conversion::relays(ctx, call, format) {
                 true => events,
-                false => crossing::stream(events, StreamDecoder::new(), &self.origin),
+                false => conversion::stream(events, StreamDecoder::new(), &self.origin),
             }));
         }
-        // A JSON body says what is wrong; anything else is not what was asked for.
+        // A JSON body is an error; any other type is not the requested stream.
         let media_type = response.media_type().to_owned();
-        let body = response.beginning(self.http.settings()).await;
+        let body = response.read_prefix(self.http.settings()).await;
         match inspect_response(&body) {
-            Ok(head) if head.is_error => Err(refusal::from_object(&body)),
+            Ok(head) if head.is_error => Err(refusal::from_object_of(self.chat.error_texts(), &body)),
             _ => Err(UpstreamError::protocol(format!(
-                "asked for a stream, got {} bytes of another type ({} bytes long)",
+                "expected a stream, received {} bytes of another type ({} bytes long)",
                 body.len(),
                 media_type.len(),
             ))),
@@ -316,7 +333,11 @@ impl TextProvider for OpenAiCompatible {
         }
     }
 
-    fn lacking_fields(&self, format: Format) -> &'static [&'static str] {
+    fn needs_call_per_answer(&self) -> bool {
+        self.needs_call_per_answer
+    }
+
+    fn unsupported_fields(&self, format: Format) -> &'static [&'static str] {
         match (format, &self.preset.completions) {
             (Format::Completions, Some(row)) => row.lacks,
             _ => &[],
@@ -325,19 +346,19 @@ impl TextProvider for OpenAiCompatible {
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
         match kind {
-            MediaKind::Image if self.preset.inline_pictures => Some(PICTURES),
-            // The format has no address for them.
+            MediaKind::Image if self.preset.inline_images => Some(IMAGE_TYPES),
+            // The format has no URL for documents.
             MediaKind::Document => Some(&["application/pdf"]),
             _ => None,
         }
     }
 
-    fn forces(&self, format: &ResponseFormat) -> bool {
+    fn enforces_schema(&self, format: &ResponseFormat) -> bool {
         self.preset.forces_schema || !matches!(format, ResponseFormat::JsonSchema { .. })
     }
 
-    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        let mut ignored = carry(request)?;
+    fn check_compatible(&self, request: &GenerateRequest, _: &Abilities) -> Result<Vec<String>, Error> {
+        let mut ignored = check_compatible(request)?;
         if has_foreign_reasoning(request, &self.origin) {
             ignored.push("reasoning".to_owned());
         }
@@ -372,6 +393,11 @@ impl Provider for OpenAiCompatible {
         self.embeddings.as_ref().map(|_| self as &dyn EmbedProvider)
     }
 
+    fn counts(&self) -> Option<&dyn CountProvider> {
+        let server = self.decisions.server();
+        has_counts(server.map(|server| server.kind)).then_some(self as &dyn CountProvider)
+    }
+
     fn decisions(&self) -> Option<&dyn DecideProvider> {
         Some(self)
     }
@@ -382,12 +408,16 @@ impl Provider for OpenAiCompatible {
             .map(|moderations| moderations as &dyn ModerationProvider)
     }
 
-    fn images(&self) -> Option<&dyn Maker<ImageCall>> {
-        self.images.as_ref().map(|maker| maker as &dyn Maker<ImageCall>)
+    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
+        self.images
+            .as_ref()
+            .map(|endpoint| endpoint as &dyn MediaProvider<ImageCall>)
     }
 
-    fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
-        self.videos.as_ref().map(|maker| maker as &dyn Maker<VideoCall>)
+    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
+        self.videos
+            .as_ref()
+            .map(|endpoint| endpoint as &dyn MediaProvider<VideoCall>)
     }
 
     fn speech(&self) -> Option<&dyn SpeechProvider> {
@@ -411,7 +441,7 @@ impl Provider for OpenAiCompatible {
                 return Err(refusal::from_response(response, self.http.settings()).await);
             }
             let listed = listing::read(&response.whole(listing::LIMIT).await?)?;
-            // Models that have an address each go by names of the operator's, which no list has.
+            // If each model has its own URL, the operator chose the names, which no list contains.
             Ok(if self.by_model.is_some() {
                 Vec::new()
             } else {
@@ -420,6 +450,6 @@ impl Provider for OpenAiCompatible {
         };
         tokio::time::timeout(timeout, listed)
             .await
-            .unwrap_or_else(|_| Err(UpstreamError::timeout("no list of models in time")))
+            .unwrap_or_else(|_| Err(UpstreamError::timeout("timed out listing the models")))
     }
 }

@@ -1,4 +1,5 @@
-//! Batches as OpenAI has them: a file of requests is uploaded, a batch is made of it, and what comes of it are two files.
+//! OpenAI's batches: a file of requests is uploaded, a batch is created from it, and the results
+//! are two files.
 
 use std::sync::Arc;
 
@@ -10,29 +11,30 @@ use serde_json::{Value, json};
 use tollgate_types::Format;
 use tollgate_upstream::{
     BatchAnswer, BatchEnd, BatchKind, BatchLimits, BatchProvider, BatchResult, BatchResults, BatchState,
-    CallContext, EmbedAnswer, EmbedCall, Submission, TextAnswer, TextCall, TextReply, UpstreamError, Written,
+    CallContext, EmbedAnswer, EmbedCall, EncodedRequest, Submission, TextAnswer, TextCall, TextReply,
+    UpstreamError,
 };
 
 use super::adapter::OpenAiCompatible;
 use super::presets::Batches;
-use crate::batches::{not_again, on_one_line, results};
+use crate::batches::{results, to_single_line, without_retry};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, escape};
-use crate::media::{Asked, Form, NEWS_LIMIT, Server};
+use crate::media::{Form, MAX_STATUS_BYTES, Request, Server};
 use crate::refusal;
 
-/// Where submissions have their name among their metadata.
-const KEY: &str = "tollgate_batch";
-/// How long an upload is kept that nobody deletes, in seconds.
-const KEPT: &str = "259200";
-/// How many pages of batches are looked at for a name, and how many stand on each.
-const PAGES: usize = 10;
-const PAGE: usize = 100;
+/// Metadata key of the submission's name.
+const METADATA_KEY: &str = "tollgate_batch";
+/// Lifetime of an upload that is not deleted, in seconds.
+const UPLOAD_LIFETIME_SECONDS: &str = "259200";
+/// Max number of pages of batches to search for a name, and batches per page.
+const MAX_PAGES: usize = 10;
+const PAGE_SIZE: usize = 100;
 
-/// Where the batches are.
+/// Endpoint and limits of the batch API.
 #[derive(Debug)]
 pub(super) struct BatchServer {
     row: &'static Batches,
-    is_wanted: bool,
+    is_enabled: bool,
     server: Server,
 }
 
@@ -45,7 +47,7 @@ impl BatchServer {
     ) -> Result<Self, EndpointError> {
         Ok(Self {
             row,
-            is_wanted: false,
+            is_enabled: false,
             server: Server::new(base, credentials, http)?,
         })
     }
@@ -59,7 +61,7 @@ impl BatchServer {
     }
 }
 
-/// A batch as it is told.
+/// A batch object of the API.
 #[derive(Deserialize)]
 struct Batch {
     id: String,
@@ -94,7 +96,7 @@ impl Batch {
                 let first = self.errors.pointer("/data/0").cloned().unwrap_or_default();
                 return BatchState::Failed(refusal::from_failure(&json!({"error": first})));
             }
-            // Whatever else it is called, it is not the end.
+            // Any other status means that the batch is still running.
             _ => return BatchState::Running,
         };
         let places = [self.output_file_id, self.error_file_id];
@@ -102,7 +104,7 @@ impl Batch {
     }
 }
 
-/// A line of one of the two files.
+/// A line of the output file or of the error file.
 #[derive(Deserialize)]
 struct Line<'l> {
     custom_id: String,
@@ -144,30 +146,30 @@ fn read(line: &[u8]) -> Option<BatchResult> {
     })
 }
 
-/// A request as a line, for the endpoint of this path.
-fn line(name: &str, path: &str, body: &Bytes) -> Written {
+/// Encodes a request as a line, for the endpoint of this path.
+fn line(name: &str, path: &str, body: &Bytes) -> EncodedRequest {
     let head = format!(
         "{{\"custom_id\":{},\"method\":\"POST\",\"url\":\"/v1{path}\",\"body\":",
         Value::from(name)
     );
-    let text = [head.as_bytes(), &on_one_line(body), b"}"].concat();
-    Written {
+    let text = [head.as_bytes(), &to_single_line(body), b"}"].concat();
+    EncodedRequest {
         text: text.into(),
         dialect: Arc::from(""),
     }
 }
 
 impl OpenAiCompatible {
-    /// The same provider; whether requests are handed over to its batches.
+    /// Sets whether the provider uses its batch API.
     pub fn with_batches(mut self, are_wanted: bool) -> Self {
         if let Some(batches) = &mut self.batches {
-            batches.is_wanted = are_wanted;
+            batches.is_enabled = are_wanted;
         }
         self
     }
 
     fn batch_server(&self) -> Result<&BatchServer, UpstreamError> {
-        let none = || UpstreamError::connect("the provider has no batches");
+        let none = || UpstreamError::connect("the provider does not support batches");
         self.batches.as_ref().ok_or_else(none)
     }
 
@@ -177,34 +179,34 @@ impl OpenAiCompatible {
             BatchKind::Text => Some(self.preset.chat_path),
             BatchKind::Embeddings => embeddings,
         };
-        path.ok_or_else(|| UpstreamError::connect("the provider has no embeddings"))
+        path.ok_or_else(|| UpstreamError::connect("the provider does not support embeddings"))
     }
 }
 
 #[async_trait]
 impl BatchProvider for OpenAiCompatible {
-    fn is_wanted(&self) -> bool {
-        self.batches.as_ref().is_some_and(|batches| batches.is_wanted)
+    fn is_enabled(&self) -> bool {
+        self.batches.as_ref().is_some_and(|batches| batches.is_enabled)
     }
 
     fn limits(&self) -> BatchLimits {
         let row = self.batches.as_ref().map(|batches| batches.row);
         BatchLimits {
-            requests: row.map_or(0, |row| row.most_requests),
-            bytes: row.map_or(0, |row| row.most_bytes),
+            requests: row.map_or(0, |row| row.max_requests),
+            bytes: row.map_or(0, |row| row.max_bytes),
         }
     }
 
-    fn carries(&self, kind: BatchKind) -> bool {
+    fn supports(&self, kind: BatchKind) -> bool {
         self.path_of(kind).is_ok()
     }
 
-    fn write_text(&self, call: &TextCall, name: &str) -> Result<Written, UpstreamError> {
+    fn write_text(&self, call: &TextCall, name: &str) -> Result<EncodedRequest, UpstreamError> {
         let prepared = self.prepare(call)?;
         Ok(line(name, prepared.path, &prepared.body.joined()))
     }
 
-    fn write_embed(&self, call: &EmbedCall, name: &str) -> Result<Written, UpstreamError> {
+    fn write_embed(&self, call: &EmbedCall, name: &str) -> Result<EncodedRequest, UpstreamError> {
         let path = self.path_of(BatchKind::Embeddings)?;
         let body = self.with_embed_head(call, |row, head| Ok(self.embed_body(row, call, head)))?;
         Ok(line(name, path, &body))
@@ -219,12 +221,14 @@ impl BatchProvider for OpenAiCompatible {
         let mut form = Form::new()?;
         form.text("purpose", "batch");
         form.text("expires_after[anchor]", "created_at");
-        form.text("expires_after[seconds]", KEPT);
+        form.text("expires_after[seconds]", UPLOAD_LIFETIME_SECONDS);
         let requests = submission.requests.iter();
         let lines = requests.flat_map(|request| [request.clone(), Bytes::from_static(b"\n")]);
-        form.file_of("file", "requests.jsonl", "application/jsonl", lines);
+        form.file_chunks("file", "requests.jsonl", "application/jsonl", lines);
         let path = server.path("/files");
-        let file: File = server.read(ctx, Asked::form(&path, form), NEWS_LIMIT).await?;
+        let file: File = server
+            .read(ctx, Request::form(&path, form), MAX_STATUS_BYTES)
+            .await?;
         Ok(Some(file.id))
     }
 
@@ -234,24 +238,29 @@ impl BatchProvider for OpenAiCompatible {
             "input_file_id": submission.staged,
             "endpoint": format!("/v1{}", self.path_of(submission.kind)?),
             "completion_window": "24h",
-            "metadata": {KEY: submission.key},
+            "metadata": {METADATA_KEY: submission.key},
         });
         let path = server.path("/batches");
-        let batch: Batch = server.read(ctx, Asked::json(&path, &body), NEWS_LIMIT).await?;
+        let batch: Batch = server
+            .read(ctx, Request::json(&path, &body), MAX_STATUS_BYTES)
+            .await?;
         Ok(batch.id)
     }
 
-    fn finds(&self) -> bool {
+    fn can_find(&self) -> bool {
         true
     }
 
     async fn find(&self, ctx: &CallContext, key: &str) -> Result<Option<String>, UpstreamError> {
         let BatchServer { server, .. } = self.batch_server()?;
         let mut after = String::new();
-        for _ in 0..PAGES {
-            let path = server.path(&format!("/batches?limit={PAGE}{after}"));
-            let listed: Listed = server.read(ctx, Asked::get(&path), NEWS_LIMIT).await?;
-            let named = listed.data.iter().find(|batch| batch.metadata[KEY] == key);
+        for _ in 0..MAX_PAGES {
+            let path = server.path(&format!("/batches?limit={PAGE_SIZE}{after}"));
+            let listed: Listed = server.read(ctx, Request::get(&path), MAX_STATUS_BYTES).await?;
+            let named = listed
+                .data
+                .iter()
+                .find(|batch| batch.metadata[METADATA_KEY] == key);
             if let Some(found) = named {
                 return Ok(Some(found.id.clone()));
             }
@@ -266,8 +275,11 @@ impl BatchProvider for OpenAiCompatible {
     async fn poll(&self, ctx: &CallContext, handle: &str) -> Result<BatchState, UpstreamError> {
         let batches = self.batch_server()?;
         let path = batches.batch(handle, "");
-        let asked = Asked::get(&path);
-        let batch: Option<Batch> = batches.server.read_if_there(ctx, asked, NEWS_LIMIT).await?;
+        let request = Request::get(&path);
+        let batch: Option<Batch> = batches
+            .server
+            .read_if_found(ctx, request, MAX_STATUS_BYTES)
+            .await?;
         Ok(batch.map_or(BatchState::Lost, Batch::state))
     }
 
@@ -283,7 +295,7 @@ impl BatchProvider for OpenAiCompatible {
     async fn cancel(&self, ctx: &CallContext, handle: &str) -> Result<(), UpstreamError> {
         let batches = self.batch_server()?;
         let path = batches.batch(handle, "/cancel");
-        batches.server.tell(ctx, Asked::post(&path)).await
+        batches.server.send_command(ctx, Request::post(&path)).await
     }
 
     async fn forget(
@@ -296,7 +308,7 @@ impl BatchProvider for OpenAiCompatible {
         let batches = self.batch_server()?;
         for file in staged.into_iter().chain(places.iter().map(String::as_str)) {
             let path = batches.file(file, "");
-            batches.server.tell(ctx, Asked::delete(&path)).await?;
+            batches.server.send_command(ctx, Request::delete(&path)).await?;
         }
         Ok(())
     }
@@ -309,11 +321,11 @@ impl BatchProvider for OpenAiCompatible {
         body: Bytes,
     ) -> Result<TextAnswer, UpstreamError> {
         if !(200..300).contains(&status) {
-            return Err(not_again(refusal::from_body(status, &body)));
+            return Err(without_retry(refusal::from_body(status, &body)));
         }
         match self.read_whole(ctx, call, Format::ChatCompletions, body, false)? {
             TextReply::Whole(answer) => Ok(answer),
-            TextReply::Stream(_) => Err(UpstreamError::protocol("a batch has streamed")),
+            TextReply::Stream(_) => Err(UpstreamError::protocol("a batch result is a stream")),
         }
     }
 
@@ -325,7 +337,7 @@ impl BatchProvider for OpenAiCompatible {
         body: Bytes,
     ) -> Result<EmbedAnswer, UpstreamError> {
         if !(200..300).contains(&status) {
-            return Err(not_again(refusal::from_body(status, &body)));
+            return Err(without_retry(refusal::from_body(status, &body)));
         }
         self.with_embed_head(call, |_, head| self.read_vectors(ctx, head, body))
     }
@@ -336,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_came_of_its_request() {
+    fn result_lines_are_read() {
         let response = |status, body: &str| BatchAnswer::Response {
             status,
             body: Bytes::copy_from_slice(body.as_bytes()),
@@ -375,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_is_called_something_else_goes_on() {
+    fn unknown_batch_statuses_count_as_running() {
         let state = |status: &str| {
             let batch = json!({"id": "b", "status": status, "output_file_id": "o", "error_file_id": null,
                 "errors": {"data": [{"code": "token_limit_exceeded"}]}});

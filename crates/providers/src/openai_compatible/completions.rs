@@ -1,4 +1,4 @@
-//! Completions for callers of that format, where the provider has the endpoint.
+//! Requests in the completions format, for providers with that endpoint.
 
 use tollgate_formats::ResponseFormatKind;
 use tollgate_formats::openai_completions::{CompletionHead, RequestEdits, splice_request, validate};
@@ -6,12 +6,12 @@ use tollgate_types::Format;
 use tollgate_upstream::{TextCall, UpstreamError};
 
 use super::adapter::{OpenAiCompatible, Prepared};
-use crate::crossing::not_in_format;
+use crate::conversion::not_in_format;
 use crate::http::RequestBody;
 
 impl OpenAiCompatible {
-    /// What is sent, if the provider's own completions are what answers the call. A structured answer is asked of chat:
-    /// hardly any server forces one here.
+    /// Encodes the request if the provider's completions endpoint can answer the call. Structured
+    /// answers use chat: hardly any server enforces a schema here.
     pub(super) fn prepare_completion(&self, call: &TextCall) -> Result<Option<Prepared<'_>>, UpstreamError> {
         let (true, Some(endpoint), Some(row)) = (
             call.is_in(Format::Completions),
@@ -24,12 +24,12 @@ impl OpenAiCompatible {
             .outline
             .as_ref()
             .and_then(|outline| outline.get::<CompletionHead<'static>>());
-        let looked_again;
+        let validated;
         let head = match known {
             Some(head) => head,
             None => {
-                looked_again = validate(&call.body).map_err(|error| not_in_format(&error))?;
-                &looked_again
+                validated = validate(&call.body).map_err(|error| not_in_format(&error))?;
+                &validated
             }
         };
         if head.response_format != ResponseFormatKind::Text {

@@ -1,5 +1,5 @@
-//! Embeddings of a provider of the format: spliced, sent on, and looked at when they come back. The vectors keep their
-//! bytes unless the caller wants them in the other encoding.
+//! Embeddings: requests are spliced and forwarded, and answers are checked. Vectors keep their
+//! bytes unless the caller requested the other encoding.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -7,20 +7,21 @@ use tollgate_formats::embeddings::{
     EmbedHead, RequestEdits, ResponseHead, decode_response, inspect_response, splice_request, validate,
 };
 use tollgate_upstream::{
-    CallContext, EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider, Outline, UpstreamError,
+    CallContext, EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider, Outline, UpstreamCause, UpstreamError,
+    UpstreamErrorKind,
 };
 
 use super::adapter::OpenAiCompatible;
 use super::presets::Embeddings;
-use crate::crossing::not_in_format;
+use crate::conversion::not_in_format;
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, Response, Timeouts};
 use crate::refusal;
 
-/// How many times as large as any other answer one of embeddings may be: 2,048 vectors of 3,072 numbers, written out,
-/// are 130 MB.
+/// Max size of an embeddings answer as a multiple of the body limit: 2,048 vectors of 3,072 numbers
+/// as text are 130 MB.
 const BODY_FACTOR: usize = 3;
 
-/// Where the embeddings are, and how they differ.
+/// Endpoint of the embeddings and its quirks.
 #[derive(Debug)]
 pub(super) struct EmbeddingsEndpoint {
     row: &'static Embeddings,
@@ -50,7 +51,7 @@ impl OpenAiCompatible {
         self.read_vectors(ctx, head, body)
     }
 
-    /// The answer that a body is.
+    /// Decodes and checks an answer.
     pub(super) fn read_vectors(
         &self,
         ctx: &CallContext,
@@ -58,17 +59,24 @@ impl OpenAiCompatible {
         body: Bytes,
     ) -> Result<EmbedAnswer, UpstreamError> {
         let found = inspect_response(&body).map_err(|_| {
-            UpstreamError::protocol(format!("the answer is not a JSON object ({} bytes)", body.len()))
+            UpstreamError::protocol(format!(
+                "the response is not a JSON object ({} bytes)",
+                body.len()
+            ))
         })?;
         if found.is_error {
             return Err(refusal::from_object(&body));
         }
         if found.vectors != head.inputs {
-            let detail = format!("{} vectors came for {} inputs", found.vectors, head.inputs);
+            let detail = format!("received {} vectors for {} inputs", found.vectors, head.inputs);
             return Err(UpstreamError::protocol(detail));
         }
         if found.report.implausible {
-            tracing::warn!(request.id = %ctx.request, provider = %self.id, "usage report makes no sense");
+            tracing::warn!(request.id = %ctx.request, provider = %self.id, "the usage report is implausible");
+        }
+        let is_other = |asked| found.encoding.is_some() && found.dimensions != Some(asked);
+        if head.dimensions.is_some_and(is_other) {
+            return Err(length_ignored(head, &found));
         }
         let payload = payload(body, head, found)?;
         Ok(EmbedAnswer {
@@ -80,14 +88,14 @@ impl OpenAiCompatible {
 }
 
 impl OpenAiCompatible {
-    /// Does something with what is known of a call.
+    /// Parses the call's request and passes it to `of`.
     pub(super) fn with_embed_head<T>(
         &self,
         call: &EmbedCall,
         of: impl FnOnce(&'static Embeddings, &EmbedHead<'_>) -> Result<T, UpstreamError>,
     ) -> Result<T, UpstreamError> {
         let Some(EmbeddingsEndpoint { row, .. }) = &self.embeddings else {
-            return Err(UpstreamError::connect("the provider has no embeddings"));
+            return Err(UpstreamError::connect("the provider does not support embeddings"));
         };
         match call.outline.as_ref().and_then(Outline::get::<EmbedHead<'static>>) {
             Some(head) => of(row, head),
@@ -95,7 +103,7 @@ impl OpenAiCompatible {
         }
     }
 
-    /// The bytes for the upstream.
+    /// Returns the body for the upstream.
     pub(super) fn embed_body(&self, row: &Embeddings, call: &EmbedCall, head: &EmbedHead<'_>) -> Bytes {
         let edits = RequestEdits {
             model: &call.upstream_model,
@@ -107,17 +115,34 @@ impl OpenAiCompatible {
     }
 }
 
-/// The answer itself when its vectors are as the caller wants them; otherwise what it says, to be written anew.
+/// The error for vectors of a different length than requested: the server ignores the field.
+/// Truncating them is correct only for some models, and nothing shows for which.
+fn length_ignored(head: &EmbedHead<'_>, found: &ResponseHead) -> UpstreamError {
+    let asked = head.dimensions.unwrap_or_default();
+    let received = found.dimensions.map_or("different sizes".to_owned(), |received| {
+        format!("{received} dimensions")
+    });
+    UpstreamError {
+        param: Some("dimensions".to_owned()),
+        ..UpstreamError::new(
+            UpstreamErrorKind::Unsupported,
+            UpstreamCause::Protocol,
+            format!("received vectors of {received}; the request has {asked}"),
+        )
+    }
+}
+
+/// Returns the answer's bytes if its encoding is the requested one, otherwise the decoded vectors.
 fn payload(body: Bytes, head: &EmbedHead<'_>, found: ResponseHead) -> Result<EmbedPayload, UpstreamError> {
-    let no_vectors = || UpstreamError::protocol("the answer has something else than vectors");
-    let encoding = found.encoding.ok_or_else(no_vectors)?;
+    let invalid_vectors = || UpstreamError::protocol("the response contains values that are not vectors");
+    let encoding = found.encoding.ok_or_else(invalid_vectors)?;
     if encoding == head.encoding {
         return Ok(EmbedPayload::Raw {
             body,
             outline: Outline::new(found),
         });
     }
-    let response = decode_response(&body).map_err(|_| no_vectors())?;
+    let response = decode_response(&body).map_err(|_| invalid_vectors())?;
     Ok(EmbedPayload::Common(Box::new(response)))
 }
 
@@ -125,19 +150,19 @@ fn payload(body: Bytes, head: &EmbedHead<'_>, found: ResponseHead) -> Result<Emb
 impl EmbedProvider for OpenAiCompatible {
     async fn embed(&self, ctx: &CallContext, call: &EmbedCall) -> Result<EmbedAnswer, UpstreamError> {
         let Some(EmbeddingsEndpoint { row, endpoint }) = &self.embeddings else {
-            return Err(UpstreamError::connect("the provider has no embeddings"));
+            return Err(UpstreamError::connect("the provider does not support embeddings"));
         };
         let known = call.outline.as_ref();
-        let looked_again;
+        let validated;
         let head = match known.and_then(|outline| outline.get::<EmbedHead<'static>>()) {
             Some(head) => head,
             None => {
-                looked_again = validate(&call.body).map_err(|error| not_in_format(&error))?;
-                &looked_again
+                validated = validate(&call.body).map_err(|error| not_in_format(&error))?;
+                &validated
             }
         };
         let body = self.embed_body(row, call, head);
-        let timeouts = Timeouts::of(ctx);
+        let timeouts = Timeouts::of(ctx).resending();
         let model = &call.upstream_model;
         let response = self
             .post(endpoint, row.path, model, body.into(), timeouts)

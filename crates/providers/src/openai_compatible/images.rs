@@ -1,5 +1,5 @@
-//! Pictures of a provider of the format: JSON for those from a prompt, a form for those from pictures. They come with
-//! the answer, so there is nothing to ask for later but bytes at an address of the provider's own.
+//! Images: JSON for generations from a prompt, a form for edits of images. The answer contains the
+//! images or URLs of the provider's server, so there is nothing to poll.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use serde_json::{Map, Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Error, Usage};
 use tollgate_upstream::{
-    CallContext, Content, ContentStream, ImageCall, ImageTask, Made, Maker, Piece, State, Submitted,
-    UpstreamError,
+    CallContext, Content, ContentStream, GenerationOutput, GenerationState, ImageCall, ImageTask,
+    MediaProvider, OutputItem, Submitted, UpstreamError,
 };
 
-use super::presets::{Images, PictureBytes, PictureSize};
+use super::presets::{ImageBytes, ImageSizeFields, Images};
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
-use crate::media::{self, Asked, BODY_LIMIT, Form, Server};
+use crate::media::{self, BODY_LIMIT, Form, Request, Server};
 use crate::refusal;
 
-/// Where the pictures are made, and how they differ.
+/// Endpoint of the images and its quirks.
 #[derive(Debug)]
-pub(super) struct ImageMaker {
+pub(super) struct ImagesEndpoint {
     row: &'static Images,
     server: Server,
 }
 
-impl ImageMaker {
+impl ImagesEndpoint {
     pub(super) fn new(
         row: &'static Images,
         base: &BaseUrl,
@@ -38,7 +38,7 @@ impl ImageMaker {
         Ok(Self { row, server })
     }
 
-    /// A path of a model's, as it is asked.
+    /// A path below the base URL of a model, converted to one below the root.
     fn path(&self, model: &str, path: &str) -> String {
         self.server.base().for_model(model).path_of(path)
     }
@@ -47,12 +47,12 @@ impl ImageMaker {
         self.row.takes.contains(&field)
     }
 
-    /// Whether the provider has a second kind of models and this is one of them.
+    /// Whether the model is one of the older kind, if the provider has two.
     fn is_older(&self, model: &str) -> bool {
-        self.row.bytes == PictureBytes::AskedOfOlder && model.starts_with("dall-e")
+        self.row.bytes == ImageBytes::RequestFromOldModels && model.starts_with("dall-e")
     }
 
-    /// The fields of a request that are no files.
+    /// Request fields except files.
     fn fields(&self, call: &ImageCall) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
@@ -63,16 +63,16 @@ impl ImageMaker {
         }
         add("n", json!(call.count));
         match (self.row.size, call.size) {
-            (PictureSize::Joined, Some(size)) => {
+            (ImageSizeFields::Joined, Some(size)) => {
                 add("size", json!(format!("{}x{}", size.width, size.height)));
             }
-            (PictureSize::Apart, Some(size)) => {
+            (ImageSizeFields::Apart, Some(size)) => {
                 add("width", json!(size.width));
                 add("height", json!(size.height));
             }
-            (PictureSize::Ratio, _) => {
-                let told = call.aspect_ratio.as_deref().map(str::to_owned);
-                if let Some(ratio) = told.or_else(|| call.size.map(media::ratio)) {
+            (ImageSizeFields::Ratio, _) => {
+                let stated = call.aspect_ratio.as_deref().map(str::to_owned);
+                if let Some(ratio) = stated.or_else(|| call.size.map(media::ratio)) {
                     add("aspect_ratio", json!(ratio));
                 }
                 if let Some(step) = &call.resolution {
@@ -83,9 +83,9 @@ impl ImageMaker {
         }
         let is_older = self.is_older(model);
         match self.row.bytes {
-            PictureBytes::Asked(name) => drop(add("response_format", json!(name))),
-            PictureBytes::AskedOfOlder if is_older => drop(add("response_format", json!("b64_json"))),
-            PictureBytes::AskedOfOlder => {}
+            ImageBytes::Request(name) => drop(add("response_format", json!(name))),
+            ImageBytes::RequestFromOldModels if is_older => drop(add("response_format", json!("b64_json"))),
+            ImageBytes::RequestFromOldModels => {}
         }
         if let Some(format) = call.format.filter(|_| self.takes("output_format") && !is_older) {
             add("output_format", json!(format.as_str()));
@@ -93,7 +93,7 @@ impl ImageMaker {
         if let Some(quality) = call.quality.as_deref().filter(|_| self.takes("quality")) {
             add("quality", json!(quality));
         }
-        let negative = media::positive(&call.negative_prompt);
+        let negative = media::non_empty(&call.negative_prompt);
         if let Some(negative) = negative.filter(|_| self.takes("negative_prompt")) {
             add("negative_prompt", json!(negative));
         }
@@ -123,42 +123,40 @@ impl ImageMaker {
         Ok(form)
     }
 
-    fn made(&self, body: &Bytes, prompt: &str) -> Result<Made, UpstreamError> {
-        let no_pictures = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
+    fn made(&self, body: &Bytes, prompt: &str) -> Result<GenerationOutput, UpstreamError> {
+        let no_images = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
         let answer: Answer =
-            serde_json::from_slice(body).map_err(|_| no_pictures("the answer is not one of pictures"))?;
+            serde_json::from_slice(body).map_err(|_| no_images("the response is not an image list"))?;
         if answer.error.is_some() {
             return Err(refusal::from_object(body));
         }
         if answer.data.is_empty() {
-            return Err(no_pictures("the answer has no pictures"));
+            return Err(no_images("the response has no images"));
         }
-        let pieces = answer.data.into_iter().map(|item| {
-            Ok(Piece {
+        let items = answer.data.into_iter().map(|item| {
+            Ok(OutputItem {
                 content: self.content(&item)?,
                 revised_prompt: item
                     .revised_prompt
                     .filter(|revised| !revised.is_empty() && revised != prompt),
             })
         });
-        Ok(Made {
-            pieces: pieces.collect::<Result<_, UpstreamError>>()?,
-            usage: answer.usage.and_then(|usage| usage.believed()),
+        Ok(GenerationOutput {
+            items: items.collect::<Result<_, UpstreamError>>()?,
+            usage: answer.usage.and_then(|usage| usage.checked_usage()),
         })
     }
 
     fn content(&self, item: &Item) -> Result<Content, UpstreamError> {
         match (&item.b64_json, &item.url) {
             (Some(text), _) if !text.is_empty() => Ok(Content::Bytes(media::decoded(text)?)),
-            (_, Some(url)) => media::place(self.server.base(), url),
-            _ => Err(UpstreamError::protocol(
-                "a picture with neither bytes nor an address",
-            )),
+            (_, Some(url)) => media::content_at(self.server.base(), url),
+            _ => Err(UpstreamError::protocol("an image has neither bytes nor a URL")),
         }
     }
 }
 
-/// How a file of this type is called: some servers look at the name and not at the type.
+/// File name extension of a media type: some servers use the name instead of the type.
 pub(super) fn extension(mime_type: &str) -> &'static str {
     match mime_type {
         "image/jpeg" => "jpg",
@@ -183,7 +181,7 @@ struct Item {
     revised_prompt: Option<String>,
 }
 
-/// Tokens of text and pictures are told apart by some, and are priced as one.
+/// Some providers count text and image tokens separately; they have the same price here.
 #[derive(Deserialize)]
 struct Tokens {
     input_tokens: Option<u64>,
@@ -191,35 +189,35 @@ struct Tokens {
 }
 
 impl Tokens {
-    fn believed(&self) -> Option<Usage> {
+    fn checked_usage(&self) -> Option<Usage> {
         let (input, output) = (self.input_tokens?, self.output_tokens?);
         (input.max(output) <= MAX_QUANTITY).then(|| Usage::tokens(input, output))
     }
 }
 
 #[async_trait]
-impl Maker<ImageCall> for ImageMaker {
-    fn most_at_once(&self, upstream_model: &str) -> u32 {
+impl MediaProvider<ImageCall> for ImagesEndpoint {
+    fn max_outputs(&self, upstream_model: &str) -> u32 {
         match self.is_older(upstream_model) && upstream_model.starts_with("dall-e-3") {
             true => 1,
-            false => self.row.most_at_once,
+            false => self.row.max_outputs,
         }
     }
 
-    fn keeps_keys(&self) -> bool {
-        self.row.keeps_keys
+    fn is_idempotent(&self) -> bool {
+        self.row.is_idempotent
     }
 
     fn check(&self, call: &ImageCall) -> Result<(), Error> {
-        let is_of_pictures = matches!(call.task, ImageTask::Edit | ImageTask::Inpaint);
-        let is_unsized = call.size.is_none() && self.row.size != PictureSize::Ratio;
-        let has_negative = media::positive(&call.negative_prompt).is_some();
-        media::refuse_sent(&[
+        let is_edit = matches!(call.task, ImageTask::Edit | ImageTask::Inpaint);
+        let is_unsized = call.size.is_none() && self.row.size != ImageSizeFields::Ratio;
+        let has_negative = media::non_empty(&call.negative_prompt).is_some();
+        media::reject_unsupported(&[
             (
                 "variation_of",
                 call.task == ImageTask::Vary && self.row.variations.is_none(),
             ),
-            ("image", is_of_pictures && self.row.edits.is_none()),
+            ("image", is_edit && self.row.edits.is_none()),
             ("mask", call.mask.is_some() && !self.row.masks),
             ("image_set", call.set),
             ("aspect_ratio", call.aspect_ratio.is_some() && is_unsized),
@@ -235,24 +233,24 @@ impl Maker<ImageCall> for ImageMaker {
         call: &ImageCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        let lacking = || UpstreamError::connect("the provider has no endpoint for this");
+        let lacking = || UpstreamError::connect("the provider has no endpoint for this task");
         let path = match call.task {
             ImageTask::Generate => self.row.path,
             ImageTask::Edit | ImageTask::Inpaint => self.row.edits.ok_or_else(lacking)?,
             ImageTask::Vary => self.row.variations.ok_or_else(lacking)?,
         };
         let path = self.path(&call.upstream_model, path);
-        let asked = match call.task {
-            ImageTask::Generate => Asked::json(&path, &Value::Object(self.fields(call))),
-            _ => Asked::form(&path, self.form(call)?),
+        let request = match call.task {
+            ImageTask::Generate => Request::json(&path, &Value::Object(self.fields(call))),
+            _ => Request::form(&path, self.form(call)?),
         };
-        let response = self.server.ask(ctx, asked.with_key(key)).await?;
+        let response = self.server.send_checked(ctx, request.with_key(key)).await?;
         let body = response.whole(BODY_LIMIT).await?;
-        Ok(Submitted::Made(self.made(&body, &call.prompt)?))
+        Ok(Submitted::Completed(self.made(&body, &call.prompt)?))
     }
 
-    async fn poll(&self, _ctx: &CallContext, _handle: &[u8]) -> Result<State, UpstreamError> {
-        Ok(State::Lost)
+    async fn poll(&self, _ctx: &CallContext, _handle: &[u8]) -> Result<GenerationState, UpstreamError> {
+        Ok(GenerationState::Lost)
     }
 
     async fn cancel(&self, _ctx: &CallContext, _handle: &[u8]) -> Result<(), UpstreamError> {

@@ -1,13 +1,13 @@
-//! `GET /models`: OpenAI's page, and what its relatives add to a record.
+//! `GET /models`: OpenAI's list, and fields that other servers add to a record.
 
 use serde_json::Value;
 use tollgate_upstream::{ListedModel, UpstreamError};
 
-/// The most bytes of a list; OpenRouter's has some hundred kilobytes.
+/// Max bytes of a list; OpenRouter's has several hundred kilobytes.
 pub(crate) const LIMIT: usize = 8 << 20;
 
-/// Where a record says how long a context the model has: OpenRouter and Together, Groq, vLLM, Mistral and LM Studio,
-/// llama.cpp.
+/// Pointers to the context window in a record: OpenRouter and Together, Groq, vLLM, Mistral and LM
+/// Studio, llama.cpp.
 const CONTEXT_WINDOW: &[&str] = &[
     "/context_length",
     "/context_window",
@@ -17,26 +17,49 @@ const CONTEXT_WINDOW: &[&str] = &[
     "/meta/n_ctx_train",
 ];
 
-/// Reads a list. Together answers a bare array, Ollama `null` when it has no model.
+/// Pointers to the max output tokens in a record: Groq and vLLM's relatives, OpenRouter.
+const MAX_OUTPUT_TOKENS: &[&str] = &[
+    "/max_completion_tokens",
+    "/max_output_tokens",
+    "/top_provider/max_completion_tokens",
+];
+
+/// Pointers to the input modalities in a record: OpenRouter and llama.cpp, Mistral's relatives.
+const INPUT: &[&str] = &["/architecture/input_modalities", "/input_modalities"];
+
+/// Parses a list. Together returns a bare array; Ollama returns `null` if it has no model.
 pub(crate) fn read(body: &[u8]) -> Result<Vec<ListedModel>, UpstreamError> {
-    let no_list = || UpstreamError::protocol("the answer is no list of models");
-    let value: Value = serde_json::from_slice(body).map_err(|_| no_list())?;
+    let invalid_list = || UpstreamError::protocol("the response is not a model list");
+    let value: Value = serde_json::from_slice(body).map_err(|_| invalid_list())?;
     let records = match (&value, value.get("data")) {
         (Value::Array(records), _) | (_, Some(Value::Array(records))) => records,
         (_, Some(Value::Null)) => return Ok(Vec::new()),
-        _ => return Err(no_list()),
+        _ => return Err(invalid_list()),
     };
     Ok(records.iter().filter_map(model).collect())
 }
 
-fn model(record: &Value) -> Option<ListedModel> {
+/// Parses one record of a list.
+pub(crate) fn model(record: &Value) -> Option<ListedModel> {
     let name = record.get("id")?.as_str()?;
-    let window = CONTEXT_WINDOW
-        .iter()
-        .find_map(|place| record.pointer(place)?.as_u64().filter(|tokens| *tokens > 0));
+    let tokens = |places: &[&str]| {
+        let mut tokens_found = places.iter().filter_map(|place| record.pointer(place)?.as_u64());
+        tokens_found.find(|tokens| *tokens > 0)
+    };
+    let words = |list: &Value| -> Option<Vec<String>> {
+        let words = list
+            .as_array()?
+            .iter()
+            .map(|word| word.as_str().map(str::to_owned));
+        words
+            .collect::<Option<Vec<_>>>()
+            .filter(|words| !words.is_empty())
+    };
     Some(ListedModel {
         name: name.to_owned(),
-        context_window: window,
+        context_window: tokens(CONTEXT_WINDOW),
+        max_output_tokens: tokens(MAX_OUTPUT_TOKENS),
+        input: INPUT.iter().find_map(|place| words(record.pointer(place)?)),
     })
 }
 
@@ -45,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_every_relative() {
+    fn model_lists_of_compatible_servers_are_read() {
         let cases = [
             (r#"{"object":"list","data":[{"id":"a"}]}"#, "a:-"),
             (r#"{"object":"list","data":null}"#, ""),
@@ -76,7 +99,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn limits_and_modalities_are_read() {
+        let llama =
+            r#"{"data":[{"id":"a","architecture":{"input_modalities":["text"]},"meta":{"n_ctx":1024}}]}"#;
+        let router =
+            r#"{"data":[{"id":"b","context_length":8192,"top_provider":{"max_completion_tokens":4096}}]}"#;
+        let odd = r#"{"data":[{"id":"c","max_completion_tokens":0,"input_modalities":["text",7]}]}"#;
+        let text = || Some(vec!["text".to_owned()]);
+        for (body, window, output, input) in [
+            (llama, Some(1024), None, text()),
+            (router, Some(8192), Some(4096), None),
+            (odd, None, None, None),
+        ] {
+            let model = read(body.as_bytes()).unwrap().remove(0);
+            assert_eq!(
+                (model.context_window, model.max_output_tokens, model.input),
+                (window, output, input),
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn invalid_lists_are_errors() {
         for body in ["", "<html>", "{}", r#"{"data":{}}"#, "7"] {
             assert!(read(body.as_bytes()).is_err(), "{body}");
         }

@@ -1,9 +1,10 @@
-//! Providers that speak OpenAI's chat format. The caller's bytes are validated, spliced where they must be, and sent
-//! on; the answer's bytes come back the same way.
+//! Providers that speak OpenAI's chat format. The caller's bytes are validated, spliced where
+//! needed, and forwarded; the answer's bytes are relayed.
 
 mod adapter;
 mod batches;
 mod completions;
+mod counts;
 mod decisions;
 mod embeddings;
 mod images;
@@ -16,8 +17,8 @@ mod videos;
 
 pub use adapter::OpenAiCompatible;
 pub use presets::{
-    Audio, Auth, Completions, Decisions, Embeddings, Images, Key, LabelServer, PRESETS, PictureBytes,
-    PictureSize, Preset, Questions, Videos, preset,
+    Audio, Auth, Completions, Decisions, Embeddings, ImageBytes, ImageSizeFields, Images, Key, LabelServer,
+    PRESETS, Preset, Questions, Videos, preset,
 };
 
 #[cfg(test)]

@@ -1,134 +1,136 @@
 //! Providers that speak OpenAI's chat format: one row each, quirks as data.
 //!
-//! Fields that a caller may add (`vendor_fields`) are those that change how the model answers. Left out on purpose is
-//! what would cost the operator more than the model's price says or reach another model (OpenRouter's `models`,
-//! `route` and `plugins`, xAI's `search_parameters`), what would break the answer's shape (xAI's `deferred`), and what
-//! reaches into the server or other people's calls (`chat_template`, `custom_logit_processor`, `cache_salt`,
-//! `priority`, `lora_path`, `id_slot`).
+//! Additional fields of a caller (`vendor_fields`) are those that change how the model answers.
+//! Three kinds are omitted on purpose. Some cost more than the model's price or reach another model
+//! (OpenRouter's `models`, `route` and `plugins`, xAI's `search_parameters`). Some break the
+//! answer's shape (xAI's `deferred`). Some affect the server or other callers (`chat_template`,
+//! `custom_logit_processor`, `cache_salt`, `priority`, `lora_path`, `id_slot`).
 
 use tollgate_formats::decisions::Shape;
 use tollgate_formats::openai_chat::CapName;
 
-/// How a key is shown.
+/// Authentication header of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// `Authorization: Bearer KEY`.
     Bearer,
-    /// The key alone in this header.
+    /// Only the key, in this header.
     Header(&'static str),
-    /// The same, but the token of an identity provider, which is a JWT, as `Authorization: Bearer TOKEN`.
+    /// Like `Header`, but a JWT of an identity provider is sent as `Authorization: Bearer TOKEN`.
     HeaderOrToken(&'static str),
 }
 
-/// Whether a key is needed.
+/// Whether the provider needs an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// Nothing works without one; this environment variable usually has it.
+    /// Required; this environment variable usually contains it.
     Required(&'static str),
-    /// Sent when there is one.
+    /// Sent if configured.
     Optional,
 }
 
-/// How a provider's embeddings differ from OpenAI's.
+/// Differences of a provider's embeddings from OpenAI's.
 #[derive(Clone, Copy, Debug)]
 pub struct Embeddings {
-    /// The path under the base.
+    /// Path below the base URL.
     pub path: &'static str,
-    /// Fields of the format that it refuses and that change nothing about the vectors: they are dropped. Without
-    /// `encoding_format` it answers numbers, and the gateway writes them as the caller wants.
+    /// Fields of the format that the provider refuses and that do not change the vectors: they are
+    /// dropped. Without `encoding_format`, it returns numbers, which the gateway encodes as
+    /// requested.
     pub drops: &'static [&'static str],
-    /// Fields outside the format that are let through to it.
+    /// Fields outside the format that are forwarded.
     pub vendor_fields: &'static [&'static str],
-    /// Under which name it knows the length of the vectors; `None` when it cannot be chosen.
+    /// The provider's field for the vector length; `None` if it has none.
     pub dimensions: Option<&'static str>,
-    /// Where this is from.
+    /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// How a provider's `POST /v1/completions` differs from OpenAI's. Fields are dropped and let through as for chat.
+/// Differences of a provider's `POST /v1/completions` from OpenAI's. Dropped and forwarded fields
+/// are those of chat.
 #[derive(Clone, Copy, Debug)]
 pub struct Completions {
-    /// The path under the base.
+    /// Path below the base URL.
     pub path: &'static str,
-    /// Fields of the format that it does not have; `prompt` for prompts that are more than one text.
+    /// Fields of the format that it does not support. `prompt` means prompts other than one text.
     pub lacks: &'static [&'static str],
-    /// Where this is from.
+    /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// How a size is written in requests for pictures.
+/// Size fields of image requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PictureSize {
+pub enum ImageSizeFields {
     /// `size`: `WIDTHxHEIGHT`.
     Joined,
     /// `width` and `height`.
     Apart,
-    /// `aspect_ratio` and `resolution`; pixels cannot be said.
+    /// `aspect_ratio` and `resolution`, without pixels.
     Ratio,
 }
 
-/// How pictures come to be in the answer itself and not at an address.
+/// Method of getting image bytes in the answer instead of URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PictureBytes {
-    /// They are asked for by this `response_format`.
-    Asked(&'static str),
-    /// The older models (`dall-e-…`) are asked by `b64_json`. The newer ones answer nothing else and refuse to be
-    /// asked; they take an `output_format`, which the older ones refuse.
-    AskedOfOlder,
+pub enum ImageBytes {
+    /// Requested by this `response_format`.
+    Request(&'static str),
+    /// Older models (`dall-e-…`) need the `response_format` `b64_json`. Newer models always return
+    /// bytes and refuse the field; they take `output_format`, which older ones refuse.
+    RequestFromOldModels,
 }
 
-/// How a provider's pictures differ from OpenAI's.
+/// Differences of a provider's images from OpenAI's.
 #[derive(Clone, Copy, Debug)]
 pub struct Images {
-    /// Path under the base where they are made from a prompt.
+    /// Path of generations below the base URL.
     pub path: &'static str,
-    /// Path where they are made from pictures, by a form, when it has that.
+    /// Path of edits by form, if supported.
     pub edits: Option<&'static str>,
-    /// Whether an edit takes a `mask` that is transparent where the picture is to be made again.
+    /// Whether edits take a `mask` whose transparent areas are repainted.
     pub masks: bool,
-    /// Path where pictures are made that are like another, by a form, when it has that.
+    /// Path of variations by form, if supported.
     pub variations: Option<&'static str>,
-    /// How a size is written.
-    pub size: PictureSize,
-    /// How the answer comes to have bytes.
-    pub bytes: PictureBytes,
-    /// What else it takes of `quality`, `output_format`, `negative_prompt` and `seed`.
+    /// Names of the request's size fields.
+    pub size: ImageSizeFields,
+    /// Method of getting bytes in the answer.
+    pub bytes: ImageBytes,
+    /// Supported fields among `quality`, `output_format`, `negative_prompt` and `seed`.
     pub takes: &'static [&'static str],
-    /// The most of one request.
-    pub most_at_once: u32,
-    /// Whether a request that is sent again under its `Idempotency-Key` is carried out once.
-    pub keeps_keys: bool,
-    /// Where this is from.
+    /// Max number of images of one request.
+    pub max_outputs: u32,
+    /// Whether a repeated request with the same `Idempotency-Key` is executed only once.
+    pub is_idempotent: bool,
+    /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// How a provider's films differ from OpenAI's.
+/// Differences of a provider's videos from OpenAI's.
 #[derive(Clone, Copy, Debug)]
 pub struct Videos {
-    /// Path under the base.
+    /// Path below the base URL.
     pub path: &'static str,
-    /// Whether every request is a form; otherwise those without a picture are JSON.
+    /// Whether every request is a form; otherwise, those without an image are JSON.
     pub only_forms: bool,
-    /// What else it takes of `negative_prompt` and `seed`.
+    /// Supported fields among `negative_prompt` and `seed`.
     pub takes: &'static [&'static str],
-    /// The field that says whether there is sound, when it has one.
-    pub sound: Option<&'static str>,
-    /// Where this is from.
+    /// Field that enables audio, if any.
+    pub audio_field: Option<&'static str>,
+    /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// Where a provider has speech and transcripts in OpenAI's shape.
+/// Paths of speech and transcriptions in OpenAI's shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Audio {
-    /// The path of speech under the base, if it speaks.
+    /// Path of speech below the base URL, if supported.
     pub speech_path: Option<&'static str>,
-    /// The path of transcripts under the base, if it hears.
+    /// Path of transcriptions below the base URL, if supported.
     pub transcriptions_path: Option<&'static str>,
-    /// Where this is from.
+    /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// A model server with endpoints of its own, beside those of the format, that tell the probabilities of labels.
+/// A model server whose own endpoints report label probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelServer {
     /// `logprob_token_ids` in chat completions, and `/tokenize`.
@@ -139,199 +141,202 @@ pub enum LabelServer {
     LlamaCpp,
 }
 
-/// Where a provider takes questions.
+/// Endpoint of a provider for questions.
 #[derive(Clone, Copy, Debug)]
 pub struct Questions {
-    /// The path under the base.
+    /// Path below the base URL.
     pub path: &'static str,
-    /// Whether the path takes the place of the last segment of the base.
-    pub beside: bool,
-    /// How it wants to be asked.
+    /// Whether the path replaces the last segment of the base URL.
+    pub replaces_last_segment: bool,
+    /// Shape of the requests.
     pub shape: Shape,
-    /// The most questions of a request.
-    pub most: usize,
-    /// The most options of a choice.
+    /// Max number of questions of a request.
+    pub max: usize,
+    /// Max number of options of a question.
     pub options: usize,
 }
 
-/// How a provider's models are brought to decide.
+/// Means of a provider's models to decide.
 #[derive(Clone, Copy, Debug)]
 pub struct Decisions {
-    /// Where it takes questions, for its models that decide.
+    /// Endpoint for questions, if any.
     pub questions: Option<Questions>,
-    /// Its own endpoints for labels.
+    /// The server's own endpoints for labels, if any.
     pub server: Option<LabelServer>,
-    /// How many of the likeliest tokens its chat completions tell; 0 when none, or not in OpenAI's shape.
+    /// Max number of top tokens of chat completions; 0 if unsupported or not in OpenAI's shape.
     pub top_logprobs: usize,
-    /// How many answers a request may ask for.
-    pub at_once: u32,
-    /// Under which name it knows a seed.
+    /// Max number of answers of a request.
+    pub max_answers: u32,
+    /// The provider's field for a seed, if any.
     pub seed: Option<&'static str>,
-    /// Members, and their JSON, that keep a model from thinking before it answers.
-    pub quiet: &'static [(&'static str, &'static str)],
-    /// Where this is from.
+    /// Members, with their JSON, that disable thinking.
+    pub no_thinking_fields: &'static [(&'static str, &'static str)],
+    /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// The batches of a provider, in OpenAI's shape.
+/// Limits of a provider's batches in OpenAI's shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Batches {
-    /// Most requests of one.
-    pub most_requests: u32,
-    /// Most bytes of its file.
-    pub most_bytes: u64,
-    /// Where this is from.
+    /// Max number of requests of a batch.
+    pub max_requests: u32,
+    /// Max bytes of the uploaded file.
+    pub max_bytes: u64,
+    /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// A provider that speaks the format of chat completions, and how it differs from OpenAI.
+/// A provider that speaks chat completions, and its differences from OpenAI.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// As written in the configuration.
+    /// Name in the configuration.
     pub name: &'static str,
-    /// For people.
+    /// Name for display.
     pub title: &'static str,
-    /// Where it is; `None` when every customer has an address of its own.
+    /// Base URL; `None` if each customer has a separate one.
     pub base_url: Option<&'static str>,
-    /// The environment variable that usually has that address.
+    /// Environment variable that usually contains the base URL.
     pub base_url_env: Option<&'static str>,
-    /// What follows an address that has no path.
+    /// Path to add to a base URL without one.
     pub base_path: &'static str,
-    /// Path of chat completions under the base.
+    /// Path of chat completions below the base URL.
     pub chat_path: &'static str,
-    /// Its endpoint for completions, when it serves its chat models there, too; without it they are asked as chat.
+    /// Completions endpoint for its chat models, if any. Without it, completions are converted to
+    /// chat.
     pub completions: Option<Completions>,
-    /// Its embeddings, when it has any.
+    /// Embeddings, if any.
     pub embeddings: Option<Embeddings>,
-    /// Path of its moderations under the base, when it has any in OpenAI's shape.
+    /// Path of moderations below the base URL, if it has OpenAI's shape.
     pub moderations_path: Option<&'static str>,
-    /// Its pictures, when it makes any in OpenAI's shape.
+    /// Images, if in OpenAI's shape.
     pub images: Option<Images>,
-    /// Its films, when it makes any in OpenAI's shape.
+    /// Videos, if in OpenAI's shape.
     pub videos: Option<Videos>,
-    /// Its speech and transcripts, when it has any.
+    /// Speech and transcriptions, if any.
     pub audio: Option<Audio>,
-    /// Its batches, when it has any in OpenAI's shape.
+    /// Batches, if in OpenAI's shape.
     pub batches: Option<Batches>,
-    /// How its models are brought to decide.
+    /// Means of its models to decide.
     pub decisions: Decisions,
     /// Whether a key is needed.
     pub key: Key,
-    /// How it is shown.
+    /// Header in which the key is sent.
     pub auth: Auth,
-    /// Under which name it knows the cap on output tokens.
+    /// The provider's field for the output cap.
     pub cap_name: CapName,
-    /// Top-level fields of the format that it refuses and that change nothing about the answer: they are dropped.
-    /// With `stream_options` among them, it reports usage at the end of a stream without being asked.
+    /// Top-level fields of the format that the provider refuses and that do not change the answer:
+    /// they are dropped. If they include `stream_options`, the provider reports usage at the end of
+    /// a stream by default.
     pub drops: &'static [&'static str],
-    /// Top-level fields outside the format that are let through to it.
+    /// Top-level fields outside the format that are forwarded.
     pub vendor_fields: &'static [&'static str],
-    /// Whether it knows `system` but not `developer`.
+    /// Whether the provider supports the role `system` but not `developer`.
     pub developer_as_system: bool,
-    /// Whether `response_format` forces a schema. Where it does not, the gateway looks at the answer.
+    /// Whether `response_format` enforces a schema. If not, the gateway checks the answer.
     pub forces_schema: bool,
-    /// Whether it reports the usage of one answer however many it gives, so that only one may be asked for.
-    pub counts_one_answer: bool,
-    /// Whether pictures are given to it as bytes and never as an address. A server of the operator's own stands in the
-    /// operator's network: it must not be made to fetch what a caller names.
-    pub inline_pictures: bool,
-    /// The port on which such a server is looked for on this machine.
+    /// Whether several answers need one call each: the provider reports the usage of only one
+    /// answer, or returns only one, or its behaviour is unknown.
+    pub needs_call_per_answer: bool,
+    /// Whether images are sent as bytes, never as URLs. A server of the operator is in the
+    /// operator's network: it must not fetch a caller's URL.
+    pub inline_images: bool,
+    /// Port on which discovery looks for the server on this machine.
     pub local_port: Option<u16>,
-    /// Where the row's facts are from.
+    /// URL of the documentation.
     pub source: &'static str,
 }
 
-const UNSAID: &str = "";
+const UNSET: &str = "";
 
-/// Embeddings as OpenAI has them.
+/// OpenAI's embeddings.
 const EMBEDDINGS: Embeddings = Embeddings {
     path: "/embeddings",
     drops: &[],
     vendor_fields: &[],
     dimensions: Some("dimensions"),
-    source: UNSAID,
+    source: UNSET,
 };
 
-/// Where OpenAI has its moderations.
+/// OpenAI's path of moderations.
 const MODERATIONS: &str = "/moderations";
-/// Speech and transcripts as OpenAI has them.
+/// OpenAI's speech and transcriptions.
 const AUDIO: Audio = Audio {
     speech_path: Some("/audio/speech"),
     transcriptions_path: Some("/audio/transcriptions"),
-    source: UNSAID,
+    source: UNSET,
 };
-/// Completions as OpenAI had them.
+/// OpenAI's legacy completions.
 const COMPLETIONS: Completions = Completions {
     path: "/completions",
     lacks: &[],
-    source: UNSAID,
+    source: UNSET,
 };
 
-/// Pictures as most servers of the format have them.
+/// Images of most servers of the format.
 const IMAGES: Images = Images {
     path: "/images/generations",
     edits: Some("/images/edits"),
     masks: false,
     variations: None,
-    size: PictureSize::Joined,
-    bytes: PictureBytes::Asked("b64_json"),
+    size: ImageSizeFields::Joined,
+    bytes: ImageBytes::Request("b64_json"),
     takes: &[],
-    most_at_once: 10,
-    keeps_keys: false,
-    source: UNSAID,
+    max_outputs: 10,
+    is_idempotent: false,
+    source: UNSET,
 };
 
-/// Pictures as OpenAI has them.
+/// OpenAI's images.
 const OPENAI_IMAGES: Images = Images {
     masks: true,
     variations: Some("/images/variations"),
-    bytes: PictureBytes::AskedOfOlder,
+    bytes: ImageBytes::RequestFromOldModels,
     takes: &["quality", "output_format"],
     ..IMAGES
 };
 
-/// Films as OpenAI had them, and as others have them now.
+/// OpenAI's former video API, which other providers use.
 const VIDEOS: Videos = Videos {
     path: "/videos",
     only_forms: false,
     takes: &[],
-    sound: None,
-    source: UNSAID,
+    audio_field: None,
+    source: UNSET,
 };
 
-/// How templates of open models are told not to begin with thoughts.
+/// Disables thinking in the chat templates of open models.
 const NO_THINKING: &[(&str, &str)] = &[("chat_template_kwargs", r#"{"enable_thinking":false}"#)];
 
-/// Decisions by answers that are counted.
-const COUNTED: Decisions = Decisions {
+/// Decisions by counted answers.
+const SAMPLED: Decisions = Decisions {
     questions: None,
     server: None,
     top_logprobs: 0,
-    at_once: 1,
+    max_answers: 1,
     seed: Some("seed"),
-    quiet: &[],
-    source: UNSAID,
+    no_thinking_fields: &[],
+    source: UNSET,
 };
 
-/// Decisions by the likeliest tokens, as OpenAI tells them.
-const LIKELIEST: Decisions = Decisions {
+/// Decisions by top tokens in OpenAI's shape.
+const TOP_LOGPROBS: Decisions = Decisions {
     top_logprobs: 20,
-    ..COUNTED
+    ..SAMPLED
 };
 
-/// Questions as model servers take them.
+/// Endpoint of model servers for questions.
 const SYSTEM_ONE: Questions = Questions {
     path: "/systemone",
-    beside: false,
+    replaces_last_segment: false,
     shape: Shape::SystemOne,
-    most: 128,
+    max: 128,
     options: 255,
 };
 
-/// What most providers have in common; no provider itself.
-const USUAL: Preset = Preset {
-    name: UNSAID,
-    title: UNSAID,
+/// Defaults of most providers, not a preset itself.
+const DEFAULTS: Preset = Preset {
+    name: UNSET,
+    title: UNSET,
     base_url: None,
     base_url_env: None,
     base_path: "/v1",
@@ -343,7 +348,7 @@ const USUAL: Preset = Preset {
     videos: None,
     audio: None,
     batches: None,
-    decisions: COUNTED,
+    decisions: SAMPLED,
     key: Key::Optional,
     auth: Auth::Bearer,
     cap_name: CapName::AsSent,
@@ -351,13 +356,13 @@ const USUAL: Preset = Preset {
     vendor_fields: &[],
     developer_as_system: true,
     forces_schema: true,
-    counts_one_answer: false,
-    inline_pictures: false,
+    needs_call_per_answer: false,
+    inline_images: false,
     local_port: None,
-    source: UNSAID,
+    source: UNSET,
 };
 
-/// Hints for OpenAI's own bookkeeping, caching and billing. An answer is the same without them.
+/// Hints for OpenAI's bookkeeping, caching and billing. They do not change the answer.
 const BOOKKEEPING: &[&str] = &[
     "store",
     "metadata",
@@ -369,7 +374,7 @@ const BOOKKEEPING: &[&str] = &[
     "prompt_cache_retention",
 ];
 
-/// The same, for those that also refuse `stream_options`.
+/// [`BOOKKEEPING`] and `stream_options`.
 const BOOKKEEPING_AND_STREAM_OPTIONS: &[&str] = &[
     "stream_options",
     "store",
@@ -382,14 +387,14 @@ const BOOKKEEPING_AND_STREAM_OPTIONS: &[&str] = &[
     "prompt_cache_retention",
 ];
 
-/// Every preset. The last one is for servers that have no row.
+/// Every preset. The last one is for servers without a preset.
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "openai",
         title: "OpenAI",
         base_url: Some("https://api.openai.com/v1"),
         key: Key::Required("OPENAI_API_KEY"),
-        // Reasoning models refuse `max_tokens`; every model takes the newer name.
+        // Reasoning models refuse `max_tokens`; every model accepts the newer name.
         cap_name: CapName::MaxCompletionTokens,
         developer_as_system: false,
         source: "https://platform.openai.com/docs/api-reference/chat/create",
@@ -411,8 +416,8 @@ pub const PRESETS: &[Preset] = &[
             ..AUDIO
         }),
         batches: Some(Batches {
-            most_requests: 50_000,
-            most_bytes: 200_000_000,
+            max_requests: 50_000,
+            max_bytes: 200_000_000,
             source: "https://platform.openai.com/docs/api-reference/batch",
         }),
         decisions: Decisions {
@@ -421,11 +426,11 @@ pub const PRESETS: &[Preset] = &[
                 shape: Shape::OpenAi,
                 ..SYSTEM_ONE
             }),
-            at_once: 8,
+            max_answers: 8,
             source: "https://github.com/openai/openai-python/tree/main/src/openai/types",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "azure-openai",
@@ -435,7 +440,6 @@ pub const PRESETS: &[Preset] = &[
         key: Key::Required("AZURE_OPENAI_API_KEY"),
         auth: Auth::HeaderOrToken("api-key"),
         cap_name: CapName::MaxCompletionTokens,
-        vendor_fields: &["data_sources"],
         developer_as_system: false,
         source: "https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle",
         embeddings: Some(Embeddings {
@@ -448,11 +452,11 @@ pub const PRESETS: &[Preset] = &[
             ..OPENAI_IMAGES
         }),
         decisions: Decisions {
-            at_once: 8,
+            max_answers: 8,
             source: "https://learn.microsoft.com/azure/foundry/openai/latest",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "openrouter",
@@ -480,14 +484,14 @@ pub const PRESETS: &[Preset] = &[
         decisions: Decisions {
             questions: Some(Questions {
                 path: "/alpha/decisions",
-                beside: true,
+                replaces_last_segment: true,
                 shape: Shape::OpenRouter,
                 ..SYSTEM_ONE
             }),
             source: "https://openrouter.ai/docs/api-reference/parameters",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "groq",
@@ -516,9 +520,9 @@ pub const PRESETS: &[Preset] = &[
         }),
         decisions: Decisions {
             source: "https://console.groq.com/docs/openai",
-            ..COUNTED
+            ..SAMPLED
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "together",
@@ -549,10 +553,10 @@ pub const PRESETS: &[Preset] = &[
         }),
         images: Some(Images {
             edits: None,
-            size: PictureSize::Apart,
-            bytes: PictureBytes::Asked("base64"),
+            size: ImageSizeFields::Apart,
+            bytes: ImageBytes::Request("base64"),
             takes: &["output_format", "negative_prompt", "seed"],
-            most_at_once: 4,
+            max_outputs: 4,
             source: "https://docs.together.ai/reference/post-images-generations",
             ..IMAGES
         }),
@@ -561,11 +565,11 @@ pub const PRESETS: &[Preset] = &[
             ..AUDIO
         }),
         decisions: Decisions {
-            at_once: 8,
+            max_answers: 8,
             source: "https://docs.together.ai/reference/chat-completions",
-            ..COUNTED
+            ..SAMPLED
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "fireworks",
@@ -600,7 +604,7 @@ pub const PRESETS: &[Preset] = &[
             ..COMPLETIONS
         }),
         embeddings: Some(Embeddings {
-            // It answers 400 to every field that it does not know.
+            // The server returns 400 for unknown fields.
             drops: &["encoding_format", "user"],
             vendor_fields: &["prompt_template", "normalize"],
             source: "https://docs.fireworks.ai/api-reference/creates-an-embedding-vector-representing-the-input-text",
@@ -608,16 +612,16 @@ pub const PRESETS: &[Preset] = &[
         }),
         decisions: Decisions {
             top_logprobs: 5,
-            at_once: 8,
+            max_answers: 8,
             seed: None,
             source: "https://docs.fireworks.ai/api-reference/post-chatcompletions",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "deepseek",
-        // It has `json_object` alone (https://api-docs.deepseek.com/guides/json_mode).
+        // Supports only `json_object` (https://api-docs.deepseek.com/guides/json_mode).
         forces_schema: false,
         title: "DeepSeek",
         base_url: Some("https://api.deepseek.com/v1"),
@@ -629,16 +633,16 @@ pub const PRESETS: &[Preset] = &[
         decisions: Decisions {
             seed: None,
             source: "https://api-docs.deepseek.com/api/create-chat-completion",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "mistral",
         title: "Mistral AI",
         base_url: Some("https://api.mistral.ai/v1"),
         key: Key::Required("MISTRAL_API_KEY"),
-        // It answers 422 to every field that it does not know.
+        // The server returns 422 for unknown fields.
         cap_name: CapName::MaxTokens,
         drops: BOOKKEEPING_AND_STREAM_OPTIONS,
         vendor_fields: &["random_seed", "safe_prompt", "prompt_mode"],
@@ -657,9 +661,9 @@ pub const PRESETS: &[Preset] = &[
         decisions: Decisions {
             seed: Some("random_seed"),
             source: "https://docs.mistral.ai/api/endpoint/chat",
-            ..COUNTED
+            ..SAMPLED
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "xai",
@@ -678,16 +682,16 @@ pub const PRESETS: &[Preset] = &[
         source: "https://docs.x.ai/developers/rest-api-reference/inference/chat",
         images: Some(Images {
             edits: None,
-            size: PictureSize::Ratio,
+            size: ImageSizeFields::Ratio,
             source: "https://docs.x.ai/developers/rest-api-reference/inference/images",
             ..IMAGES
         }),
         decisions: Decisions {
             top_logprobs: 8,
             source: "https://docs.x.ai/developers/rest-api-reference/inference/chat",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "cerebras",
@@ -707,9 +711,9 @@ pub const PRESETS: &[Preset] = &[
         source: "https://inference-docs.cerebras.ai/resources/openai",
         decisions: Decisions {
             source: "https://inference-docs.cerebras.ai/resources/openai",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "nvidia",
@@ -738,9 +742,9 @@ pub const PRESETS: &[Preset] = &[
         }),
         decisions: Decisions {
             source: "https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "ollama",
@@ -749,8 +753,9 @@ pub const PRESETS: &[Preset] = &[
         cap_name: CapName::MaxTokens,
         drops: BOOKKEEPING,
         vendor_fields: &["reasoning"],
-        inline_pictures: true,
+        inline_images: true,
         local_port: Some(11434),
+        needs_call_per_answer: true,
         source: "https://docs.ollama.com/api/openai-compatibility",
         completions: Some(Completions {
             lacks: &["prompt", "n", "best_of", "echo", "logprobs", "logit_bias"],
@@ -764,17 +769,17 @@ pub const PRESETS: &[Preset] = &[
         }),
         images: Some(Images {
             edits: None,
-            most_at_once: 1,
+            max_outputs: 1,
             source: "https://docs.ollama.com/api/openai-compatibility",
             ..IMAGES
         }),
         decisions: Decisions {
             questions: Some(SYSTEM_ONE),
-            quiet: &[("reasoning_effort", r#""none""#)],
+            no_thinking_fields: &[("reasoning_effort", r#""none""#)],
             source: "https://docs.ollama.com/api/openai-compatibility",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "llama.cpp",
@@ -811,10 +816,10 @@ pub const PRESETS: &[Preset] = &[
             "reasoning_format",
             "timings_per_token",
         ],
-        inline_pictures: true,
+        inline_images: true,
         local_port: Some(8080),
         source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
-        counts_one_answer: true,
+        needs_call_per_answer: true,
         completions: Some(Completions {
             lacks: &["prompt", "n", "suffix", "best_of", "echo", "logprobs"],
             source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
@@ -829,11 +834,11 @@ pub const PRESETS: &[Preset] = &[
         decisions: Decisions {
             questions: Some(SYSTEM_ONE),
             server: Some(LabelServer::LlamaCpp),
-            quiet: NO_THINKING,
+            no_thinking_fields: NO_THINKING,
             source: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "vllm",
@@ -868,7 +873,7 @@ pub const PRESETS: &[Preset] = &[
             "thinking_token_budget",
             "return_token_ids",
         ],
-        inline_pictures: true,
+        inline_images: true,
         local_port: Some(8000),
         source: "https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/chat_completion/protocol.py",
         completions: Some(Completions {
@@ -889,7 +894,7 @@ pub const PRESETS: &[Preset] = &[
         videos: Some(Videos {
             only_forms: true,
             takes: &["negative_prompt", "seed"],
-            sound: Some("generate_sound"),
+            audio_field: Some("generate_sound"),
             source: "https://docs.vllm.ai/projects/vllm-omni/en/stable/serving/videos_api/",
             ..VIDEOS
         }),
@@ -900,12 +905,12 @@ pub const PRESETS: &[Preset] = &[
         }),
         decisions: Decisions {
             server: Some(LabelServer::Vllm),
-            at_once: 16,
-            quiet: NO_THINKING,
+            max_answers: 16,
+            no_thinking_fields: NO_THINKING,
             source: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "sglang",
@@ -929,7 +934,7 @@ pub const PRESETS: &[Preset] = &[
             "stream_reasoning",
             "chat_template_kwargs",
         ],
-        inline_pictures: true,
+        inline_images: true,
         local_port: Some(30000),
         source: "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
         completions: Some(Completions {
@@ -953,12 +958,12 @@ pub const PRESETS: &[Preset] = &[
         }),
         decisions: Decisions {
             server: Some(LabelServer::Sglang),
-            at_once: 16,
-            quiet: NO_THINKING,
+            max_answers: 16,
+            no_thinking_fields: NO_THINKING,
             source: "https://docs.sglang.io/basic_usage/native_api.html",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "lm-studio",
@@ -967,8 +972,9 @@ pub const PRESETS: &[Preset] = &[
         cap_name: CapName::MaxTokens,
         drops: BOOKKEEPING,
         vendor_fields: &["top_k", "min_p", "repeat_penalty"],
-        inline_pictures: true,
+        inline_images: true,
         local_port: Some(1234),
+        needs_call_per_answer: true,
         source: "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
         completions: Some(Completions {
             lacks: &["prompt", "n", "suffix", "best_of", "echo", "logprobs"],
@@ -983,15 +989,19 @@ pub const PRESETS: &[Preset] = &[
         }),
         decisions: Decisions {
             source: "https://lmstudio.ai/docs/developer/openai-compat/chat-completions",
-            ..COUNTED
+            ..SAMPLED
         },
-        ..USUAL
+        ..DEFAULTS
     },
     Preset {
         name: "openai-compatible",
-        title: "Any other server of the format",
+        title: "an OpenAI-compatible server",
         moderations_path: Some(MODERATIONS),
+        // Every server except OpenAI's supports `max_tokens`. A server that ignores the cap
+        // generates without bound; one that refuses the name refuses the call, which costs nothing.
+        cap_name: CapName::MaxTokens,
         vendor_fields: &["top_k", "min_p", "repetition_penalty", "chat_template_kwargs"],
+        needs_call_per_answer: true,
         source: "-",
         embeddings: Some(Embeddings {
             vendor_fields: &["input_type"],
@@ -1013,19 +1023,19 @@ pub const PRESETS: &[Preset] = &[
         decisions: Decisions {
             questions: Some(SYSTEM_ONE),
             source: "-",
-            ..LIKELIEST
+            ..TOP_LOGPROBS
         },
-        ..USUAL
+        ..DEFAULTS
     },
 ];
 
-/// The preset with this name.
+/// Returns the preset with this name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
 
 impl Preset {
-    /// The environment variable that usually has the key.
+    /// Environment variable that usually contains the key; `None` if the key is optional.
     pub fn key_env(&self) -> Option<&'static str> {
         match self.key {
             Key::Required(name) => Some(name),

@@ -1,4 +1,4 @@
-//! Speech of a provider of the format: the call as JSON, and sound as it comes.
+//! Speech: sends the call as JSON and streams the audio.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -6,14 +6,16 @@ use futures_util::stream;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use tollgate_upstream::{
-    CallContext, ContentStream, Sound, SpeechCall, SpeechProvider, Spoken, UpstreamError,
+    AudioContent, CallContext, ContentStream, SpeechAnswer, SpeechCall, SpeechProvider, UpstreamError,
 };
 
 use super::adapter::OpenAiCompatible;
-use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, Pieces, RequestBody, Response, Timeouts};
+use crate::http::{
+    BaseUrl, BodyChunks, Credential, Endpoint, EndpointError, RequestBody, Response, Timeouts,
+};
 use crate::refusal;
 
-/// Where the speech is.
+/// Endpoint of speech and its path.
 #[derive(Debug)]
 pub(super) struct SpeechEndpoint {
     path: &'static str,
@@ -33,7 +35,7 @@ impl SpeechEndpoint {
     }
 }
 
-/// The call as the format has it.
+/// Encodes the call.
 fn encode(call: &SpeechCall) -> Bytes {
     let mut body = Map::new();
     body.insert("model".to_owned(), (*call.upstream_model).into());
@@ -53,36 +55,36 @@ fn encode(call: &SpeechCall) -> Bytes {
     Bytes::from(Value::Object(body).to_string())
 }
 
-/// Sound is whatever is not said to be text.
-fn is_sound(media_type: &str) -> bool {
+/// Any media type that is not text counts as audio: servers declare many audio types.
+fn is_audio(media_type: &str) -> bool {
     let is_text =
         media_type.starts_with("text/") || media_type.ends_with("json") || media_type.ends_with("xml");
     !is_text
 }
 
-/// The pieces as they come.
-fn streamed(pieces: Pieces) -> ContentStream {
-    Box::pin(stream::unfold(Some(pieces), |pieces| async move {
-        let mut pieces = pieces?;
-        let next = std::future::poll_fn(|cx| pieces.poll_next(cx)).await?;
-        let goes_on = next.is_ok();
-        Some((next, goes_on.then_some(pieces)))
+/// Streams the chunks.
+fn streamed(chunks: BodyChunks) -> ContentStream {
+    Box::pin(stream::unfold(Some(chunks), |chunks| async move {
+        let mut chunks = chunks?;
+        let next = std::future::poll_fn(|cx| chunks.poll_next(cx)).await?;
+        let continues = next.is_ok();
+        Some((next, continues.then_some(chunks)))
     }))
 }
 
-/// An answer whose length is known is there as a whole when it begins to come.
-async fn sound(response: Response, limit: usize) -> Result<Sound, UpstreamError> {
+/// Reads an answer with a `content-length` as a whole; streams others.
+async fn audio(response: Response, limit: usize) -> Result<AudioContent, UpstreamError> {
     match response.header("content-length") {
-        Some(_) => response.whole(limit).await.map(Sound::Whole),
-        None => Ok(Sound::Stream(streamed(response.pieces()?))),
+        Some(_) => response.whole(limit).await.map(AudioContent::Whole),
+        None => Ok(AudioContent::Stream(streamed(response.chunks()?))),
     }
 }
 
 #[async_trait]
 impl SpeechProvider for OpenAiCompatible {
-    async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<Spoken, UpstreamError> {
+    async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<SpeechAnswer, UpstreamError> {
         let Some(SpeechEndpoint { path, endpoint }) = &self.speech else {
-            return Err(UpstreamError::connect("the provider does not speak"));
+            return Err(UpstreamError::connect("the provider does not support speech"));
         };
         let body = RequestBody::from(encode(call));
         let model = &call.upstream_model;
@@ -91,16 +93,16 @@ impl SpeechProvider for OpenAiCompatible {
         if !(200..300).contains(&response.status) {
             return Err(refusal::from_response(response, settings).await);
         }
-        if !is_sound(response.media_type()) {
+        if !is_audio(response.media_type()) {
             let is_json = response.media_type().ends_with("json");
-            let said = response.beginning(settings).await;
+            let text = response.read_prefix(settings).await;
             return Err(match is_json {
-                true => refusal::from_object(&said),
-                false => UpstreamError::protocol("the answer is text instead of sound"),
+                true => refusal::from_object(&text),
+                false => UpstreamError::protocol("the response is text instead of audio"),
             });
         }
-        Ok(Spoken {
-            sound: sound(response, settings.body_limit).await?,
+        Ok(SpeechAnswer {
+            audio: audio(response, settings.body_limit).await?,
             usage: None,
         })
     }

@@ -1,7 +1,8 @@
-//! Streamed answers: one chunk for each event, the upstream's own bytes where nothing has to be changed.
+//! Streamed answers: one chunk for each event, with the upstream's bytes where no change is needed.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,14 +14,15 @@ use tollgate_formats::sse::{DONE_EVENT, Event, EventReader};
 use tollgate_types::{Format, Usage};
 use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamError};
 
-use crate::http::{Pieces, Response};
+use crate::http::{BodyChunks, ErrorTexts, Response};
 use crate::refusal;
 
-/// How long the end of the body is waited for after `[DONE]`: a connection whose body was read to its end can be used
-/// again, and most upstreams send the last chunk in a write of its own.
+/// Max time to wait for the end of the body after `[DONE]`. A connection whose body was read
+/// completely can be reused, and most upstreams send the last chunk in a separate write.
 const END_OF_BODY: Duration = Duration::from_millis(20);
 
-/// The stream of a response in this format. `choices` is how many answers were asked for.
+/// Opens the event stream of a response in this format. `choices` is the number of requested
+/// answers.
 pub(super) fn open(
     response: Response,
     call: &TextCall,
@@ -29,28 +31,36 @@ pub(super) fn open(
 ) -> Result<TextStream, UpstreamError> {
     Ok(Box::pin(ChatStream {
         format,
-        pieces: response.pieces()?,
+        error_texts: response.error_texts(),
+        chunks: response.chunks()?,
         reader: EventReader::default(),
         edits: EventEdits::new(&call.public_model, call.include_usage),
         unfinished: choices.max(1),
+        has_ended: false,
+        has_report: false,
         state: State::Open,
     }))
 }
 
 struct ChatStream {
-    /// Chat completions, or completions: their streams differ only in where a choice has its text.
+    /// Chat completions, or completions: their streams differ only in the place of a choice's text.
     format: Format,
-    pieces: Pieces,
+    error_texts: Arc<ErrorTexts>,
+    chunks: BodyChunks,
     reader: EventReader,
     edits: EventEdits,
-    /// Choices that have given no reason for their end yet.
+    /// Number of choices without a finish reason.
     unfinished: u32,
+    /// Whether a choice has ended, and whether the usage report, which is the last event, has
+    /// arrived.
+    has_ended: bool,
+    has_report: bool,
     state: State,
 }
 
 enum State {
     Open,
-    /// The end was told; the body's is waited for.
+    /// The end was received; waits for the end of the body.
     Done(Pin<Box<Sleep>>),
     Over,
 }
@@ -63,12 +73,12 @@ impl Stream for ChatStream {
         loop {
             match &mut this.state {
                 State::Over => return Poll::Ready(None),
-                State::Done(patience) => {
-                    let rest = this.pieces.poll_next(cx);
+                State::Done(timer) => {
+                    let rest = this.chunks.poll_next(cx);
                     if matches!(rest, Poll::Ready(Some(Ok(_)))) {
                         continue;
                     }
-                    if rest.is_pending() && patience.as_mut().poll(cx).is_pending() {
+                    if rest.is_pending() && timer.as_mut().poll(cx).is_pending() {
                         return Poll::Pending;
                     }
                     this.state = State::Over;
@@ -82,9 +92,9 @@ impl Stream for ChatStream {
                         return Poll::Ready(Some(item));
                     }
                 }
-                Ok(None) => match this.pieces.poll_next(cx) {
+                Ok(None) => match this.chunks.poll_next(cx) {
                     Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Some(Ok(piece))) => this.reader.push(piece),
+                    Poll::Ready(Some(Ok(chunk))) => this.reader.push(chunk),
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(this.fail(error))),
                     Poll::Ready(None) => return Poll::Ready(Some(this.end_of_body())),
                 },
@@ -98,13 +108,13 @@ impl Stream for ChatStream {
 }
 
 impl ChatStream {
-    /// The chunk that an event makes, if it makes one at once.
+    /// Converts an event to a chunk; `None` if the event has no content to relay.
     fn take(&mut self, event: &Event) -> Option<Result<TextChunk, UpstreamError>> {
         if event.data.is_empty() {
             return None;
         }
         let Ok(head) = inspect_event(&event.data) else {
-            let error = UpstreamError::protocol("an event of the stream is not JSON");
+            let error = UpstreamError::protocol("a stream event is not JSON");
             return Some(self.fail(error));
         };
         let kind = match head.kind {
@@ -113,16 +123,23 @@ impl ChatStream {
                 return None;
             }
             EventKind::Error => {
-                let error = refusal::from_object(&event.data);
+                let error = refusal::from_object_of(&self.error_texts, &event.data);
                 return Some(self.fail(error));
             }
             EventKind::Finish => {
                 self.unfinished = self.unfinished.saturating_sub(1);
-                ChunkKind::Content
+                self.has_ended = true;
+                match self.unfinished {
+                    0 => ChunkKind::Finish,
+                    _ => ChunkKind::Content,
+                }
             }
             EventKind::Content => ChunkKind::Content,
             EventKind::Preamble => ChunkKind::Preamble,
-            EventKind::Usage => ChunkKind::Usage,
+            EventKind::Usage => {
+                self.has_report = true;
+                ChunkKind::Usage
+            }
         };
         Some(Ok(self.chunk(kind, event, &head)))
     }
@@ -137,10 +154,12 @@ impl ChatStream {
         }
     }
 
-    /// Some upstreams leave `[DONE]` out: when every choice has said why it ended, nothing is missing.
+    /// Handles the end of the body. Some upstreams omit `[DONE]`: the answer is complete if every
+    /// choice has a finish reason. Some return fewer answers than requested: the usage report is
+    /// the last event.
     fn end_of_body(&mut self) -> Result<TextChunk, UpstreamError> {
-        if self.unfinished > 0 {
-            return self.fail(UpstreamError::protocol("the stream was cut"));
+        if self.unfinished > 0 && !(self.has_ended && self.has_report) {
+            return self.fail(UpstreamError::protocol("the stream ended early"));
         }
         self.state = State::Over;
         Ok(end(self.format))

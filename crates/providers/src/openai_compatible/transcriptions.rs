@@ -1,5 +1,5 @@
-//! Transcripts of a provider of the format: the recording in a form, and what was said in JSON. How the caller wants it
-//! written is not the provider's business; it is asked for times where they are needed.
+//! Transcripts: sends the recording in a form and parses the JSON answer. The gateway writes the
+//! caller's format and requests timestamps only if that format needs them.
 
 use std::time::Duration;
 
@@ -18,16 +18,19 @@ use super::adapter::OpenAiCompatible;
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, RequestBody, Timeouts, Variant};
 use crate::refusal;
 
-/// The longest recording that is believed, in seconds.
-const LONGEST: f64 = 7.0 * 24.0 * 3_600.0;
+/// Max duration of a recording, in seconds. Longer reported durations are ignored.
+const MAX_DURATION_SECONDS: f64 = 7.0 * 24.0 * 3_600.0;
 
-/// Where the transcripts are.
+/// Endpoints for transcription and for translation to English.
 #[derive(Debug)]
 pub(super) struct TranscriptionsEndpoint {
-    path: &'static str,
     base: BaseUrl,
-    endpoint: Endpoint,
+    transcriptions: (&'static str, Endpoint),
+    translations: (&'static str, Endpoint),
 }
+
+/// Path of translations below the base URL.
+const TRANSLATIONS_PATH: &str = "/audio/translations";
 
 impl TranscriptionsEndpoint {
     pub(super) fn new(
@@ -35,35 +38,41 @@ impl TranscriptionsEndpoint {
         base: &BaseUrl,
         credentials: &[Credential],
     ) -> Result<Self, EndpointError> {
+        let at = |path: &'static str| Ok((path, Endpoint::new(base, path, credentials)?));
         Ok(Self {
-            path,
             base: base.clone(),
-            endpoint: Endpoint::new(base, path, credentials)?,
+            transcriptions: at(path)?,
+            translations: at(TRANSLATIONS_PATH)?,
         })
     }
 
-    /// The endpoint of a model, for a form.
-    fn variant(&self, model: &str, form: &Form) -> Result<Variant, EndpointError> {
-        let mut variant = Variant::new(&self.base.for_model(model), self.path)?;
+    /// Returns the endpoint of a call, with the path of its model.
+    fn of(&self, call: &TranscriptionCall, form: &Form) -> Result<(&Endpoint, Variant), EndpointError> {
+        let (path, endpoint) = match call.translate {
+            true => &self.translations,
+            false => &self.transcriptions,
+        };
+        let mut variant = Variant::new(&self.base.for_model(&call.upstream_model), path)?;
         variant.insert("content-type", &SecretString::from(form.media_type()))?;
-        Ok(variant)
+        Ok((endpoint, variant))
     }
 }
 
-/// A form (RFC 7578). Its recording is not copied.
+/// A form (RFC 7578). Does not copy the recording.
 struct Form {
     boundary: String,
-    pieces: Vec<Bytes>,
+    chunks: Vec<Bytes>,
 }
 
 impl Form {
-    /// Nobody knows the id of a request before it is made, so nobody can write its boundary into what is sent.
+    /// Derives the boundary from the request id, which a caller cannot know in advance, so no value
+    /// can contain it.
     fn new(request: RequestId) -> Self {
         let digest = Sha256::digest(request.as_u128().to_be_bytes());
         let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         Self {
             boundary: format!("tollgate-{digits}"),
-            pieces: Vec::new(),
+            chunks: Vec::new(),
         }
     }
 
@@ -75,7 +84,7 @@ impl Form {
         let boundary = &self.boundary;
         let part =
             format!("--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
-        self.pieces.push(part.into());
+        self.chunks.push(part.into());
     }
 
     fn file(&mut self, name: &str, filename: &str, media_type: &str, content: Bytes) {
@@ -84,18 +93,18 @@ impl Form {
             "--{boundary}\r\ncontent-disposition: form-data; name=\"{name}\"; filename=\"{filename}\"\r\n\
              content-type: {media_type}\r\n\r\n"
         );
-        self.pieces.push(head.into());
-        self.pieces.push(content);
-        self.pieces.push(Bytes::from_static(b"\r\n"));
+        self.chunks.push(head.into());
+        self.chunks.push(content);
+        self.chunks.push(Bytes::from_static(b"\r\n"));
     }
 
     fn end(mut self) -> RequestBody {
-        self.pieces.push(format!("--{}--\r\n", self.boundary).into());
-        RequestBody::from(self.pieces)
+        self.chunks.push(format!("--{}--\r\n", self.boundary).into());
+        RequestBody::from(self.chunks)
     }
 }
 
-/// A name of a file as a form has it (WHATWG HTML, section 4.10.21.8).
+/// Escapes a file name for a form (WHATWG HTML, section 4.10.21.8).
 fn escaped(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }
@@ -115,7 +124,7 @@ fn form(request: RequestId, call: &TranscriptionCall) -> Form {
     }
     let asked = call.timestamps;
     for (name, is_asked) in [("segment", asked.segments), ("word", asked.words)] {
-        if is_timed && is_asked {
+        if is_timed && is_asked && !call.translate {
             form.text("timestamp_granularities[]", name);
         }
     }
@@ -127,10 +136,14 @@ fn form(request: RequestId, call: &TranscriptionCall) -> Form {
 #[async_trait]
 impl TranscribeProvider for OpenAiCompatible {
     fn check(&self, call: &TranscriptionCall) -> Result<(), Error> {
-        // OpenAI's models of this family give text alone.
+        // OpenAI's models of this family return text only.
         let is_untimed = call.upstream_model.starts_with("gpt-");
+        if call.translate && is_untimed {
+            let message = "This model does not translate. Use another transcription model.";
+            return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
+        }
         if call.format.is_timed() && is_untimed {
-            let message = "This model does not say when what was said. Ask for 'json' or 'text'.";
+            let message = "This model returns no timestamps. Use 'json' or 'text'.";
             return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("response_format"));
         }
         Ok(())
@@ -142,13 +155,15 @@ impl TranscribeProvider for OpenAiCompatible {
         call: &TranscriptionCall,
     ) -> Result<Transcript, UpstreamError> {
         let Some(transcriptions) = &self.transcriptions else {
-            return Err(UpstreamError::connect("the provider transcribes nothing"));
+            return Err(UpstreamError::connect(
+                "the provider does not support transcription",
+            ));
         };
         let form = form(ctx.request, call);
-        let variant = transcriptions
-            .variant(&call.upstream_model, &form)
+        let (endpoint, variant) = transcriptions
+            .of(call, &form)
             .map_err(|error| UpstreamError::connect(error.to_string()))?;
-        let (endpoint, timeouts) = (&transcriptions.endpoint, Timeouts::of(ctx));
+        let timeouts = Timeouts::of(ctx);
         let response = self
             .http
             .post_variant(endpoint, variant, form.end(), timeouts)
@@ -162,18 +177,18 @@ impl TranscribeProvider for OpenAiCompatible {
     }
 }
 
-/// What was said.
+/// Parses a transcript.
 fn read(body: &Bytes) -> Result<Transcript, UpstreamError> {
-    let no_transcript =
-        || UpstreamError::protocol(format!("the answer is no transcript ({} bytes)", body.len()));
-    let answer: Value = serde_json::from_slice(body).map_err(|_| no_transcript())?;
+    let invalid_transcript =
+        || UpstreamError::protocol(format!("the response is not a transcript ({} bytes)", body.len()));
+    let answer: Value = serde_json::from_slice(body).map_err(|_| invalid_transcript())?;
     if answer.get("error").is_some_and(Value::is_object) {
         return Err(refusal::from_object(body));
     }
     let text = answer
         .get("text")
         .and_then(Value::as_str)
-        .ok_or_else(no_transcript)?;
+        .ok_or_else(invalid_transcript)?;
     let usage = answer.get("usage").filter(|usage| usage.is_object());
     let items = |name: &str| answer.get(name).and_then(Value::as_array).into_iter().flatten();
     let language = answer.get("language").and_then(Value::as_str);
@@ -190,10 +205,10 @@ fn read(body: &Bytes) -> Result<Transcript, UpstreamError> {
     })
 }
 
-/// A length; some write it as a text.
+/// Parses a duration in seconds, as a number or a text.
 fn seconds(value: &Value) -> Option<Duration> {
     let seconds = value.as_f64().or_else(|| value.as_str()?.parse().ok())?;
-    (0.0..=LONGEST)
+    (0.0..=MAX_DURATION_SECONDS)
         .contains(&seconds)
         .then(|| Duration::from_secs_f64(seconds))
 }
@@ -228,7 +243,7 @@ fn word(value: &Value) -> Option<Word> {
     })
 }
 
-/// Tokens of the report, if it is one of tokens and makes sense.
+/// Token counts of the usage report, if it has valid ones.
 fn tokens(usage: &Value) -> Option<Usage> {
     let count = |value: &Value, name: &str| {
         let count = value.get(name)?.as_u64();

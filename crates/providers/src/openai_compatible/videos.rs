@@ -1,4 +1,4 @@
-//! Films of a provider of the format: one is submitted, asked for until it is there, and fetched from the provider.
+//! Videos: a job is submitted, polled, and its video downloaded from the provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,36 +8,36 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tollgate_types::Error;
 use tollgate_upstream::{
-    CallContext, Content, ContentStream, Made, Maker, Piece, State, Submitted, UpstreamError, VideoCall,
-    VideoTask,
+    CallContext, Content, ContentStream, GenerationOutput, GenerationState, MediaProvider, OutputItem,
+    Submitted, UpstreamError, VideoCall, VideoTask,
 };
 
 use super::images::extension;
 use super::presets::Videos;
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, escape};
-use crate::media::{self, Asked, Form, NEWS_LIMIT, Server, from_handle, to_handle};
+use crate::media::{self, Form, MAX_STATUS_BYTES, Request, Server, from_handle, to_handle};
 use crate::refusal;
 
-/// When a film is first asked for.
+/// Delay before the first poll of a video.
 const POLL_AFTER: Duration = Duration::from_secs(5);
 
-/// Where the films are made, and how they differ.
+/// Endpoint of the videos and its quirks.
 #[derive(Debug)]
-pub(super) struct VideoMaker {
+pub(super) struct VideosEndpoint {
     row: &'static Videos,
     server: Server,
 }
 
-/// The paths of one film.
+/// Paths of one video.
 #[derive(Serialize, Deserialize)]
 struct Handle {
     job: String,
     content: String,
 }
 
-/// What is told of a film.
+/// A video object of the API.
 #[derive(Deserialize)]
-struct News {
+struct VideoJob {
     #[serde(default)]
     id: String,
     status: String,
@@ -46,7 +46,7 @@ struct News {
     error: Value,
 }
 
-impl VideoMaker {
+impl VideosEndpoint {
     pub(super) fn new(
         row: &'static Videos,
         base: &BaseUrl,
@@ -66,7 +66,7 @@ impl VideoMaker {
         self.row.takes.contains(&field)
     }
 
-    /// The fields of a request that are no files. Seconds are a text in this format.
+    /// Request fields except files. The format has seconds as text.
     fn fields(&self, call: &VideoCall) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
@@ -74,14 +74,14 @@ impl VideoMaker {
         add("prompt", json!(call.prompt));
         add("seconds", json!(call.duration.as_secs().to_string()));
         add("size", json!(format!("{}x{}", call.size.width, call.size.height)));
-        let negative = media::positive(&call.negative_prompt);
+        let negative = media::non_empty(&call.negative_prompt);
         if let Some(negative) = negative.filter(|_| self.takes("negative_prompt")) {
             add("negative_prompt", json!(negative));
         }
         if let Some(seed) = call.seed.filter(|_| self.takes("seed")) {
             add("seed", json!(seed));
         }
-        if let Some(name) = self.row.sound {
+        if let Some(name) = self.row.audio_field {
             add(name, json!(call.audio));
         }
         fields
@@ -101,32 +101,32 @@ impl VideoMaker {
     }
 }
 
-/// How it goes, by what is told.
-fn state(news: News, content: String) -> Result<State, UpstreamError> {
-    Ok(match news.status.as_str() {
-        "queued" => State::Waiting { ahead: None },
-        "in_progress" => State::Running {
-            percent: news.progress.map(|done| done.clamp(0.0, 100.0) as u8),
+/// Converts the status of a video.
+fn state(video: VideoJob, content: String) -> Result<GenerationState, UpstreamError> {
+    Ok(match video.status.as_str() {
+        "queued" => GenerationState::Waiting { ahead: None },
+        "in_progress" => GenerationState::Running {
+            percent: video.progress.map(|done| done.clamp(0.0, 100.0) as u8),
         },
-        "completed" => State::Made(Made {
-            pieces: vec![Piece {
-                content: Content::Own(content),
+        "completed" => GenerationState::Completed(GenerationOutput {
+            items: vec![OutputItem {
+                content: Content::Upstream(content),
                 revised_prompt: None,
             }],
             usage: None,
         }),
-        "failed" => State::Failed(refusal::from_failure(&json!({"error": news.error}))),
-        "cancelled" => State::Cancelled,
-        "expired" => State::Lost,
-        _ => return Err(UpstreamError::protocol("a film in a state that nobody knows")),
+        "failed" => GenerationState::Failed(refusal::from_failure(&json!({"error": video.error}))),
+        "cancelled" => GenerationState::Cancelled,
+        "expired" => GenerationState::Lost,
+        _ => return Err(UpstreamError::protocol("a video has an unknown status")),
     })
 }
 
 #[async_trait]
-impl Maker<VideoCall> for VideoMaker {
+impl MediaProvider<VideoCall> for VideosEndpoint {
     fn check(&self, call: &VideoCall) -> Result<(), Error> {
-        let has_negative = media::positive(&call.negative_prompt).is_some();
-        media::refuse_sent(&[
+        let has_negative = media::non_empty(&call.negative_prompt).is_some();
+        media::reject_unsupported(&[
             ("reference_images", call.task == VideoTask::FromReferences),
             ("extend_from", call.task == VideoTask::Extend),
             ("duration", media::seconds(call.duration).is_none()),
@@ -141,15 +141,18 @@ impl Maker<VideoCall> for VideoMaker {
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
         let path = self.path(&call.upstream_model, "");
-        let asked = match call.image.is_some() || self.row.only_forms {
-            true => Asked::form(&path, self.form(call)?),
-            false => Asked::json(&path, &Value::Object(self.fields(call))),
+        let request = match call.image.is_some() || self.row.only_forms {
+            true => Request::form(&path, self.form(call)?),
+            false => Request::json(&path, &Value::Object(self.fields(call))),
         };
-        let news: News = self.server.read(ctx, asked.with_key(key), NEWS_LIMIT).await?;
-        if news.id.is_empty() {
-            return Err(UpstreamError::protocol("a film without an id"));
+        let video: VideoJob = self
+            .server
+            .read(ctx, request.with_key(key), MAX_STATUS_BYTES)
+            .await?;
+        if video.id.is_empty() {
+            return Err(UpstreamError::protocol("a video has no id"));
         }
-        let id = escape(&news.id, "");
+        let id = escape(&video.id, "");
         let handle = Handle {
             job: self.path(&call.upstream_model, &format!("/{id}")),
             content: self.path(&call.upstream_model, &format!("/{id}/content")),
@@ -160,18 +163,18 @@ impl Maker<VideoCall> for VideoMaker {
         })
     }
 
-    async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
+    async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<GenerationState, UpstreamError> {
         let Handle { job, content } = from_handle(handle)?;
-        let news = self
+        let video = self
             .server
-            .read_if_there(ctx, Asked::get(&job), NEWS_LIMIT)
+            .read_if_found(ctx, Request::get(&job), MAX_STATUS_BYTES)
             .await?;
-        news.map_or(Ok(State::Lost), |news| state(news, content))
+        video.map_or(Ok(GenerationState::Lost), |video| state(video, content))
     }
 
     async fn cancel(&self, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
         let Handle { job, .. } = from_handle(handle)?;
-        self.server.tell(ctx, Asked::delete(&job)).await
+        self.server.send_command(ctx, Request::delete(&job)).await
     }
 
     async fn fetch(&self, ctx: &CallContext, own: &str) -> Result<ContentStream, UpstreamError> {

@@ -1,4 +1,4 @@
-//! The adapter.
+//! The adapter of OpenAI's Responses API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,44 +6,50 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tollgate_formats::counting;
-use tollgate_formats::hub::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_formats::openai_responses::{
-    RequestEdits, ResponsesHead, StreamDecoder, carry, decode_response, encode_request, has_foreign_seal,
-    inspect_response, splice_request, validate,
+    MIN_OUTPUT_TOKENS, RequestEdits, ResponsesHead, StreamDecoder, check_compatible, decode_response,
+    encode_request, has_foreign_seal, inspect_response, splice_request, validate,
 };
-use tollgate_formats::seal::origin_of;
+use tollgate_formats::reasoning_envelope::origin_of;
+use tollgate_formats::to_common::{drop_foreign_reasoning, has_foreign_reasoning};
 use tollgate_types::decide::{State, StateMediaKind};
 use tollgate_types::generate::GenerateRequest;
-use tollgate_types::{Error, Format};
+use tollgate_types::{Abilities, Error, Format};
 use tollgate_upstream::{
-    CallContext, CountProvider, DecideProvider, DecisionWay, LabelCall, LabelDraws, ListedModel, MediaKind,
-    Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
+    CallContext, CountProvider, DecideProvider, DecisionWay, Draw, LabelCall, LabelDraws, ListedModel,
+    MediaKind, Outline, Payload, Provider, TextAnswer, TextCall, TextProvider, TextReply, UpstreamError,
 };
 
 use super::stream;
-use crate::crossing::{self, not_in_format};
-use crate::deciding::ByText;
+use crate::conversion::{self, not_in_format};
+use crate::decisions::TextLabels;
 use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts,
 };
 use crate::openai_compatible::listing;
 use crate::{counted, refusal};
 
-/// A provider that speaks the format of responses.
+/// Domains of OpenAI's servers, including those at Microsoft. Other servers accept smaller output
+/// caps.
+const OPENAI_DOMAINS: [&str; 2] = ["openai.com", "azure.com"];
+
+/// A provider that speaks the Responses format.
 #[derive(Debug)]
 pub struct OpenAiResponses {
     id: Arc<str>,
-    /// Marks the reasoning that comes from here.
+    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
     origin: String,
     http: Arc<HttpClient>,
     responses: Endpoint,
     counts: Endpoint,
     models: Endpoint,
-    deciding: ByText,
+    decisions: TextLabels,
+    /// Min output cap that the server accepts.
+    min_output_tokens: u64,
 }
 
 impl OpenAiResponses {
-    /// The provider of the configuration block `id`, at this address, with these credentials on every request.
+    /// Builds the provider of the configuration block `id`. Every request carries the credentials.
     pub fn new(
         id: Arc<str>,
         base: &BaseUrl,
@@ -60,16 +66,21 @@ impl OpenAiResponses {
             responses: Endpoint::new(base, "/responses", credentials)?,
             counts: Endpoint::new(base, "/responses/input_tokens", credentials)?,
             models: Endpoint::new(base, "/models", credentials)?,
-            deciding: ByText::new(&[StateMediaKind::Image], 0),
+            decisions: TextLabels::new(&[StateMediaKind::Image], 0),
+            min_output_tokens: if base.is_in_domain(&OPENAI_DOMAINS) {
+                MIN_OUTPUT_TOKENS
+            } else {
+                1
+            },
         })
     }
 
-    /// The bytes for the upstream.
+    /// Returns the body for the upstream.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
-        // A model that does not reason would refuse it.
-        let asks_seal = call.reasons && call.format.carries_seals();
+        // A model that does not reason would refuse the field.
+        let asks_seal = call.reasons && call.format.supports_seals();
         if !call.is_in(Format::Responses) {
-            let mut request = crossing::common_form(call)?;
+            let mut request = conversion::common_form(call)?;
             drop_foreign_reasoning(&mut request, &self.origin);
             return Ok(Bytes::from(encode_request(
                 &request,
@@ -81,18 +92,19 @@ impl OpenAiResponses {
             .outline
             .as_ref()
             .and_then(|outline| outline.get::<ResponsesHead<'static>>());
-        let looked_again;
+        let validated;
         let head = match known {
             Some(head) => head,
             None => {
-                looked_again = validate(&call.body).map_err(|error| not_in_format(&error))?;
-                &looked_again
+                validated = validate(&call.body).map_err(|error| not_in_format(&error))?;
+                &validated
             }
         };
         let edits = RequestEdits {
             model: &call.upstream_model,
             origin: &self.origin,
             clamp_output: call.clamp_output,
+            stream: call.stream,
             reasons: asks_seal,
         };
         Ok(splice_request(&call.body, head, edits))
@@ -105,18 +117,19 @@ impl OpenAiResponses {
         response: Response,
     ) -> Result<TextReply, UpstreamError> {
         let body = response.whole(self.http.settings().body_limit).await?;
-        let no_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
+        let invalid_answer = |what: &str| UpstreamError::protocol(format!("{what} ({} bytes)", body.len()));
         let head = inspect_response(&body, &self.origin)
-            .map_err(|_| no_answer("the answer is not a JSON object"))?;
+            .map_err(|_| invalid_answer("the response is not a JSON object"))?;
         if head.is_error {
-            return Err(refusal::from_object(&body));
+            return Err(refusal::from_object_of(self.responses.error_texts(), &body));
         }
         if !head.has_output {
-            return Err(no_answer("the answer has no output"));
+            return Err(invalid_answer("the response has no output").reporting(head.usage));
         }
-        if !crossing::relays(ctx, call, Format::Responses) {
-            let answer = decode_response(&body).map_err(|_| no_answer("the answer cannot be read"))?;
-            return Ok(crossing::whole(
+        if !conversion::relays(ctx, call, Format::Responses) {
+            let answer =
+                decode_response(&body).map_err(|_| invalid_answer("the response cannot be parsed"))?;
+            return Ok(conversion::whole(
                 answer,
                 &self.origin,
                 head.usage,
@@ -124,6 +137,7 @@ impl OpenAiResponses {
             ));
         }
         Ok(TextReply::Whole(TextAnswer {
+            capped_answers: 0,
             payload: Payload::Raw(Format::Responses, body),
             usage: head.usage,
             output_bytes: head.output_bytes,
@@ -136,7 +150,7 @@ impl OpenAiResponses {
 impl TextProvider for OpenAiResponses {
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
         let body = self.prepare(call)?;
-        let timeouts = Timeouts::of(ctx);
+        let timeouts = Timeouts::of(ctx).resending();
         let response = self
             .http
             .post(&self.responses, RequestBody::from(body), timeouts)
@@ -150,18 +164,18 @@ impl TextProvider for OpenAiResponses {
         if response.media_type() == "text/event-stream" {
             let events = stream::open(response, call, &self.origin)?;
             return Ok(TextReply::Stream(
-                match crossing::relays(ctx, call, Format::Responses) {
+                match conversion::relays(ctx, call, Format::Responses) {
                     true => events,
-                    false => crossing::stream(events, StreamDecoder::default(), &self.origin),
+                    false => conversion::stream(events, StreamDecoder::default(), &self.origin),
                 },
             ));
         }
-        // A JSON body says what is wrong; anything else is not what was asked for.
-        let body = response.beginning(self.http.settings()).await;
+        // A JSON body is an error; any other type is not the requested stream.
+        let body = response.read_prefix(self.http.settings()).await;
         match inspect_response(&body, &self.origin) {
-            Ok(head) if head.is_error => Err(refusal::from_object(&body)),
+            Ok(head) if head.is_error => Err(refusal::from_object_of(self.responses.error_texts(), &body)),
             _ => Err(UpstreamError::protocol(format!(
-                "asked for a stream, got {} bytes of another type",
+                "expected a stream, received {} bytes of another type",
                 body.len()
             ))),
         }
@@ -172,14 +186,15 @@ impl TextProvider for OpenAiResponses {
     }
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
-        // It would fetch documents, too; but what one costs depends on its bytes, and a hold is taken before.
+        // OpenAI fetches documents, too, but their cost depends on their size, and the hold is
+        // taken before the fetch.
         match kind {
             MediaKind::Document => Some(&["application/pdf"]),
             _ => None,
         }
     }
 
-    fn leaves_out_reasoning(&self, call: &TextCall) -> bool {
+    fn drops_reasoning(&self, call: &TextCall) -> bool {
         let head = call
             .outline
             .as_ref()
@@ -187,8 +202,8 @@ impl TextProvider for OpenAiResponses {
         head.is_some_and(|head| has_foreign_seal(&call.body, head, &self.origin))
     }
 
-    fn carry(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
-        let mut ignored = carry(request)?;
+    fn check_compatible(&self, request: &GenerateRequest, _: &Abilities) -> Result<Vec<String>, Error> {
+        let mut ignored = check_compatible(request, self.min_output_tokens)?;
         if has_foreign_reasoning(request, &self.origin) {
             ignored.push("reasoning".to_owned());
         }
@@ -209,16 +224,16 @@ impl CountProvider for OpenAiResponses {
 #[async_trait]
 impl DecideProvider for OpenAiResponses {
     fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
-        self.deciding.ways(upstream_model, state)
+        self.decisions.ways(upstream_model, state)
     }
 
     async fn draw_labels(
         &self,
         ctx: &CallContext,
         call: &LabelCall,
-        number: u32,
+        draw: Draw,
     ) -> Result<Option<LabelDraws>, UpstreamError> {
-        self.deciding.draw(self, ctx, call, number).await.map(Some)
+        self.decisions.draw(self, ctx, call, draw).await.map(Some)
     }
 }
 
@@ -250,6 +265,6 @@ impl Provider for OpenAiResponses {
         };
         tokio::time::timeout(timeout, listed)
             .await
-            .unwrap_or_else(|_| Err(UpstreamError::timeout("no list of models in time")))
+            .unwrap_or_else(|_| Err(UpstreamError::timeout("timed out listing the models")))
     }
 }

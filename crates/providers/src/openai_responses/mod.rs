@@ -1,16 +1,16 @@
-//! OpenAI, and others that serve responses, in the format of responses. The caller's bytes are forwarded when they are in
-//! it, and written in it otherwise. Nothing is kept at the provider.
+//! OpenAI's Responses API, also on other servers. Bodies in this format are forwarded unchanged;
+//! others are converted. The provider stores no response.
 
 mod adapter;
 mod stream;
 
 pub use adapter::OpenAiResponses;
 
-/// The preset.
+/// Name of the preset in the configuration.
 pub const PRESET: &str = "openai-responses";
-/// Where it is.
+/// Default base URL.
 pub const BASE_URL: &str = "https://api.openai.com/v1";
-/// The environment variable that usually has the key (platform.openai.com, client SDKs).
+/// Environment variable of the API key (platform.openai.com, client SDKs).
 pub const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Streamed answers: one chunk for each event, the upstream's own bytes where nothing has to be changed.
+//! Streamed answers: one chunk for each event, with the upstream's bytes where no change is needed.
 
 use futures_util::stream::unfold;
 use tollgate_formats::openai_responses::{EventKind, Relay, Relayed};
@@ -6,13 +6,13 @@ use tollgate_formats::sse::{Event, EventReader};
 use tollgate_types::Format;
 use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamError};
 
-use crate::http::{Pieces, Response};
+use crate::http::{BodyChunks, Response};
 use crate::refusal;
 
-/// The stream of a response.
+/// Opens the event stream of a response.
 pub(super) fn open(response: Response, call: &TextCall, origin: &str) -> Result<TextStream, UpstreamError> {
     let events = Events {
-        pieces: response.pieces()?,
+        chunks: response.chunks()?,
         reader: EventReader::default(),
         relay: Relay::new(origin),
         is_relayed: call.format == Format::Responses,
@@ -26,12 +26,12 @@ pub(super) fn open(response: Response, call: &TextCall, origin: &str) -> Result<
 }
 
 struct Events {
-    pieces: Pieces,
+    chunks: BodyChunks,
     reader: EventReader,
     relay: Relay,
     /// Whether the caller speaks this format.
     is_relayed: bool,
-    /// Whether the event that ends the answer was told, and only the end itself is left to tell.
+    /// Whether the final event was sent as a chunk, so that only the end chunk is left.
     is_ended: bool,
     is_over: bool,
 }
@@ -69,15 +69,15 @@ impl Events {
                         return Ok(chunk);
                     }
                 }
-                None => match std::future::poll_fn(|cx| self.pieces.poll_next(cx)).await {
-                    Some(piece) => self.reader.push(piece?),
-                    None => return Err(UpstreamError::protocol("the stream was cut")),
+                None => match std::future::poll_fn(|cx| self.chunks.poll_next(cx)).await {
+                    Some(chunk) => self.reader.push(chunk?),
+                    None => return Err(UpstreamError::protocol("the stream ended early")),
                 },
             }
         }
     }
 
-    /// The chunk that an event makes, if it makes one.
+    /// Converts an event to a chunk; `None` if the event has no content to relay.
     fn take(&mut self, event: &Event) -> Result<Option<TextChunk>, UpstreamError> {
         if event.data.is_empty() {
             return Ok(None);
@@ -89,16 +89,16 @@ impl Events {
             usage,
             output_bytes,
             failure,
-        } = relayed.map_err(|_| UpstreamError::protocol("an event of the stream is not JSON"))?;
+        } = relayed.map_err(|_| UpstreamError::protocol("a stream event is not JSON"))?;
         let kind = match kind {
             EventKind::Error => return Err(refusal::from_object(&failure.unwrap_or_default())),
-            // The gateway shows signs of life of its own.
+            // The gateway sends its own keep-alives.
             EventKind::Ping => return Ok(None),
             EventKind::Preamble => ChunkKind::Preamble,
             EventKind::Content => ChunkKind::Content,
             EventKind::End if self.is_relayed => ChunkKind::End,
             EventKind::End => {
-                // It is decoded like the others, and the end told after it.
+                // Decode it like other events; the end chunk follows.
                 self.is_ended = true;
                 ChunkKind::Content
             }

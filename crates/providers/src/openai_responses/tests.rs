@@ -11,7 +11,7 @@ use tollgate_formats::openai_responses::{Identity, splice_response};
 use tollgate_testkit::upstream::{Answer, FAULTS, FakeUpstream, Outcome, Reply, Usage as Reported};
 use tollgate_types::generate::{GenerateResponse, Part};
 use tollgate_types::stream::StreamEvent;
-use tollgate_types::{Credits, Format, RequestId, Retry, Unit, Usage};
+use tollgate_types::{Abilities, Credits, Format, RequestId, Retry, Unit, Usage};
 use tollgate_upstream::{
     CallContext, ChunkKind, Payload, Permit, Provider, TextCall, TextReply, UpstreamCause, UpstreamError,
     UpstreamErrorKind,
@@ -21,7 +21,7 @@ use crate::http::{HttpClient, HttpSettings};
 use crate::registry::{self, ProviderConfig};
 
 const KEY: &str = "sk-upstream-0123456789abcdef";
-const MOST_CHUNKS: usize = 5_000;
+const MAX_CHUNKS: usize = 5_000;
 
 async fn started() -> (FakeUpstream, Arc<dyn Provider>) {
     let upstream = FakeUpstream::start().await;
@@ -45,17 +45,17 @@ fn provider(name: &str, base_url: &str) -> Arc<dyn Provider> {
     registry::build(&config, &HttpClient::new(settings)).unwrap()
 }
 
-fn context(patience: Duration) -> CallContext {
+fn context(timeout: Duration) -> CallContext {
     CallContext {
         request: RequestId::from_u128(1_790_000_000_000 << 80),
         permit: Permit::Free("test"),
-        header_timeout: patience,
-        idle_timeout: patience,
+        header_timeout: timeout,
+        idle_timeout: timeout,
         inspected: false,
     }
 }
 
-fn patient() -> CallContext {
+fn context_with_long_timeout() -> CallContext {
     context(Duration::from_secs(20))
 }
 
@@ -86,11 +86,11 @@ fn merge(body: &mut Value, members: Value) {
     }
 }
 
-/// Everything that one call gave.
+/// Chunks and bytes of one call.
 #[derive(Debug, Default)]
-struct Got {
+struct Collected {
     kinds: Vec<ChunkKind>,
-    /// The caller's bytes.
+    /// Bytes for the caller.
     raw: String,
     common: Option<GenerateResponse>,
     events: Vec<StreamEvent>,
@@ -99,15 +99,19 @@ struct Got {
     is_endless: bool,
 }
 
-async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Result<Got, UpstreamError> {
-    let mut got = Got::default();
+async fn ask(
+    provider: &dyn Provider,
+    ctx: &CallContext,
+    call: &TextCall,
+) -> Result<Collected, UpstreamError> {
+    let mut collected = Collected::default();
     match provider.text().unwrap().generate(ctx, call).await? {
         TextReply::Whole(answer) => {
-            (got.usage, got.output_bytes) = (answer.usage, answer.output_bytes);
+            (collected.usage, collected.output_bytes) = (answer.usage, answer.output_bytes);
             match answer.payload {
                 Payload::Raw(format, bytes) => {
                     assert_eq!(format, call.format);
-                    // What whoever sends it on does with it.
+                    // Splice the answer as the API crate does.
                     let head = answer.outline.as_ref().and_then(|outline| outline.get());
                     let identity = Identity {
                         number: 7,
@@ -118,31 +122,33 @@ async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Res
                         previous_response_id: None,
                     };
                     let sent = splice_response(&bytes, head.unwrap(), &identity, &Usage::ZERO, Credits::ZERO);
-                    got.raw = String::from_utf8(sent.to_vec()).unwrap();
+                    collected.raw = String::from_utf8(sent.to_vec()).unwrap();
                 }
-                Payload::Common(response) => got.common = Some(*response),
+                Payload::Common(response) => collected.common = Some(*response),
             }
         }
         TextReply::Stream(mut stream) => {
             while let Some(chunk) = stream.next().await {
                 let chunk = chunk?;
-                got.kinds.push(chunk.kind);
-                got.usage = chunk.usage.or(got.usage);
-                got.output_bytes += chunk.output_bytes;
+                collected.kinds.push(chunk.kind);
+                collected.usage = chunk.usage.or(collected.usage);
+                collected.output_bytes += chunk.output_bytes;
                 match chunk.payload {
-                    Some(Payload::Raw(_, bytes)) => got.raw.push_str(std::str::from_utf8(&bytes).unwrap()),
-                    Some(Payload::Common(event)) => got.events.push(*event),
+                    Some(Payload::Raw(_, bytes)) => {
+                        collected.raw.push_str(std::str::from_utf8(&bytes).unwrap())
+                    }
+                    Some(Payload::Common(event)) => collected.events.push(*event),
                     None => {}
                 }
-                if got.kinds.len() == MOST_CHUNKS {
-                    got.is_endless = true;
-                    return Ok(got);
+                if collected.kinds.len() == MAX_CHUNKS {
+                    collected.is_endless = true;
+                    return Ok(collected);
                 }
             }
-            assert_eq!(got.kinds.last(), Some(&ChunkKind::End));
+            assert_eq!(collected.kinds.last(), Some(&ChunkKind::End));
         }
     }
-    Ok(got)
+    Ok(collected)
 }
 
 fn rich() -> Reply {
@@ -174,15 +180,17 @@ async fn a_request_is_forwarded_and_its_answer_relayed() {
             "stream": stream, "store": true, "truncation": "auto", "reasoning": {"effort": "low"},
             "metadata": {"a": "b"}, "betas": ["x"],
         }));
-        let got = ask(&*provider, &patient(), &asked).await.unwrap();
-        assert_eq!(got.usage, Some(rich_usage()), "{got:?}");
-        assert!(got.output_bytes > 10);
+        let collected = ask(&*provider, &context_with_long_timeout(), &asked)
+            .await
+            .unwrap();
+        assert_eq!(collected.usage, Some(rich_usage()), "{collected:?}");
+        assert!(collected.output_bytes > 10);
         assert!(
-            got.raw.contains("gw1.") && got.raw.contains("function_call"),
+            collected.raw.contains("gw1.") && collected.raw.contains("function_call"),
             "{}",
-            got.raw
+            collected.raw
         );
-        assert!(!got.raw.contains("\"enc-"), "{}", got.raw);
+        assert!(!collected.raw.contains("\"enc-"), "{}", collected.raw);
         let received = upstream.requests().pop().unwrap();
         assert_eq!(received.path, "/v1/responses");
         assert_eq!(received.header("authorization"), Some(&*format!("Bearer {KEY}")));
@@ -205,7 +213,7 @@ async fn a_chat_completion_is_written_as_a_request_for_a_response() {
             {"role": "system", "content": "be brief"},
             {"role": "user", "content": [
                 {"type": "text", "text": "look"},
-                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}},
             ]},
             {"role": "assistant", "tool_calls": [
                 {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\":1.50}"}},
@@ -221,10 +229,19 @@ async fn a_chat_completion_is_written_as_a_request_for_a_response() {
         "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
     });
     let asked = chat(asked);
-    let request = tollgate_formats::hub::decode_request(asked.format, &asked.body).unwrap();
-    assert_eq!(provider.text().unwrap().carry(&request).unwrap(), ["seed"]);
-    let got = ask(&*provider, &patient(), &asked).await.unwrap();
-    assert!(got.common.is_some());
+    let request = tollgate_formats::to_common::decode_request(asked.format, &asked.body).unwrap();
+    assert_eq!(
+        provider
+            .text()
+            .unwrap()
+            .check_compatible(&request, &Default::default())
+            .unwrap(),
+        ["seed"]
+    );
+    let collected = ask(&*provider, &context_with_long_timeout(), &asked)
+        .await
+        .unwrap();
+    assert!(collected.common.is_some());
     let sent = upstream.requests().pop().unwrap().json().unwrap();
     assert_eq!(
         sent,
@@ -233,7 +250,7 @@ async fn a_chat_completion_is_written_as_a_request_for_a_response() {
             "input": [
                 {"type": "message", "role": "user", "content": [
                     {"type": "input_text", "text": "look"},
-                    {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"},
+                    {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"},
                 ]},
                 {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{\"x\":1.50}"},
                 {"type": "custom_tool_call", "call_id": "b", "name": "c", "input": "free"},
@@ -247,13 +264,14 @@ async fn a_chat_completion_is_written_as_a_request_for_a_response() {
             "text": {
                 "format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}, "verbosity": "low",
             },
-            "reasoning": {"effort": "low"}, "include": ["reasoning.encrypted_content"], "user": "u", "store": false,
+            "reasoning": {"effort": "low"}, "include": ["reasoning.encrypted_content"], "user": "u",
+            "stream": false, "store": false,
         })
     );
 }
 
 #[tokio::test]
-async fn what_the_format_cannot_be_told_is_refused() {
+async fn unsupported_parameters_are_refused() {
     let (_, provider) = started().await;
     for (members, param) in [
         (json!({"n": 2}), "n"),
@@ -261,24 +279,35 @@ async fn what_the_format_cannot_be_told_is_refused() {
         (json!({"frequency_penalty": 0.5}), "frequency_penalty"),
         (json!({"presence_penalty": 0.5}), "presence_penalty"),
         (json!({"logit_bias": {"1": 2}}), "logit_bias"),
-        (json!({"max_completion_tokens": 15}), "max_tokens"),
         (
             json!({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}),
             "messages[1]",
         ),
     ] {
         let asked = chat(members);
-        let request = tollgate_formats::hub::decode_request(asked.format, &asked.body).unwrap();
-        let error = provider.text().unwrap().carry(&request).unwrap_err();
+        let request = tollgate_formats::to_common::decode_request(asked.format, &asked.body).unwrap();
+        let error = provider
+            .text()
+            .unwrap()
+            .check_compatible(&request, &Default::default())
+            .unwrap_err();
         assert_eq!(error.param.as_deref(), Some(param));
     }
     for members in [
+        json!({"max_completion_tokens": 1}),
         json!({"frequency_penalty": 0, "logit_bias": {}, "modalities": ["text"], "max_completion_tokens": 16}),
         json!({"stream": true, "stream_options": {"include_obfuscation": false}}),
     ] {
         let asked = chat(members);
-        let request = tollgate_formats::hub::decode_request(asked.format, &asked.body).unwrap();
-        assert_eq!(provider.text().unwrap().carry(&request).unwrap(), [""; 0]);
+        let request = tollgate_formats::to_common::decode_request(asked.format, &asked.body).unwrap();
+        assert_eq!(
+            provider
+                .text()
+                .unwrap()
+                .check_compatible(&request, &Default::default())
+                .unwrap(),
+            [""; 0]
+        );
     }
 }
 
@@ -286,9 +315,11 @@ async fn what_the_format_cannot_be_told_is_refused() {
 async fn answers_reach_callers_of_another_format() {
     let (upstream, provider) = started().await;
     upstream.push(rich());
-    let got = ask(&*provider, &patient(), &chat(json!({}))).await.unwrap();
-    assert_eq!(got.usage, Some(rich_usage()));
-    let answer = got.common.unwrap();
+    let collected = ask(&*provider, &context_with_long_timeout(), &chat(json!({})))
+        .await
+        .unwrap();
+    assert_eq!(collected.usage, Some(rich_usage()));
+    let answer = collected.common.unwrap();
     let [choice] = &*answer.choices else {
         panic!("{answer:?}")
     };
@@ -303,11 +334,15 @@ async fn answers_reach_callers_of_another_format() {
     assert_eq!(choice.tool_calls[0].name, "f");
 
     upstream.push(rich());
-    let got = ask(&*provider, &patient(), &chat(json!({"stream": true})))
-        .await
-        .unwrap();
-    assert_eq!(got.usage, Some(rich_usage()), "{got:?}");
-    let text: String = got
+    let collected = ask(
+        &*provider,
+        &context_with_long_timeout(),
+        &chat(json!({"stream": true})),
+    )
+    .await
+    .unwrap();
+    assert_eq!(collected.usage, Some(rich_usage()), "{collected:?}");
+    let text: String = collected
         .events
         .iter()
         .filter_map(|event| match event {
@@ -316,28 +351,35 @@ async fn answers_reach_callers_of_another_format() {
         })
         .collect();
     assert_eq!(text, "w1 w2 w3");
-    let seals = got
+    let seals = collected
         .events
         .iter()
         .filter(|event| matches!(event, StreamEvent::ReasoningSeal { .. }));
     assert_eq!(seals.count(), 1);
-    assert!(matches!(got.events.first(), Some(StreamEvent::Start { .. })));
+    assert!(matches!(
+        collected.events.first(),
+        Some(StreamEvent::Start { .. })
+    ));
     assert!(
-        matches!(got.events.last(), Some(StreamEvent::Usage(_))),
+        matches!(collected.events.last(), Some(StreamEvent::Usage(_))),
         "{:?}",
-        got.events.last()
+        collected.events.last()
     );
 }
 
 #[tokio::test]
-async fn reasoning_goes_back_to_its_provider_and_to_no_other() {
+async fn reasoning_returns_only_to_its_provider() {
     let (upstream, provider_here) = started().await;
     let elsewhere = provider("backup", &upstream.base_url());
     upstream.push(rich());
-    let got = ask(&*provider_here, &patient(), &response(json!({})))
-        .await
-        .unwrap();
-    let answer: Value = serde_json::from_str(&got.raw).unwrap();
+    let collected = ask(
+        &*provider_here,
+        &context_with_long_timeout(),
+        &response(json!({})),
+    )
+    .await
+    .unwrap();
+    let answer: Value = serde_json::from_str(&collected.raw).unwrap();
     let mut input = vec![json!({"role": "user", "content": "hi"})];
     input.extend(answer["output"].as_array().unwrap().iter().take(2).cloned());
     assert!(
@@ -349,18 +391,22 @@ async fn reasoning_goes_back_to_its_provider_and_to_no_other() {
     );
     input.push(json!({"role": "user", "content": "go on"}));
     let next = response(json!({ "input": input }));
-    ask(&*provider_here, &patient(), &next).await.unwrap();
+    ask(&*provider_here, &context_with_long_timeout(), &next)
+        .await
+        .unwrap();
     let sent = upstream.requests().pop().unwrap().json().unwrap();
     let seal = sent["input"][1]["encrypted_content"].as_str().unwrap();
     assert!(seal.starts_with("enc-"), "{seal}");
-    ask(&*elsewhere, &patient(), &next).await.unwrap();
+    ask(&*elsewhere, &context_with_long_timeout(), &next)
+        .await
+        .unwrap();
     let sent = upstream.requests().pop().unwrap().json().unwrap();
     assert_eq!(sent["input"].as_array().unwrap().len(), 3);
     assert_eq!(sent["input"][1]["type"], "message");
 }
 
 #[tokio::test]
-async fn every_fault_ends_as_it_should() {
+async fn upstream_faults_map_to_errors() {
     let (upstream, provider) = started().await;
     for fault in FAULTS {
         for (stream, format) in [
@@ -377,24 +423,24 @@ async fn every_fault_ends_as_it_should() {
             };
             let ctx = match fault.outcome {
                 Outcome::Endless => context(Duration::from_millis(300)),
-                _ => patient(),
+                _ => context_with_long_timeout(),
             };
             let result = ask(&*provider, &ctx, &asked).await;
             let name = format!("{} streamed: {stream} {format:?}: {result:?}", fault.name);
             let is_disguised = stream && fault.name == "wrong-content-type";
             match (fault.outcome, result) {
-                (Outcome::Answer, Ok(got)) => {
-                    assert!(!got.is_endless && !is_disguised, "{name}");
-                    assert!(!stream || got.kinds.contains(&ChunkKind::Content), "{name}");
+                (Outcome::Answer, Ok(collected)) => {
+                    assert!(!collected.is_endless && !is_disguised, "{name}");
+                    assert!(!stream || collected.kinds.contains(&ChunkKind::Content), "{name}");
                 }
                 (Outcome::Answer, Err(_)) => {
                     assert!(is_disguised || needs_the_end(fault.name), "{name}");
                 }
                 (Outcome::Failure, Ok(_)) => {
-                    // What breaks after the end was told breaks nothing.
+                    // A fault after the end event has no effect.
                     assert!(stream && fault.name.starts_with("close-"), "{name}");
                 }
-                (Outcome::Endless, Ok(got)) => assert!(got.is_endless, "{name}"),
+                (Outcome::Endless, Ok(collected)) => assert!(collected.is_endless, "{name}"),
                 (Outcome::Failure | Outcome::Endless, Err(error)) => {
                     let may_have_run =
                         matches!(error.cause, UpstreamCause::Protocol | UpstreamCause::Timeout);
@@ -408,14 +454,14 @@ async fn every_fault_ends_as_it_should() {
     assert_eq!(upstream.queued(), 0);
 }
 
-/// Faults that are written out in the shape of chat completions, and those that leave out the event that ends a stream,
-/// which has the report and the whole response in it.
+/// Faults in the shape of chat completions, and those that omit the final event, which contains the
+/// usage report and the whole response.
 fn needs_the_end(fault: &str) -> bool {
     fault.starts_with("unknown-") || fault.starts_with("chat-") || fault == "no-done"
 }
 
 #[tokio::test]
-async fn refusals_mean_what_they_say() {
+async fn refusals_map_to_error_kinds() {
     use UpstreamErrorKind::{ContentBlocked, ContextLength, Credentials, RateLimited, Rejected, Unavailable};
     let wait = Retry::After(Duration::from_secs(7));
     let cases = [
@@ -438,7 +484,9 @@ async fn refusals_mean_what_they_say() {
             upstream
                 .push(Reply::body(status, "application/json", body.to_string()).header("retry-after", "7"));
             let asked = response(json!({"stream": stream}));
-            let error = ask(&*provider, &patient(), &asked).await.unwrap_err();
+            let error = ask(&*provider, &context_with_long_timeout(), &asked)
+                .await
+                .unwrap_err();
             assert_eq!(
                 (error.kind, error.retry),
                 (meaning, retry),
@@ -453,19 +501,21 @@ async fn refusals_mean_what_they_say() {
 }
 
 #[tokio::test]
-async fn a_failure_within_a_stream_or_a_body_breaks_it_off() {
+async fn failures_in_a_stream_or_body_end_the_call() {
     let (upstream, provider) = started().await;
     let failed = json!({"id": "resp_1", "status": "failed", "output": [], "usage": null,
         "error": {"code": "rate_limit_exceeded", "message": "m"}});
-    let begun = json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}});
+    let created = json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}});
     for event in [
         json!({"type": "response.failed", "response": failed}),
         json!({"type": "error", "code": "rate_limit_exceeded", "message": "m", "param": null}),
         json!({"type": "error", "error": {"type": "t", "code": "rate_limit_exceeded", "message": "m"}}),
     ] {
         for asked in [response(json!({"stream": true})), chat(json!({"stream": true}))] {
-            upstream.push(Reply::events([begun.to_string(), event.to_string()]));
-            let error = ask(&*provider, &patient(), &asked).await.unwrap_err();
+            upstream.push(Reply::events([created.to_string(), event.to_string()]));
+            let error = ask(&*provider, &context_with_long_timeout(), &asked)
+                .await
+                .unwrap_err();
             assert_eq!(
                 (error.kind, error.cause),
                 (UpstreamErrorKind::RateLimited, UpstreamCause::Protocol),
@@ -484,7 +534,9 @@ async fn a_failure_within_a_stream_or_a_body_breaks_it_off() {
     ] {
         for asked in [response(json!({})), response(json!({"stream": true}))] {
             upstream.push(Reply::body(200, "application/json", body.clone()));
-            let error = ask(&*provider, &patient(), &asked).await.unwrap_err();
+            let error = ask(&*provider, &context_with_long_timeout(), &asked)
+                .await
+                .unwrap_err();
             assert_eq!(error.kind, kind, "{body} {error:?}");
             assert_ne!(error.retry, Retry::Safe);
         }
@@ -502,4 +554,26 @@ async fn models_are_listed() {
         .map(|model| (model.name.as_str(), model.context_window))
         .collect();
     assert_eq!(shown, [("gpt-x", None), ("gpt-y", None)]);
+}
+
+/// OpenAI refuses caps below 16; other servers of the format do not.
+#[test]
+fn min_output_cap_depends_on_the_server() {
+    for (base_url, takes_less) in [
+        ("https://api.openai.com/v1", false),
+        ("https://name.openai.azure.com/openai/v1", false),
+        ("https://notopenai.com/v1", true),
+        ("http://127.0.0.1:9/v1", true),
+    ] {
+        let provider = provider("x", base_url);
+        for (cap, is_taken) in [(15, takes_less), (16, true)] {
+            let asked = chat(json!({"max_completion_tokens": cap}));
+            let request = tollgate_formats::to_common::decode_request(asked.format, &asked.body).unwrap();
+            let carried = provider
+                .text()
+                .unwrap()
+                .check_compatible(&request, &Abilities::default());
+            assert_eq!(carried.is_ok(), is_taken, "{base_url} {cap}");
+        }
+    }
 }

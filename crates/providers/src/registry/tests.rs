@@ -34,10 +34,10 @@ fn blocks_become_providers_of_their_name() {
     }
 }
 
-/// A call costs the list price, and a batch brings in less: makers are given them, and who else speaks like a maker may have none.
+/// Official addresses use the provider's batch API. Other servers of the format may have none.
 #[test]
-fn batches_go_to_their_makers_unless_it_is_said_otherwise() {
-    for (preset, base_url, said, expected) in [
+fn native_batches_default_follows_the_address() {
+    for (preset, base_url, setting, expected) in [
         ("openai", None, None, true),
         ("openai", None, Some(false), false),
         ("openai", Some("http://10.0.0.7:8000/v1"), None, false),
@@ -48,12 +48,12 @@ fn batches_go_to_their_makers_unless_it_is_said_otherwise() {
         ("openrouter", None, None, false),
     ] {
         let config = ProviderConfig {
-            native_batches: said,
+            native_batches: setting,
             ..block(preset, None, base_url, Some("k"))
         };
         let provider = built(&config).unwrap();
-        let is_wanted = provider.batches().is_some_and(|batches| batches.is_wanted());
-        assert_eq!(is_wanted, expected, "{preset} {base_url:?} {said:?}");
+        let is_enabled = provider.batches().is_some_and(|batches| batches.is_enabled());
+        assert_eq!(is_enabled, expected, "{preset} {base_url:?} {setting:?}");
     }
     let senseless = ProviderConfig {
         native_batches: Some(true),
@@ -63,7 +63,7 @@ fn batches_go_to_their_makers_unless_it_is_said_otherwise() {
 }
 
 #[test]
-fn mistakes_name_the_block_and_what_to_do() {
+fn config_errors_name_the_block_and_the_fix() {
     for (config, parts) in [
         (
             block("opnai", None, None, None),
@@ -167,13 +167,13 @@ fn every_preset_is_documented() {
 }
 
 #[test]
-fn makers_of_pictures_and_films_need_their_keys() {
+fn media_providers_need_their_keys() {
     for (name, variable) in [
         ("fal", Some("FAL_KEY")),
         ("replicate", Some("REPLICATE_API_TOKEN")),
         ("stable-diffusion.cpp", None),
     ] {
-        assert_eq!(usual_key_variable(name), variable);
+        assert_eq!(default_key_variable(name), variable);
         let built_without = built(&block(name, None, None, None));
         assert_eq!(built_without.is_ok(), variable.is_none(), "{name}");
         let message = built_without.err().unwrap_or_default();
@@ -188,23 +188,23 @@ fn makers_of_pictures_and_films_need_their_keys() {
 }
 
 #[test]
-fn workflows_are_for_those_that_have_them() {
+fn workflows_are_refused_by_other_presets() {
     let with = |name: &str, workflows: Option<&str>| ProviderConfig {
         workflows: workflows.map(PathBuf::from),
         ..block(name, None, None, Some("k"))
     };
     let folder = crate::media::tests::calls::WORKFLOWS;
     assert!(built(&with("comfyui", Some(folder))).is_ok());
-    for (config, said) in [
+    for (config, setting) in [
         (with("comfyui", None), "workflows"),
         (
             with("comfyui", Some("/nowhere/at/all")),
             "cannot read /nowhere/at/all",
         ),
-        (with("openai", Some(folder)), "`workflows` means nothing"),
+        (with("openai", Some(folder)), "`workflows` is not a setting"),
     ] {
         let message = built(&config).err().unwrap();
-        assert!(message.contains(said), "{message}");
+        assert!(message.contains(setting), "{message}");
     }
 }
 
@@ -216,6 +216,75 @@ fn the_adapters_share_no_preset() {
     names.dedup();
     assert_eq!(names.len(), count);
     assert!(names.contains(&"sim") && names.contains(&"openai"));
-    assert_eq!(usual_key_variable("groq"), Some("GROQ_API_KEY"));
-    assert_eq!(usual_key_variable("ollama"), None);
+    assert_eq!(default_key_variable("groq"), Some("GROQ_API_KEY"));
+    assert_eq!(default_key_variable("ollama"), None);
+}
+
+#[test]
+fn hosted_servers_get_one_call_for_several_answers() {
+    for (preset, address, setting, expected) in [
+        (
+            "openai-compatible",
+            "https://models.example.com/v1",
+            None,
+            Some(false),
+        ),
+        (
+            "openai-compatible",
+            "https://models.example.com/v1",
+            Some(true),
+            Some(true),
+        ),
+        ("openai-compatible", "http://10.0.0.7:8000/v1", None, None),
+        ("ollama", "https://models.example.com/v1", None, None),
+        ("openai", "https://models.example.com/v1", None, None),
+    ] {
+        let config = ProviderConfig {
+            preset: Some(preset.to_owned()),
+            base_url: Some(address.to_owned()),
+            separate_answers: setting,
+            ..ProviderConfig::named("x")
+        };
+        assert_eq!(config.needs_call_per_answer(), expected, "{preset} {address}");
+    }
+}
+
+#[test]
+fn own_servers_stop_with_their_callers() {
+    let stops = |preset: &str, base_url: Option<&str>, setting: Option<bool>| {
+        let config = ProviderConfig {
+            preset: Some(preset.to_owned()),
+            base_url: base_url.map(str::to_owned),
+            stops_on_disconnect: setting,
+            ..ProviderConfig::named("x")
+        };
+        config.stops_on_disconnect()
+    };
+    for (preset, address, expected) in [
+        ("vllm", None, true),
+        ("llama.cpp", None, true),
+        ("ollama", None, true),
+        ("sglang", None, true),
+        ("lm-studio", None, true),
+        ("vllm", Some("https://models.example.com/v1"), true),
+        ("openai", None, false),
+        ("anthropic", Some("http://127.0.0.1:8000/v1"), false),
+        ("sim", None, false),
+        ("openai-compatible", Some("https://models.example.com/v1"), false),
+        ("openai-compatible", Some("http://8.8.8.8/v1"), false),
+        ("openai-compatible", Some("http://172.32.0.1/v1"), false),
+        ("openai-compatible", Some("http://172.31.0.1/v1"), true),
+        ("openai-compatible", Some("http://192.168.1.5:8000/v1"), true),
+        ("openai-compatible", Some("http://[fd00::1]/v1"), true),
+        ("openai-compatible", Some("http://[2001:db8::1]/v1"), false),
+        ("openai-compatible", Some("http://localhost:8000/v1"), true),
+        ("openai-compatible", Some("http://gpu-1:8000/v1"), true),
+        ("openai-compatible", Some("http://gpu.internal/v1"), true),
+        ("openai-compatible", None, false),
+    ] {
+        assert_eq!(stops(preset, address, None), expected, "{preset} {address:?}");
+        for setting in [true, false] {
+            assert_eq!(stops(preset, address, Some(setting)), setting, "{preset}");
+        }
+    }
 }

@@ -1,11 +1,11 @@
-//! Gemini at Vertex AI: a location, a project, and as whom tokens are asked for.
+//! Gemini on Vertex AI: location, project and identity.
 
 use std::sync::Arc;
 
 use tollgate_types::clock::SystemClock;
 use tollgate_upstream::Provider;
 
-use super::{Adapter, ConfigError, ProviderConfig, wrong};
+use super::{Adapter, ConfigError, ProviderConfig, config_error};
 use crate::gemini::{self, Gemini, Surface};
 use crate::http::{EndpointError, HttpClient};
 use crate::tokens::{Identity, Metadata, ServiceAccount, TokenCache, TokenSource};
@@ -32,7 +32,10 @@ impl Adapter for GeminiAtVertex {
         http: &Arc<HttpClient>,
     ) -> Result<Arc<dyn Provider>, ConfigError> {
         let lacks = |what: &str, setting: &str, variable: &str| {
-            wrong(config, format!("it needs {what}: set `{setting}`, or {variable}"))
+            config_error(
+                config,
+                format!("{what} is missing: set `{setting}`, or {variable}"),
+            )
         };
         let [location_variable, _] = gemini::LOCATION_VARIABLES;
         let location = config.region.as_deref();
@@ -47,47 +50,48 @@ impl Adapter for GeminiAtVertex {
             let settings = "credentials_file`, `credentials_env` or `credentials = \"metadata\"";
             lacks("credentials", settings, gemini::IDENTITY_VARIABLE)
         })?;
-        let asked = tokens_of(identity, config).map_err(|error| wrong(config, error))?;
-        let project = config.project.clone().or(asked.project);
+        let setup = tokens_of(identity, config).map_err(|error| config_error(config, error))?;
+        let project = config.project.clone().or(setup.project);
         let project = project
             .ok_or_else(|| lacks("a project", "project = \"my-project\"", gemini::PROJECT_VARIABLE))?;
         let build = || -> Result<Gemini, EndpointError> {
             let (surface, base) = Surface::vertex(config.base_url.as_deref(), &project, location)?;
+            let base = base.with_error_text(config.error_text);
             if !base.is_secure() && !base.is_local() {
-                tracing::warn!(provider = %config.name, "the tokens of a provider are sent over plain http");
+                tracing::warn!(provider = %config.name, "the provider's tokens are sent unencrypted: use an https base_url");
             }
-            if asked.is_secure {
+            if setup.is_secure {
                 http.check_tls()?;
             }
-            let tokens = TokenCache::new(asked.source, Arc::new(SystemClock::default()));
-            let access = gemini::Access::by_token(base, tokens)?;
+            let tokens = TokenCache::new(setup.source, Arc::new(SystemClock::default()));
+            let access = gemini::Access::with_tokens(base, tokens)?;
             Gemini::new(config.name.clone(), surface, access, http.clone())
         };
-        Ok(Arc::new(build().map_err(|error| wrong(config, error))?))
+        Ok(Arc::new(build().map_err(|error| config_error(config, error))?))
     }
 }
 
-/// Where tokens come from, and what an identity says besides.
-struct Asked {
+/// Source of tokens, and the properties of the identity.
+struct TokenSetup {
     source: Box<dyn TokenSource>,
     project: Option<String>,
     is_secure: bool,
 }
 
-fn tokens_of(identity: &Identity, config: &ProviderConfig) -> Result<Asked, EndpointError> {
+fn tokens_of(identity: &Identity, config: &ProviderConfig) -> Result<TokenSetup, EndpointError> {
     match identity {
         Identity::ServiceAccount(key) => {
             let account = ServiceAccount::read(key, Arc::new(SystemClock::default()))?;
             if account.is_exposed() {
-                tracing::warn!(provider = %config.name, "the tokens of a provider are issued over plain http");
+                tracing::warn!(provider = %config.name, "the provider's tokens are issued unencrypted: use an https token_uri");
             }
-            Ok(Asked {
+            Ok(TokenSetup {
                 project: account.project().map(str::to_owned),
                 is_secure: account.is_secure(),
                 source: Box::new(account),
             })
         }
-        Identity::Machine(host) => Ok(Asked {
+        Identity::Machine(host) => Ok(TokenSetup {
             source: Box::new(Metadata::new(host)?),
             project: None,
             is_secure: false,

@@ -1,4 +1,4 @@
-//! The adapter.
+//! The adapter of Replicate's predictions.
 
 use std::time::Duration;
 
@@ -7,17 +7,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_types::Error;
 use tollgate_upstream::{
-    CallContext, ImageCall, ImageTask, ListedModel, State, Submitted, UpstreamError, VideoCall, VideoTask,
+    CallContext, GenerationState, ImageCall, ImageTask, ListedModel, Submitted, UpstreamError, VideoCall,
+    VideoTask,
 };
 
-use super::wire::{Prediction, of_film, of_pictures, place_of, takes_pictures};
+use super::wire::{Prediction, accepts_images, image_request, prediction_path, video_request};
 use crate::http::escape;
-use crate::media::{self, Asked, BODY_LIMIT, NEWS_LIMIT, Queue, Server, from_handle, to_handle};
+use crate::media::{
+    self, BODY_LIMIT, MAX_STATUS_BYTES, QueueAdapter, Request, Server, from_handle, to_handle,
+};
 
-/// When a prediction is first asked for.
+/// Delay before the first poll of a prediction.
 const POLL_AFTER: Duration = Duration::from_secs(2);
 
-/// Replicate.
+/// The adapter; it has no state.
 #[derive(Debug)]
 pub(crate) struct Replicate;
 
@@ -26,23 +29,23 @@ struct Handle {
     id: String,
 }
 
-async fn submitted(
+async fn submit_job(
     server: &Server,
     ctx: &CallContext,
     model: &str,
     input: Value,
     key: &str,
 ) -> Result<Submitted, UpstreamError> {
-    let (path, version) = place_of(model);
+    let (path, version) = prediction_path(model);
     let mut body = json!({"input": input});
     if let Some(version) = version {
         body["version"] = json!(version);
     }
     let path = server.path(&path);
-    let asked = Asked::json(&path, &body).with_key(key);
-    let Prediction { id, .. } = server.read(ctx, asked, NEWS_LIMIT).await?;
+    let request = Request::json(&path, &body).with_key(key);
+    let Prediction { id, .. } = server.read(ctx, request, MAX_STATUS_BYTES).await?;
     if id.is_empty() {
-        return Err(UpstreamError::protocol("a prediction without an id"));
+        return Err(UpstreamError::protocol("the prediction has no id"));
     }
     Ok(Submitted::Accepted {
         handle: to_handle(&Handle { id })?,
@@ -56,59 +59,66 @@ fn prediction(server: &Server, handle: &[u8], rest: &str) -> Result<String, Upst
 }
 
 #[async_trait]
-impl Queue for Replicate {
-    fn check_pictures(&self, call: &ImageCall) -> Result<(), Error> {
-        media::refuse_sent(&[
+impl QueueAdapter for Replicate {
+    fn check_images(&self, call: &ImageCall) -> Result<(), Error> {
+        media::reject_unsupported(&[
             ("variation_of", call.task == ImageTask::Vary),
-            // Its models make white again, and not what is transparent.
+            // Its models repaint the white part of a mask, not the transparent one.
             ("mask", call.mask.is_some()),
-            ("image", !takes_pictures(call)),
+            ("image", !accepts_images(call)),
             ("image_set", call.set),
         ])
     }
 
-    fn check_film(&self, call: &VideoCall) -> Result<(), Error> {
-        media::refuse_sent(&[
+    fn check_video(&self, call: &VideoCall) -> Result<(), Error> {
+        media::reject_unsupported(&[
             ("extend_from", call.task == VideoTask::Extend),
             ("duration", media::seconds(call.duration).is_none()),
         ])
     }
 
-    async fn submit_pictures(
+    async fn submit_images(
         &self,
         server: &Server,
         ctx: &CallContext,
         call: &ImageCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        submitted(server, ctx, &call.upstream_model, of_pictures(call), key).await
+        submit_job(server, ctx, &call.upstream_model, image_request(call), key).await
     }
 
-    async fn submit_film(
+    async fn submit_video(
         &self,
         server: &Server,
         ctx: &CallContext,
         call: &VideoCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        submitted(server, ctx, &call.upstream_model, of_film(call), key).await
+        submit_job(server, ctx, &call.upstream_model, video_request(call), key).await
     }
 
-    async fn poll(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
+    async fn poll(
+        &self,
+        server: &Server,
+        ctx: &CallContext,
+        handle: &[u8],
+    ) -> Result<GenerationState, UpstreamError> {
         let path = prediction(server, handle, "")?;
-        let found = server.read_if_there::<Prediction>(ctx, Asked::get(&path), BODY_LIMIT);
+        let found = server.read_if_found::<Prediction>(ctx, Request::get(&path), BODY_LIMIT);
         let found = found.await?;
-        found.map_or(Ok(State::Lost), |prediction| prediction.state(server.base()))
+        found.map_or(Ok(GenerationState::Lost), |prediction| {
+            prediction.state(server.base())
+        })
     }
 
     async fn cancel(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
         let path = prediction(server, handle, "/cancel")?;
-        server.tell(ctx, Asked::post(&path)).await
+        server.send_command(ctx, Request::post(&path)).await
     }
 
-    /// Its models are named in the settings: there are far too many to list.
+    /// The settings name the models: Replicate has far too many to list.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
-        server.is_there("/account", timeout).await?;
+        server.check_reachable("/account", timeout).await?;
         Ok(Vec::new())
     }
 }

@@ -1,16 +1,16 @@
-//! Replicate: models of pictures and films by their makers and by anybody, each a prediction that is asked for until
-//! it is done (replicate.com/docs/reference/http).
+//! Replicate: official and community models of images and videos. Each job is a prediction, which
+//! is polled until it is done (replicate.com/docs/reference/http).
 
 mod adapter;
 mod wire;
 
 pub(crate) use adapter::Replicate;
 
-/// The preset.
+/// Name of the preset in the configuration.
 pub(crate) const PRESET: &str = "replicate";
-/// Where it is.
+/// Default base URL.
 pub(crate) const BASE_URL: &str = "https://api.replicate.com/v1";
-/// The environment variable that usually has the key.
+/// Environment variable of the API token.
 pub(crate) const KEY_VARIABLE: &str = "REPLICATE_API_TOKEN";
 
 #[cfg(test)]

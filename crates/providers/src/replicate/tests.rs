@@ -1,13 +1,13 @@
-//! The adapter against a server that speaks its wire.
+//! The adapter against a server that speaks Replicate's protocol.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
-use tollgate_upstream::{Content, ImageTask, State, VideoTask};
+use tollgate_upstream::{Content, GenerationState, ImageTask, VideoTask};
 
 use super::PRESET;
 use crate::media::tests::calls::{
-    KEY, a_film, check_ends, check_faults, context, images_of, pictures, provider_at, root_of, source,
-    states, submitted, videos_of, words,
+    KEY, check_ends, check_faults, context, image_call, images_of, provider_at, root_of, source, states,
+    submission, video_call, videos_of, words,
 };
 
 const MODEL: &str = "black-forest-labs/flux-schnell";
@@ -30,7 +30,9 @@ async fn predictions_are_made_of_models_and_versions() {
     ] {
         let upstream = FakeUpstream::start().await;
         let provider = provider_at(PRESET, &root_of(&upstream));
-        submitted(images_of(&*provider), &pictures(model)).await.unwrap();
+        submission(images_of(&*provider), &image_call(model))
+            .await
+            .unwrap();
         let asked = upstream.requests().remove(0);
         assert_eq!(asked.path, path);
         assert_eq!(asked.header("authorization"), Some(&*format!("Bearer {KEY}")));
@@ -39,7 +41,7 @@ async fn predictions_are_made_of_models_and_versions() {
 }
 
 #[tokio::test]
-async fn pictures_have_the_names_of_their_family() {
+async fn image_fields_depend_on_the_model_family() {
     let data = "data:image/png;base64,AAEC";
     let cases: [(&str, &str, Value); 4] = [
         ("google/nano-banana", "image_input", json!([data])),
@@ -50,11 +52,11 @@ async fn pictures_have_the_names_of_their_family() {
     for (model, name, value) in cases {
         let upstream = FakeUpstream::start().await;
         let provider = provider_at(PRESET, &root_of(&upstream));
-        let mut call = pictures(model);
+        let mut call = image_call(model);
         (call.task, call.images) = (ImageTask::Edit, vec![source(&[0, 1, 2])]);
         (call.aspect_ratio, call.resolution) = (Some("2:1".into()), Some("1K".into()));
         images_of(&*provider).check(&call).unwrap();
-        submitted(images_of(&*provider), &call).await.unwrap();
+        submission(images_of(&*provider), &call).await.unwrap();
         let mut expected = json!({
             "prompt": "a tall gate", "negative_prompt": "people", "seed": 7, "aspect_ratio": "2:1", "resolution": "1K",
         });
@@ -68,11 +70,11 @@ async fn pictures_have_the_names_of_their_family() {
         let is_refused = images_of(&*provider).check(&call).is_err();
         assert_eq!(is_refused, ["input_image", "image"].contains(&name), "{model}");
     }
-    let mut film = a_film("kwaivgi/kling-v2.1");
-    (film.task, film.image) = (VideoTask::FromImage, Some(source(&[0, 1, 2])));
+    let mut video = video_call("kwaivgi/kling-v2.1");
+    (video.task, video.image) = (VideoTask::FromImage, Some(source(&[0, 1, 2])));
     let upstream = FakeUpstream::start().await;
     let provider = provider_at(PRESET, &root_of(&upstream));
-    submitted(videos_of(&*provider), &film).await.unwrap();
+    submission(videos_of(&*provider), &video).await.unwrap();
     let expected = json!({
         "prompt": "a gate opens", "duration": 8, "aspect_ratio": "16:9", "resolution": "720p", "start_image": data,
     });
@@ -80,9 +82,9 @@ async fn pictures_have_the_names_of_their_family() {
 }
 
 #[tokio::test]
-async fn every_end_is_told() {
+async fn final_states_are_reported() {
     let expected: [(Option<MediaFault>, &[&str]); 5] = [
-        // One submission makes one, and the caller is told so by `most_at_once`.
+        // One submission makes one image; `max_outputs` reports this to the caller.
         (None, &["waiting", "running", "1 made"]),
         (
             Some(MediaFault::Fails("a gate too far".to_owned())),
@@ -95,29 +97,29 @@ async fn every_end_is_told() {
         (Some(MediaFault::Lost), &["lost"]),
         (Some(MediaFault::Endless), &["cancelled"]),
     ];
-    check_ends(PRESET, "", &pictures(MODEL), images_of, &expected).await;
+    check_ends(PRESET, "", &image_call(MODEL), images_of, &expected).await;
     assert_eq!(
-        images_of(&*provider_at(PRESET, "http://127.0.0.1:9")).most_at_once(MODEL),
+        images_of(&*provider_at(PRESET, "http://127.0.0.1:9")).max_outputs(MODEL),
         1
     );
 }
 
 #[tokio::test]
-async fn every_fault_says_whether_it_may_have_been_made() {
-    check_faults(PRESET, "", &pictures(MODEL), images_of).await;
+async fn submission_faults_report_retry_safety() {
+    check_faults(PRESET, "", &image_call(MODEL), images_of).await;
 }
 
 #[tokio::test]
 async fn an_output_is_one_address_or_several() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let handle = submitted(videos_of(&*provider), &a_film("google/veo-3"))
+    let handle = submission(videos_of(&*provider), &video_call("google/veo-3"))
         .await
         .unwrap();
-    let Some(State::Made(made)) = states(videos_of(&*provider), &handle).await.pop() else {
+    let Some(GenerationState::Completed(made)) = states(videos_of(&*provider), &handle).await.pop() else {
         panic!("it is made");
     };
-    assert!(matches!(&made.pieces[0].content, Content::Address(url) if url.starts_with("http://localhost:")));
+    assert!(matches!(&made.items[0].content, Content::Address(url) if url.starts_with("http://localhost:")));
 
     let url = "https://replicate.delivery/a.png";
     let done = |output: Value| json!({"id": "p", "status": "succeeded", "output": output});
@@ -150,7 +152,7 @@ async fn an_output_is_one_address_or_several() {
         );
         let provider = provider_at(PRESET, &root_of(&upstream));
         let state = images_of(&*provider).poll(&context(), br#"{"id": "p"}"#).await;
-        let told = state.ok().map(|state| words(&[state]).join(""));
-        assert_eq!(told.as_deref(), word, "{body}");
+        let reported = state.ok().map(|state| words(&[state]).join(""));
+        assert_eq!(reported.as_deref(), word, "{body}");
     }
 }

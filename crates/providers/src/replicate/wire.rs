@@ -1,20 +1,21 @@
-//! What is sent and what comes back. Each model has a schema of its own and refuses what is not in it, so only what was
-//! asked for is said, under the names that its family has.
+//! Request and response bodies. Each model has its own schema and refuses unknown fields. So
+//! requests contain only the given parameters, under the names of the model's family.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_types::Retry;
 use tollgate_upstream::{
-    ImageCall, Made, Piece, State, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall,
+    GenerationOutput, GenerationState, ImageCall, OutputItem, UpstreamCause, UpstreamError,
+    UpstreamErrorKind, VideoCall,
 };
 
 use crate::http::{BaseUrl, escape};
 use crate::media;
 use crate::refusal;
 
-/// Under which name a family of models takes pictures, and whether as a list. The first one counts whose name is in the
-/// model's.
-const PICTURES: &[(&str, &str, bool)] = &[
+/// Image field of each model family, and whether it is a list. The first family whose name the
+/// model's name contains is used.
+const IMAGE_FIELDS: &[(&str, &str, bool)] = &[
     ("nano-banana", "image_input", true),
     ("seedream", "image_input", true),
     ("flux-2", "input_images", true),
@@ -22,24 +23,24 @@ const PICTURES: &[(&str, &str, bool)] = &[
     ("kontext", "input_image", false),
     ("", "image", false),
 ];
-/// The same for the first frame of a film.
-const FIRST_FRAMES: &[(&str, &str)] = &[
+/// Field of a video's first frame, by model family.
+const FIRST_FRAME_FIELDS: &[(&str, &str)] = &[
     ("kling", "start_image"),
     ("luma", "start_image"),
     ("minimax", "first_frame_image"),
     ("", "image"),
 ];
 
-/// Where a prediction of a model is made, and the version that is to be named.
-pub(super) fn place_of(model: &str) -> (String, Option<&str>) {
+/// Path of a model's predictions, and the version that the body must name.
+pub(super) fn prediction_path(model: &str) -> (String, Option<&str>) {
     match model.split_once(':') {
         Some((_, version)) => ("/predictions".to_owned(), Some(version)),
         None => (format!("/models/{}/predictions", escape(model, "/")), None),
     }
 }
 
-/// A request for pictures.
-pub(super) fn of_pictures(call: &ImageCall) -> Value {
+/// Encodes an image request.
+pub(super) fn image_request(call: &ImageCall) -> Value {
     let mut fields = media::fields(&call.prompt, &call.negative_prompt, call.seed);
     let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     match (&call.aspect_ratio, call.size) {
@@ -56,7 +57,7 @@ pub(super) fn of_pictures(call: &ImageCall) -> Value {
             add(name, json!(**word));
         }
     }
-    if let Some((name, is_list)) = pictures_of(call) {
+    if let Some((name, is_list)) = image_field(call) {
         add(
             name,
             match (is_list, &call.images[..]) {
@@ -68,29 +69,31 @@ pub(super) fn of_pictures(call: &ImageCall) -> Value {
     Value::Object(fields)
 }
 
-/// Under which name its pictures are sent, when it has any.
-fn pictures_of(call: &ImageCall) -> Option<(&'static str, bool)> {
-    let known = PICTURES
+/// Field of the input images, if the call has any.
+fn image_field(call: &ImageCall) -> Option<(&'static str, bool)> {
+    let known = IMAGE_FIELDS
         .iter()
         .find(|(family, ..)| call.upstream_model.contains(family));
     let (_, name, is_list) = known.filter(|_| !call.images.is_empty())?;
     Some((name, *is_list))
 }
 
-/// Whether all its pictures have a place.
-pub(super) fn takes_pictures(call: &ImageCall) -> bool {
-    call.images.len() < 2 || pictures_of(call).is_some_and(|(_, is_list)| is_list)
+/// Whether the model has a field for all images of the call.
+pub(super) fn accepts_images(call: &ImageCall) -> bool {
+    call.images.len() < 2 || image_field(call).is_some_and(|(_, is_list)| is_list)
 }
 
-/// A request for a film.
-pub(super) fn of_film(call: &VideoCall) -> Value {
+/// Encodes a video request.
+pub(super) fn video_request(call: &VideoCall) -> Value {
     let mut fields = media::fields(&call.prompt, &call.negative_prompt, call.seed);
     let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     add("duration", json!(call.duration.as_secs()));
     add("aspect_ratio", json!(&*call.aspect_ratio));
     add("resolution", json!(&*call.resolution));
     let model = &call.upstream_model;
-    let known = FIRST_FRAMES.iter().find(|(family, _)| model.contains(family));
+    let known = FIRST_FRAME_FIELDS
+        .iter()
+        .find(|(family, _)| model.contains(family));
     if let (Some(image), Some((_, name))) = (&call.image, known) {
         add(name, media::data_url(image));
     }
@@ -103,7 +106,7 @@ pub(super) fn of_film(call: &VideoCall) -> Value {
     Value::Object(fields)
 }
 
-/// A prediction.
+/// A prediction object of the API.
 #[derive(Deserialize)]
 pub(super) struct Prediction {
     pub(super) id: String,
@@ -117,59 +120,57 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// How it goes with it.
-    pub(super) fn state(&self, base: &BaseUrl) -> Result<State, UpstreamError> {
+    /// Converts the status of a prediction.
+    pub(super) fn state(&self, base: &BaseUrl) -> Result<GenerationState, UpstreamError> {
         Ok(match self.status.as_str() {
-            "starting" => State::Waiting { ahead: None },
-            "processing" => State::Running { percent: None },
-            // Results are kept for an hour.
-            "succeeded" if self.data_removed => State::Lost,
-            "succeeded" => State::Made(self.made(base)?),
-            "failed" => State::Failed(refusal::from_failure(&json!({"error": {"code": self.code()}}))),
-            "canceled" => State::Cancelled,
-            "aborted" => State::Failed(UpstreamError {
+            "starting" => GenerationState::Waiting { ahead: None },
+            "processing" => GenerationState::Running { percent: None },
+            // Replicate deletes results after an hour.
+            "succeeded" if self.data_removed => GenerationState::Lost,
+            "succeeded" => GenerationState::Completed(self.made(base)?),
+            "failed" => {
+                GenerationState::Failed(refusal::from_failure(&json!({"error": {"code": self.code()}})))
+            }
+            "canceled" => GenerationState::Cancelled,
+            "aborted" => GenerationState::Failed(UpstreamError {
                 retry: Retry::Safe,
                 ..UpstreamError::new(
                     UpstreamErrorKind::Unavailable,
                     UpstreamCause::Status,
-                    "it was not begun in time",
+                    "the prediction did not start in time",
                 )
             }),
             _ => {
-                return Err(UpstreamError::protocol(
-                    "a prediction in a state that nobody knows",
-                ));
+                return Err(UpstreamError::protocol("the prediction has an unknown status"));
             }
         })
     }
 
-    /// The code at the end of what is said, such as `(E005)`.
+    /// Code at the end of an error message, such as `(E005)`.
     fn code(&self) -> Option<&str> {
-        let said = self.error.as_str()?.trim_end();
-        let (_, code) = said.strip_suffix(')')?.rsplit_once('(')?;
+        let message = self.error.as_str()?.trim_end();
+        let (_, code) = message.strip_suffix(')')?.rsplit_once('(')?;
         let number = code.strip_prefix('E')?;
         number.bytes().all(|byte| byte.is_ascii_digit()).then_some(code)
     }
 
-    /// One output, or a list of them.
-    fn made(&self, base: &BaseUrl) -> Result<Made, UpstreamError> {
+    /// Parses the output, which is one URL or a list of them.
+    fn made(&self, base: &BaseUrl) -> Result<GenerationOutput, UpstreamError> {
         let urls = match &self.output {
             Value::Array(urls) => urls.as_slice(),
             url => std::slice::from_ref(url),
         };
-        let pieces = urls.iter().map(|url| {
-            let no_url = || UpstreamError::protocol("an output that is no address");
-            Ok(Piece {
-                content: media::place(base, url.as_str().ok_or_else(no_url)?)?,
+        let items = urls.iter().map(|url| {
+            let invalid_url = || UpstreamError::protocol("an output is not a URL");
+            Ok(OutputItem {
+                content: media::content_at(base, url.as_str().ok_or_else(invalid_url)?)?,
                 revised_prompt: None,
             })
         });
-        let pieces: Vec<Piece> = pieces.collect::<Result<_, UpstreamError>>()?;
-        match pieces.is_empty() {
-            true => Err(UpstreamError::protocol(
-                "a prediction that is done and has made nothing",
-            )),
-            false => Ok(Made { pieces, usage: None }),
+        let items: Vec<OutputItem> = items.collect::<Result<_, UpstreamError>>()?;
+        match items.is_empty() {
+            true => Err(UpstreamError::protocol("the prediction completed without output")),
+            false => Ok(GenerationOutput { items, usage: None }),
         }
     }
 }

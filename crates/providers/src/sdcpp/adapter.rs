@@ -1,4 +1,4 @@
-//! The adapter.
+//! The adapter of stable-diffusion.cpp's jobs.
 
 use std::time::Duration;
 
@@ -7,19 +7,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_types::Error;
 use tollgate_upstream::{
-    CallContext, ImageCall, ListedModel, State, Submitted, UpstreamError, VideoCall, VideoTask,
+    CallContext, GenerationState, ImageCall, ListedModel, Submitted, UpstreamError, VideoCall, VideoTask,
 };
 
-use super::wire::{Accepted, News, of_film, of_pictures};
+use super::wire::{Accepted, JobStatus, image_request, video_request};
 use crate::http::escape;
-use crate::media::{self, Asked, BODY_LIMIT, NEWS_LIMIT, Queue, Server, from_handle, to_handle};
+use crate::media::{
+    self, BODY_LIMIT, MAX_STATUS_BYTES, QueueAdapter, Request, Server, from_handle, to_handle,
+};
 
-/// When a job is first asked for.
+/// Delay before the first poll of a job.
 const POLL_AFTER: Duration = Duration::from_secs(1);
-/// The most pictures of a job; what a server allows besides is its own setting.
-const MOST_AT_ONCE: u32 = 8;
+/// Max number of images of a job. A server may have a lower limit.
+const MAX_OUTPUTS: u32 = 8;
 
-/// A server of stable-diffusion.cpp.
+/// A stable-diffusion.cpp server.
 #[derive(Debug)]
 pub(crate) struct StableDiffusionCpp;
 
@@ -28,7 +30,7 @@ struct Handle {
     id: String,
 }
 
-async fn submitted(
+async fn submit_job(
     server: &Server,
     ctx: &CallContext,
     path: &str,
@@ -36,10 +38,10 @@ async fn submitted(
     key: &str,
 ) -> Result<Submitted, UpstreamError> {
     let path = server.path(path);
-    let asked = Asked::json(&path, body).with_key(key);
-    let Accepted { id } = server.read(ctx, asked, NEWS_LIMIT).await?;
+    let request = Request::json(&path, body).with_key(key);
+    let Accepted { id } = server.read(ctx, request, MAX_STATUS_BYTES).await?;
     if id.is_empty() {
-        return Err(UpstreamError::protocol("a job without an id"));
+        return Err(UpstreamError::protocol("the job has no id"));
     }
     Ok(Submitted::Accepted {
         handle: to_handle(&Handle { id })?,
@@ -47,22 +49,22 @@ async fn submitted(
     })
 }
 
-/// The path of a job. The server tells one, too, which is the same.
+/// Path of a job. The server reports the same one.
 fn job(server: &Server, handle: &[u8], rest: &str) -> Result<String, UpstreamError> {
     let Handle { id } = from_handle(handle)?;
     Ok(server.path(&format!("/sdcpp/v1/jobs/{}{rest}", escape(&id, ""))))
 }
 
 #[async_trait]
-impl Queue for StableDiffusionCpp {
-    fn most_at_once(&self, _model: &str) -> u32 {
-        MOST_AT_ONCE
+impl QueueAdapter for StableDiffusionCpp {
+    fn max_outputs(&self, _model: &str) -> u32 {
+        MAX_OUTPUTS
     }
 
-    fn check_pictures(&self, call: &ImageCall) -> Result<(), Error> {
+    fn check_images(&self, call: &ImageCall) -> Result<(), Error> {
         let is_unsized = call.size.is_none();
-        media::refuse_sent(&[
-            // It makes white again, and not what is transparent.
+        media::reject_unsupported(&[
+            // The server repaints the white part of a mask, not the transparent one.
             ("mask", call.mask.is_some()),
             ("image_set", call.set),
             ("aspect_ratio", call.aspect_ratio.is_some() && is_unsized),
@@ -71,48 +73,53 @@ impl Queue for StableDiffusionCpp {
         ])
     }
 
-    fn check_film(&self, call: &VideoCall) -> Result<(), Error> {
-        media::refuse_sent(&[
+    fn check_video(&self, call: &VideoCall) -> Result<(), Error> {
+        media::reject_unsupported(&[
             ("reference_images", call.task == VideoTask::FromReferences),
             ("extend_from", call.task == VideoTask::Extend),
             ("duration", media::seconds(call.duration).is_none()),
         ])
     }
 
-    async fn submit_pictures(
+    async fn submit_images(
         &self,
         server: &Server,
         ctx: &CallContext,
         call: &ImageCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        submitted(server, ctx, "/sdcpp/v1/img_gen", &of_pictures(call), key).await
+        submit_job(server, ctx, "/sdcpp/v1/img_gen", &image_request(call), key).await
     }
 
-    async fn submit_film(
+    async fn submit_video(
         &self,
         server: &Server,
         ctx: &CallContext,
         call: &VideoCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        submitted(server, ctx, "/sdcpp/v1/vid_gen", &of_film(call), key).await
+        submit_job(server, ctx, "/sdcpp/v1/vid_gen", &video_request(call), key).await
     }
 
-    async fn poll(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
+    async fn poll(
+        &self,
+        server: &Server,
+        ctx: &CallContext,
+        handle: &[u8],
+    ) -> Result<GenerationState, UpstreamError> {
         let path = job(server, handle, "")?;
-        let news = server.read_if_there::<News>(ctx, Asked::get(&path), BODY_LIMIT);
-        news.await?.map_or(Ok(State::Lost), News::state)
+        let status = server.read_if_found::<JobStatus>(ctx, Request::get(&path), BODY_LIMIT);
+        status.await?.map_or(Ok(GenerationState::Lost), JobStatus::state)
     }
 
     async fn cancel(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
         let path = job(server, handle, "/cancel")?;
-        server.tell(ctx, Asked::post(&path)).await
+        server.send_command(ctx, Request::post(&path)).await
     }
 
-    /// Which model it has does not matter: its name is that of the settings.
+    /// The server has one model, whose name is set in the settings.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
-        server.is_there("/sdcpp/v1/capabilities", timeout).await?;
+        server.check_reachable("/sdcpp/v1/capabilities", timeout).await?;
         Ok(Vec::new())
     }
 }

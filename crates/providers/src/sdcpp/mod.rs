@@ -1,14 +1,15 @@
-//! A server of stable-diffusion.cpp by its native API, which has jobs and a queue
-//! (github.com/leejet/stable-diffusion.cpp, examples/server/api.md). It has one model, whatever it is called.
+//! The native API of stable-diffusion.cpp servers, with jobs and a queue
+//! (github.com/leejet/stable-diffusion.cpp, examples/server/api.md). A server has one model under
+//! any name.
 
 mod adapter;
 mod wire;
 
 pub(crate) use adapter::StableDiffusionCpp;
 
-/// The preset.
+/// Name of the preset in the configuration.
 pub(crate) const PRESET: &str = "stable-diffusion.cpp";
-/// Where it is when nothing else is said: on this machine, on the server's own port.
+/// Default base URL: this machine, the server's port.
 pub(crate) const BASE_URL: &str = "http://127.0.0.1:1234";
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
-//! What is sent and what comes back.
+//! Request and response bodies.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_upstream::{Content, ImageCall, ImageTask, Made, Piece, State, UpstreamError, VideoCall};
+use tollgate_upstream::{
+    Content, GenerationOutput, GenerationState, ImageCall, ImageTask, OutputItem, UpstreamError, VideoCall,
+};
 
 use crate::media;
 use crate::refusal;
 
-/// Frames of a second of film. Models of this server are made for it.
+/// Frame rate of videos. The server's models are trained for it.
 const FRAMES_PER_SECOND: u64 = 16;
-/// Films are a multiple of this, and one frame.
+/// The number of frames of a video is a multiple of this, plus one.
 const FRAME_STEP: u64 = 4;
 
-/// A request for pictures.
-pub(super) fn of_pictures(call: &ImageCall) -> Value {
+/// Encodes an image request.
+pub(super) fn image_request(call: &ImageCall) -> Value {
     let mut fields = media::fields(&call.prompt, &call.negative_prompt, call.seed);
     let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     add("batch_count", json!(call.count));
@@ -26,21 +28,21 @@ pub(super) fn of_pictures(call: &ImageCall) -> Value {
     }
     match (call.task, &call.images[..]) {
         (_, []) => {}
-        // It begins with the picture itself instead of noise.
+        // The image replaces the noise at the start.
         (ImageTask::Vary, [image, ..]) => drop(add("init_image", media::data_url(image))),
         (_, images) => drop(add("ref_images", images.iter().map(media::data_url).collect())),
     }
     Value::Object(fields)
 }
 
-/// A request for a film.
-pub(super) fn of_film(call: &VideoCall) -> Value {
+/// Encodes a video request.
+pub(super) fn video_request(call: &VideoCall) -> Value {
     let mut fields = media::fields(&call.prompt, &call.negative_prompt, call.seed);
     let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     add("width", json!(call.size.width));
     add("height", json!(call.size.height));
     let frames = call.duration.as_secs().saturating_mul(FRAMES_PER_SECOND);
-    // The server takes the largest number of its kind that is not larger.
+    // The server rounds down to the next valid number.
     add(
         "video_frames",
         json!(frames.next_multiple_of(FRAME_STEP).saturating_add(1)),
@@ -52,15 +54,15 @@ pub(super) fn of_film(call: &VideoCall) -> Value {
     Value::Object(fields)
 }
 
-/// A job that was accepted.
+/// Response to an accepted job.
 #[derive(Deserialize)]
 pub(super) struct Accepted {
     pub(super) id: String,
 }
 
-/// How it goes with a job.
+/// Response to a status request.
 #[derive(Deserialize)]
-pub(super) struct News {
+pub(super) struct JobStatus {
     status: String,
     queue_position: Option<u32>,
     result: Option<Outcome>,
@@ -68,7 +70,7 @@ pub(super) struct News {
     error: Value,
 }
 
-/// Pictures are a list, a film is one file.
+/// Images are a list; a video is one file.
 #[derive(Deserialize)]
 struct Outcome {
     #[serde(default)]
@@ -81,36 +83,36 @@ struct Encoded {
     b64_json: String,
 }
 
-impl News {
-    /// What that means.
-    pub(super) fn state(self) -> Result<State, UpstreamError> {
+impl JobStatus {
+    /// Converts the status of a job.
+    pub(super) fn state(self) -> Result<GenerationState, UpstreamError> {
         Ok(match self.status.as_str() {
-            "queued" => State::Waiting {
+            "queued" => GenerationState::Waiting {
                 ahead: self.queue_position,
             },
-            "generating" => State::Running { percent: None },
-            "completed" => State::Made(self.made()?),
-            "failed" => State::Failed(refusal::from_failure(&json!({"error": self.error}))),
-            "cancelled" => State::Cancelled,
-            _ => return Err(UpstreamError::protocol("a job in a state that nobody knows")),
+            "generating" => GenerationState::Running { percent: None },
+            "completed" => GenerationState::Completed(self.made()?),
+            "failed" => GenerationState::Failed(refusal::from_failure(&json!({"error": self.error}))),
+            "cancelled" => GenerationState::Cancelled,
+            _ => return Err(UpstreamError::protocol("the job has an unknown status")),
         })
     }
 
-    fn made(self) -> Result<Made, UpstreamError> {
+    fn made(self) -> Result<GenerationOutput, UpstreamError> {
         let Outcome { images, b64_json } = self
             .result
-            .ok_or_else(|| UpstreamError::protocol("a job that is done without a result"))?;
+            .ok_or_else(|| UpstreamError::protocol("the job completed without a result"))?;
         let texts = images.into_iter().map(|image| image.b64_json).chain(b64_json);
-        let pieces = texts.map(|text| {
-            Ok(Piece {
+        let items = texts.map(|text| {
+            Ok(OutputItem {
                 content: Content::Bytes(media::decoded(&text)?),
                 revised_prompt: None,
             })
         });
-        let pieces: Vec<Piece> = pieces.collect::<Result<_, UpstreamError>>()?;
-        match pieces.is_empty() {
-            true => Err(UpstreamError::protocol("a job that is done and has made nothing")),
-            false => Ok(Made { pieces, usage: None }),
+        let items: Vec<OutputItem> = items.collect::<Result<_, UpstreamError>>()?;
+        match items.is_empty() {
+            true => Err(UpstreamError::protocol("the job completed without output")),
+            false => Ok(GenerationOutput { items, usage: None }),
         }
     }
 }

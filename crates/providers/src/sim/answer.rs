@@ -1,4 +1,4 @@
-//! What the simulator says.
+//! Builds the simulator's answers.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use tollgate_upstream::UpstreamError;
 
 use super::{Prompt, calls, failure, logprobs, schema, tokens};
 
-/// Most tokens of one answer, as the catalog says, and of all answers to one request together.
-const MOST_TOKENS: u64 = 65_536;
-const MOST_TOKENS_TOGETHER: u64 = 262_144;
-/// Most tokens with probabilities: they are large.
-const MOST_LOGPROBS: u64 = 4_096;
-/// Most bytes of all echoes to one request together.
-const MOST_ECHOED: usize = 1 << 20;
-/// Tokens where the script asks for no number and the message says nothing else.
-const USUAL_TOKENS: u64 = 16;
+/// Max tokens of one answer, as in the catalog, and of all answers to one request.
+const MAX_TOKENS: u64 = 65_536;
+const MAX_TOTAL_TOKENS: u64 = 262_144;
+/// Max tokens with log probabilities, which are large.
+const MAX_LOGPROB_TOKENS: u64 = 4_096;
+/// Max bytes of all echoes in the answers to one request.
+const MAX_ECHO_BYTES: usize = 1 << 20;
+/// Number of tokens if the script gives none and there is no message to echo.
+const DEFAULT_TOKENS: u64 = 16;
 
 const WORDS: &[&str] = &[
     "the",
@@ -54,33 +54,36 @@ const REFUSAL: &str = "I cannot help with that.";
 /// All answers to one request.
 pub(super) struct Answer {
     pub(super) id: String,
-    pub(super) choices: Vec<Spoken>,
+    pub(super) choices: Vec<AnswerChoice>,
     pub(super) usage: Usage,
 }
 
-/// One answer.
-pub(super) struct Spoken {
+/// One choice of the answer.
+pub(super) struct AnswerChoice {
     pub(super) index: u32,
     pub(super) reasoning: String,
     pub(super) text: String,
     pub(super) refusal: String,
     pub(super) calls: Vec<ToolCall>,
     pub(super) finish: FinishReason,
-    /// The text that ended it.
+    /// The stop sequence that ended it.
     pub(super) stop_sequence: Option<String>,
 }
 
 impl Answer {
     pub(super) fn compose(prompt: &Prompt) -> Result<Self, UpstreamError> {
         let n = prompt.request.n.max(1);
-        let choices: Vec<Spoken> = (0..n)
-            .map(|index| Spoken::compose(prompt, index))
+        let choices: Vec<AnswerChoice> = (0..n)
+            .map(|index| AnswerChoice::compose(prompt, index))
             .collect::<Result<_, _>>()?;
-        let sum = |tokens: fn(&Spoken) -> u64| choices.iter().map(tokens).sum();
+        let sum = |tokens: fn(&AnswerChoice) -> u64| choices.iter().map(tokens).sum();
         let usage = Usage::ZERO
             .with(Unit::Input, input_tokens(&prompt.request))
-            .with(Unit::Output, sum(Spoken::output_tokens))
-            .with(Unit::Reasoning, sum(|spoken| tokens::count(&spoken.reasoning)));
+            .with(Unit::Output, sum(AnswerChoice::output_tokens))
+            .with(
+                Unit::Reasoning,
+                sum(|answer_choice| tokens::count(&answer_choice.reasoning)),
+            );
         Ok(Self {
             id: format!("chatcmpl-{:016x}", prompt.hash),
             choices,
@@ -88,16 +91,16 @@ impl Answer {
         })
     }
 
-    /// How long the events of a stream would take at this pace; an answer that comes as a whole takes as long.
-    pub(super) fn pieces_to_pace(&self, pace: Duration) -> Duration {
+    /// Duration of the stream at this pace. A non-streamed answer takes the same time.
+    pub(super) fn stream_duration(&self, pace: Duration) -> Duration {
         let tokens = self.usage.total_output();
         pace.saturating_mul(u32::try_from(tokens.saturating_sub(1)).unwrap_or(u32::MAX))
     }
 }
 
-impl Spoken {
+impl AnswerChoice {
     fn compose(prompt: &Prompt, index: u32) -> Result<Self, UpstreamError> {
-        let mut spoken = Self {
+        let mut answer_choice = Self {
             index,
             reasoning: String::new(),
             text: String::new(),
@@ -107,34 +110,34 @@ impl Spoken {
             stop_sequence: None,
         };
         let mut budget = Budget::of(prompt);
-        spoken.reasoning = budget.words(THOUGHTS, prompt.script.reason, 0);
+        answer_choice.reasoning = budget.words(THOUGHTS, prompt.script.reason, 0);
         if prompt.script.refuse {
-            spoken.refusal = budget.spend(REFUSAL);
+            answer_choice.refusal = budget.spend(REFUSAL);
         } else {
             let calls = calls::of(prompt, index)?;
-            // A call stands alone unless words were asked for, too.
+            // With tool calls, there is text only if the script has `tokens`.
             if calls.is_empty() || prompt.script.tokens.is_some() {
-                (spoken.text, spoken.stop_sequence) = text(prompt, index, &mut budget)?;
+                (answer_choice.text, answer_choice.stop_sequence) = text(prompt, index, &mut budget)?;
             }
             for mut call in calls {
                 budget.spend(&call.name);
                 if !budget.is_cut {
                     call.arguments = budget.spend(&call.arguments);
-                    spoken.calls.push(call);
-                    spoken.finish = FinishReason::ToolCalls;
+                    answer_choice.calls.push(call);
+                    answer_choice.finish = FinishReason::ToolCalls;
                 }
             }
         }
         if budget.is_cut {
-            spoken.finish = FinishReason::Length;
-            spoken.stop_sequence = None;
-        } else if spoken.stop_sequence.is_some() && spoken.finish == FinishReason::Stop {
-            spoken.finish = FinishReason::StopSequence;
+            answer_choice.finish = FinishReason::Length;
+            answer_choice.stop_sequence = None;
+        } else if answer_choice.stop_sequence.is_some() && answer_choice.finish == FinishReason::Stop {
+            answer_choice.finish = FinishReason::StopSequence;
         }
-        Ok(spoken)
+        Ok(answer_choice)
     }
 
-    /// Tokens of everything but reasoning; a call is its name and its arguments.
+    /// Tokens of everything except reasoning; a tool call counts its name and arguments.
     fn output_tokens(&self) -> u64 {
         let calls = self.calls.iter();
         let called: u64 = calls
@@ -148,7 +151,8 @@ impl Spoken {
         (self.reasoning.len() + self.text.len() + self.refusal.len() + called) as u64
     }
 
-    /// The common form. `top_logprobs` is there when probabilities were asked for.
+    /// Converts to the common form. `top_logprobs` is set if the caller requested log
+    /// probabilities.
     pub(super) fn into_choice(self, top_logprobs: Option<u32>) -> Choice {
         let logprobs = top_logprobs
             .filter(|_| !self.text.is_empty())
@@ -176,7 +180,7 @@ impl Spoken {
     }
 }
 
-/// The text of an answer: so many words, or an echo; as JSON where that was asked for.
+/// Text of an answer: the scripted number of words, or an echo; JSON if the caller requested it.
 fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Option<String>), UpstreamError> {
     let request = &prompt.request;
     let words = |tokens: u64| tokens::words(WORDS, tokens.min(budget.left), index as usize);
@@ -185,13 +189,19 @@ fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Opt
         None => echo(prompt),
     };
     if plain.is_empty() && prompt.script.tokens.is_none() {
-        plain = words(USUAL_TOKENS);
+        plain = words(DEFAULT_TOKENS);
     }
     match &request.response_format {
         ResponseFormat::Text => {}
         ResponseFormat::JsonObject => plain = json!({ "text": plain }).to_string(),
         ResponseFormat::JsonSchema { schema, .. } => {
-            let sample = schema::sample(schema, &prompt.said).ok_or_else(|| UpstreamError {
+            if let Some(fault) = schema::fault(schema) {
+                return Err(UpstreamError {
+                    param: Some("response_format.json_schema.schema".to_owned()),
+                    ..failure::simulated(ErrorCode::InvalidParameter, fault)
+                });
+            }
+            let sample = schema::sample(schema, &prompt.user_text).ok_or_else(|| UpstreamError {
                 param: Some("response_format.json_schema.schema".to_owned()),
                 ..failure::simulated(
                     ErrorCode::UnsupportedParameter,
@@ -218,17 +228,18 @@ fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Opt
     Ok((text, sequence))
 }
 
-/// What was said last, as far as it is echoed: the result of a tool, or the user's message beside its script.
+/// The last tool result or user message, without its script and up to the echo limit. Returns
+/// whether it was cut.
 fn echo(prompt: &Prompt) -> (String, bool) {
     let last = prompt.request.messages.last();
-    let said = match last.filter(|message| message.role == Role::Tool) {
+    let user_text = match last.filter(|message| message.role == Role::Tool) {
         Some(result) => texts(result).collect::<Vec<_>>().join("\n"),
-        None => prompt.said.clone(),
+        None => prompt.user_text.clone(),
     };
-    let most = MOST_ECHOED / prompt.request.n.max(1) as usize;
-    let end = said.floor_char_boundary(most.min(said.len()));
-    let is_cut = end < said.len();
-    (said.get(..end).unwrap_or_default().to_owned(), is_cut)
+    let max = MAX_ECHO_BYTES / prompt.request.n.max(1) as usize;
+    let end = user_text.floor_char_boundary(max.min(user_text.len()));
+    let is_cut = end < user_text.len();
+    (user_text.get(..end).unwrap_or_default().to_owned(), is_cut)
 }
 
 fn texts(message: &Message) -> impl Iterator<Item = &str> {
@@ -238,7 +249,7 @@ fn texts(message: &Message) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Tokens that an answer may still have.
+/// Number of tokens left for an answer.
 struct Budget {
     left: u64,
     is_cut: bool,
@@ -248,17 +259,17 @@ impl Budget {
     fn of(prompt: &Prompt) -> Self {
         let request = &prompt.request;
         let together = match request.top_logprobs {
-            Some(_) => MOST_LOGPROBS,
-            None => MOST_TOKENS_TOGETHER,
+            Some(_) => MAX_LOGPROB_TOKENS,
+            None => MAX_TOTAL_TOKENS,
         };
-        let most = MOST_TOKENS.min(together / u64::from(request.n.max(1)));
+        let max = MAX_TOKENS.min(together / u64::from(request.n.max(1)));
         Self {
-            left: request.max_tokens.map_or(most, |asked| asked.min(most)),
+            left: request.max_tokens.map_or(max, |asked| asked.min(max)),
             is_cut: false,
         }
     }
 
-    /// As much of the text as there are tokens left for.
+    /// Takes as much of the text as tokens are left.
     fn spend(&mut self, text: &str) -> String {
         let (spent, is_cut) = tokens::first(text, self.left);
         self.left -= tokens::count(spent).min(self.left);
@@ -274,8 +285,8 @@ impl Budget {
     }
 }
 
-/// Tokens of the request: the words of all texts, names and arguments, one for each picture, sound and document. So a
-/// request never has more of them than bytes.
+/// Tokens of the request: those of all texts, names and arguments, and one for each image, audio
+/// file and document. So a request never has more tokens than bytes.
 pub(super) fn input_tokens(request: &GenerateRequest) -> u64 {
     let messages: u64 = request.messages.iter().map(message_tokens).sum();
     let tools: u64 = request.tools.iter().map(tool_tokens).sum();

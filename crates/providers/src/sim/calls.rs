@@ -1,4 +1,4 @@
-//! Tool calls: those that the script asks for, and the one that the caller demands.
+//! Tool calls: those of the script, and the one that the caller requires.
 
 use serde_json::Value;
 use tollgate_types::ErrorCode;
@@ -8,7 +8,8 @@ use tollgate_upstream::UpstreamError;
 use super::grammar::ScriptedCall;
 use super::{Prompt, failure, schema};
 
-/// The calls of one answer. None once the conversation has the result of a call: then it is time for an answer.
+/// Tool calls of one answer. Empty once the conversation ends with a tool result: then the model
+/// answers.
 pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, UpstreamError> {
     let request = &prompt.request;
     let is_answered = request
@@ -32,14 +33,14 @@ pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, Upstream
     wanted
         .into_iter()
         .enumerate()
-        .map(|(place, call)| {
+        .map(|(index, call)| {
             let tool = request.tools.iter().find(|tool| tool.name() == call.name);
             let arguments = match call.arguments {
                 Some(arguments) => arguments,
-                None => arguments_for(tool, &prompt.said)?,
+                None => arguments_for(tool, &prompt.user_text)?,
             };
             Ok(ToolCall {
-                id: format!("call_{:016x}_{choice}_{place}", prompt.hash),
+                id: format!("call_{:016x}_{choice}_{index}", prompt.hash),
                 name: call.name,
                 arguments,
                 custom: matches!(tool, Some(Tool::Custom { .. })),
@@ -48,7 +49,7 @@ pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, Upstream
         .collect()
 }
 
-/// The tool that must be called, told or not.
+/// The tool that the caller requires, even if it is not declared.
 fn demanded(request: &GenerateRequest) -> Option<&str> {
     match &request.tool_choice {
         ToolChoice::Required => request.tools.first().map(Tool::name),
@@ -61,14 +62,14 @@ fn demanded(request: &GenerateRequest) -> Option<&str> {
     }
 }
 
-fn arguments_for(tool: Option<&Tool>, said: &str) -> Result<String, UpstreamError> {
+fn arguments_for(tool: Option<&Tool>, user_text: &str) -> Result<String, UpstreamError> {
     match tool {
         Some(Tool::Custom { .. }) => Ok("simulated input".to_owned()),
         Some(Tool::Function {
             parameters: Some(parameters),
             ..
         }) => {
-            let arguments = schema::sample(parameters, said).filter(Value::is_object);
+            let arguments = schema::sample(parameters, user_text).filter(Value::is_object);
             arguments.map(|arguments| arguments.to_string()).ok_or_else(|| UpstreamError {
                 param: Some("tools".to_owned()),
                 ..failure::simulated(

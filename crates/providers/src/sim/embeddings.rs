@@ -1,6 +1,6 @@
-//! Vectors of the simulator: of length one, the same for the same input at any time, and nearly at right angles for
-//! different inputs. The last input that is text may have a script; of its parts `delay` and `error` mean something
-//! here, and `cut` fails the call.
+//! Embeddings of the simulator: unit vectors, the same for equal inputs and nearly orthogonal for
+//! different ones. The last text input may have a script. It supports `delay` and `error`; `cut`
+//! fails the call.
 
 use async_trait::async_trait;
 use tokio::time::sleep;
@@ -15,7 +15,7 @@ use tollgate_upstream::{
 use super::grammar::{self, Script};
 use super::{EMBEDDINGS, Simulator, failure, tokens};
 
-/// Length of a vector unless another is asked for, as the catalog says.
+/// Default vector length, as in the catalog.
 const DIMENSIONS: u32 = 1_536;
 
 #[async_trait]
@@ -26,7 +26,7 @@ impl EmbedProvider for Simulator {
             ..UpstreamError::new(
                 UpstreamErrorKind::Rejected,
                 UpstreamCause::Protocol,
-                format!("the request is not in the format: {}", error.code.as_str()),
+                format!("the request does not match the format: {}", error.code.as_str()),
             )
         })?;
         play(&script(&request)?, ctx).await?;
@@ -36,7 +36,7 @@ impl EmbedProvider for Simulator {
             return Err(UpstreamError::new(
                 UpstreamErrorKind::ContextLength,
                 UpstreamCause::Status,
-                "an input is too long",
+                "an input exceeds the context window",
             ));
         }
         let dimensions = request.dimensions.unwrap_or(DIMENSIONS).min(DIMENSIONS);
@@ -59,7 +59,7 @@ impl EmbedProvider for Simulator {
     }
 }
 
-/// What the last text asks for.
+/// Parses the script of the last text.
 fn script(request: &EmbedRequest) -> Result<Script, UpstreamError> {
     let last = request.inputs.iter().rev().find_map(|input| match input {
         EmbedInput::Text(text) => Some(text.as_str()),
@@ -73,18 +73,18 @@ fn script(request: &EmbedRequest) -> Result<Script, UpstreamError> {
     Ok(script)
 }
 
-/// Waits and fails as a script says.
+/// Applies the delay and error of a script.
 pub(super) async fn play(script: &Script, ctx: &CallContext) -> Result<(), UpstreamError> {
     if script.delay >= ctx.header_timeout {
         sleep(ctx.header_timeout).await;
-        return Err(failure::asked_for(ErrorCode::UpstreamTimeout));
+        return Err(failure::requested(ErrorCode::UpstreamTimeout));
     }
     if !script.delay.is_zero() {
         sleep(script.delay).await;
     }
     let cut = script.cut.map(|_| ErrorCode::UpstreamError);
     match script.error.or(cut) {
-        Some(code) => Err(failure::asked_for(code)),
+        Some(code) => Err(failure::requested(code)),
         None => Ok(()),
     }
 }
@@ -96,7 +96,7 @@ fn count(input: &EmbedInput) -> u64 {
     }
 }
 
-/// A number that stands for the input (FNV-1a).
+/// Hashes the input (FNV-1a).
 fn seed(input: &EmbedInput) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
     let start = 0xCBF2_9CE4_8422_2325;
@@ -109,8 +109,8 @@ fn seed(input: &EmbedInput) -> u64 {
     }
 }
 
-/// A vector of length one. Shorter ones are the beginning of longer ones, brought to length one, as with models that can
-/// shorten theirs.
+/// A unit vector. A shorter vector is the normalised prefix of a longer one, as with models that
+/// support shortening.
 fn vector(seed: u64, dimensions: u32) -> Vec<f32> {
     let mut state = seed;
     let values: Vec<f64> = (0..dimensions).map(|_| uniform(&mut state)).collect();
@@ -121,7 +121,7 @@ fn vector(seed: u64, dimensions: u32) -> Vec<f32> {
         .collect()
 }
 
-/// A number from -1 to 1, never zero (SplitMix64).
+/// A random number between -1 and 1, never zero (SplitMix64).
 pub(super) fn uniform(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;

@@ -1,14 +1,14 @@
-//! Errors that were asked for.
+//! Errors that the prompt requests.
 
 use std::time::Duration;
 
 use tollgate_types::ErrorCode;
 use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 
-/// How long to wait, where an error says so.
+/// Retry delay of errors that have one.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The error of this code, with a text for the caller.
+/// The error of this code, with a message for the caller.
 pub(super) fn simulated(code: ErrorCode, message: impl Into<String>) -> UpstreamError {
     let cause = match code {
         ErrorCode::UpstreamTimeout => UpstreamCause::Timeout,
@@ -22,7 +22,7 @@ pub(super) fn simulated(code: ErrorCode, message: impl Into<String>) -> Upstream
     }
 }
 
-/// The error of this code, because the prompt wants it.
-pub(super) fn asked_for(code: ErrorCode) -> UpstreamError {
-    simulated(code, format!("The prompt asked for the error {}.", code.as_str()))
+/// The error of this code, with a message that the prompt requested it.
+pub(super) fn requested(code: ErrorCode) -> UpstreamError {
+    simulated(code, format!("The prompt requested the error {}.", code.as_str()))
 }

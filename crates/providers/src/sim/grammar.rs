@@ -1,5 +1,5 @@
-//! `[[sim tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} error=CODE cut=EVENT refuse size=WxH]]` in the last user
-//! message, or in the prompt of a picture or a film.
+//! `[[sim tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} error=CODE cut=EVENT refuse
+//! size=WxH]]` in the last user message, or in the prompt of an image or a video.
 
 use std::time::Duration;
 
@@ -7,42 +7,42 @@ use serde::de::IgnoredAny;
 use tollgate_types::ErrorCode;
 use tollgate_types::generate::{GenerateRequest, Part, Role};
 
-/// What the last user message asks the simulator to do. Every part is optional.
+/// Instructions of the last user message to the simulator. Every part is optional.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Script {
-    /// Exactly so many tokens of text.
+    /// Exact number of text tokens.
     pub(super) tokens: Option<u64>,
-    /// Wait before the first byte.
+    /// Delay before the first byte.
     pub(super) delay: Duration,
-    /// Wait between two events.
+    /// Delay between two events.
     pub(super) pace: Duration,
-    /// So many tokens of reasoning.
+    /// Number of reasoning tokens.
     pub(super) reason: u64,
-    /// Calls to make.
+    /// Tool calls to make.
     pub(super) tools: Vec<ScriptedCall>,
-    /// The error to end with.
+    /// Error to end with.
     pub(super) error: Option<ErrorCode>,
-    /// Where to break off.
+    /// Place to break off the stream.
     pub(super) cut: Option<Cut>,
     /// Whether to refuse.
     pub(super) refuse: bool,
-    /// How large a picture or a film is, whatever was asked for.
+    /// Width and height of an image or a video; overrides the request's size.
     pub(super) size: Option<(u32, u32)>,
 }
 
-/// A tool call that is asked for.
+/// A scripted tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ScriptedCall {
     /// Name of the tool.
     pub(super) name: String,
-    /// The JSON as it was written, if there was any.
+    /// JSON as written, if any.
     pub(super) arguments: Option<String>,
 }
 
-/// Where a stream breaks off.
+/// Place at which a stream breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// After so many events; the first one says that the answer begins.
+    /// After this number of events; the first event starts the answer.
     After(u64),
     /// Before the usage report.
     BeforeUsage,
@@ -50,7 +50,7 @@ pub(super) enum Cut {
     BeforeEnd,
 }
 
-/// The text of the last user message, its parts joined by line ends.
+/// Text of the last user message, its parts joined by line feeds.
 pub(super) fn last_user_text(request: &GenerateRequest) -> String {
     let Some(message) = request
         .messages
@@ -70,7 +70,8 @@ pub(super) fn last_user_text(request: &GenerateRequest) -> String {
     texts.join("\n")
 }
 
-/// Splits a message into its script and the rest. The error is for the caller and repeats nothing of the message.
+/// Splits a message into its script and the rest. The error message is for the caller and quotes
+/// nothing of the message.
 pub(super) fn read(message: &str) -> Result<(Script, String), String> {
     let opening = message.match_indices(OPENING).find_map(|(at, _)| {
         let inside = message.get(at + OPENING.len()..)?;
@@ -84,12 +85,12 @@ pub(super) fn read(message: &str) -> Result<(Script, String), String> {
         rest = rest.trim_start();
         if let Some(after) = rest.strip_prefix(CLOSING) {
             let before = message.get(..at).unwrap_or_default();
-            let said = format!("{} {}", before.trim_end(), after.trim_start());
-            return Ok((script, said.trim().to_owned()));
+            let user_text = format!("{} {}", before.trim_end(), after.trim_start());
+            return Ok((script, user_text.trim().to_owned()));
         }
         rest = script
             .take(rest)
-            .ok_or_else(|| format!("Part {place} of [[sim …]] is not understood. {HELP}"))?;
+            .ok_or_else(|| format!("Part {place} of [[sim …]] is invalid. {HELP}"))?;
     }
     Err(HELP.to_owned())
 }
@@ -100,7 +101,7 @@ const HELP: &str = "The parts are tokens=N delay=MS pace=MS reason=N tool=NAME o
                     cut=N|start|usage|end refuse size=WxH, separated by spaces and closed by ]].";
 
 impl Script {
-    /// Takes one part off the front and answers what follows it.
+    /// Parses one part and returns the rest of the text.
     fn take<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         let end = end_of_word(text)?;
         let (word, rest) = text.split_at(end);
@@ -130,7 +131,7 @@ impl Script {
         Some(rest)
     }
 
-    /// `NAME` or `NAME:{json}`; the JSON may have spaces and brackets.
+    /// Parses `NAME` or `NAME:{json}`; the JSON may contain spaces and brackets.
     fn take_tool<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         let end = text.find(':').unwrap_or(text.len()).min(end_of_word(text)?);
         let (name, after) = text.split_at(end);

@@ -1,35 +1,39 @@
-//! Pictures of the simulator: drawn from the prompt and the seed, the same for the same call. The prompt may have a script:
-//! with `delay`, `cut` or `refuse` it is accepted and made later, else it is made at once.
+//! Images of the simulator, drawn from the prompt and the seed, and equal for equal calls. The
+//! prompt may have a script. With `delay`, `cut` or `refuse`, the job is accepted and drawn later;
+//! otherwise the image is drawn immediately.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tollgate_studio::picture::{USUAL_QUALITY, with_note};
-use tollgate_studio::{Dimensions, Encoding, Palette, Picture, Sketch};
+use tollgate_media_tools::image::{DEFAULT_QUALITY, with_note};
+use tollgate_media_tools::memory::pixels_of;
+use tollgate_media_tools::{Dimensions, Encoding, Image, Palette, Sketch};
 use tollgate_upstream::{
-    CallContext, Content, ContentStream, ImageCall, ImageFormat, ImageTask, Made, Maker, Piece, State,
-    Submitted, UpstreamError,
+    CallContext, Content, ContentStream, GenerationOutput, GenerationState, ImageCall, ImageFormat,
+    ImageTask, MediaProvider, OutputItem, Source, Submitted, UpstreamError,
 };
 
 use super::Simulator;
-use super::ticket::{self, Kept, Ticket, blocking, decode, fault, hash, rejected};
+use super::ticket::{
+    self, StoredImage, Ticket, decode, decode_without_banner, draw_blocking, fault, hash, rejected,
+};
 
-/// The most pictures of one submission.
-const MOST_AT_ONCE: u32 = 10;
-/// How large a picture is unless it is said.
-const USUAL_SIZE: (u32, u32) = (1_024, 1_024);
-/// The longest side of a picture and of a mask in a handle, and the most bytes of their files.
-const KEPT_SOURCE: (u32, usize) = (384, 24 << 10);
-const KEPT_MASK: (u32, usize) = (256, 16 << 10);
-/// What every PNG says of itself.
+/// Max number of images of one submission.
+const MAX_OUTPUTS: u32 = 10;
+/// Default width and height in pixels.
+const DEFAULT_SIZE: (u32, u32) = (1_024, 1_024);
+/// Max side in pixels, and max file bytes, of an input image and of a mask in a handle.
+const SOURCE_COPY_LIMITS: (u32, usize) = (384, 24 << 10);
+const MASK_COPY_LIMITS: (u32, usize) = (256, 16 << 10);
+/// Text chunk of every PNG.
 const NOTE: (&str, &str) = (
     "Comment",
-    "Simulated: drawn by the built-in simulator of Tollgate, no model was asked",
+    "Simulated by the built-in simulator of Tollgate; no model was used",
 );
 
-/// What is to be drawn, but for the pictures that go into it.
+/// Drawing parameters, without the input images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Order {
+struct ImageSpec {
     task: Task,
     title: String,
     seed: u64,
@@ -49,22 +53,22 @@ enum Task {
     Vary,
 }
 
-/// An order as it is in a handle.
+/// An image job, as stored in its handle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Work {
+struct ImageJob {
     #[serde(flatten)]
-    order: Order,
-    source: Option<Kept>,
-    mask: Option<Kept>,
+    spec: ImageSpec,
+    source: Option<StoredImage>,
+    mask: Option<StoredImage>,
 }
 
 #[async_trait]
-impl Maker<ImageCall> for Simulator {
-    fn most_at_once(&self, _upstream_model: &str) -> u32 {
-        MOST_AT_ONCE
+impl MediaProvider<ImageCall> for Simulator {
+    fn max_outputs(&self, _upstream_model: &str) -> u32 {
+        MAX_OUTPUTS
     }
 
-    fn keeps_keys(&self) -> bool {
+    fn is_idempotent(&self) -> bool {
         true
     }
 
@@ -74,27 +78,29 @@ impl Maker<ImageCall> for Simulator {
         call: &ImageCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        let (script, said) = ticket::script(&call.prompt)?;
-        let order = Order::of(call, &said, script.size);
+        let (script, user_text) = ticket::script(&call.prompt)?;
+        let spec = ImageSpec::of(call, &user_text, script.size);
         let (source, mask) = (call.images.first().cloned(), call.mask.clone());
-        let is_made_later = !script.delay.is_zero() || script.cut.is_some() || script.refuse;
-        if !is_made_later {
-            let pieces = blocking(move || {
-                let source = source.map(|source| decode(&source, "image")).transpose()?;
+        let sources = source.iter().chain(&mask);
+        let pixels = spec.pixels() + sources.map(|source| pixels_of(&source.bytes)).sum::<u64>();
+        let is_deferred = !script.delay.is_zero() || script.cut.is_some() || script.refuse;
+        if !is_deferred {
+            let items = draw_blocking(pixels, move || {
+                let source = source.map(|source| spec.source(&source)).transpose()?;
                 let mask = mask.map(|mask| decode(&mask, "mask")).transpose()?;
-                order.draw(source.as_ref(), mask.as_ref())
+                spec.draw(source.as_ref(), mask.as_ref())
             });
-            return Ok(Submitted::Made(made(pieces.await?)));
+            return Ok(Submitted::Completed(output(items.await?)));
         }
-        let work = blocking(move || {
-            let kept = |picture: Picture, (longest, most)| Kept::small(&picture, longest, most);
+        let work = draw_blocking(pixels, move || {
+            let stored = |image: Image, (longest, max)| StoredImage::shrunk(&image, longest, max);
             let source = source
-                .map(|source| kept(decode(&source, "image")?, KEPT_SOURCE))
+                .map(|source| stored(spec.source(&source)?, SOURCE_COPY_LIMITS))
                 .transpose()?;
             let mask = mask
-                .map(|mask| kept(decode(&mask, "mask")?, KEPT_MASK))
+                .map(|mask| stored(decode(&mask, "mask")?, MASK_COPY_LIMITS))
                 .transpose()?;
-            Ok(Work { order, source, mask })
+            Ok(ImageJob { spec, source, mask })
         });
         let ticket = Ticket::new(&script, key, self.clock.now(), work.await?);
         Ok(Submitted::Accepted {
@@ -103,22 +109,25 @@ impl Maker<ImageCall> for Simulator {
         })
     }
 
-    async fn poll(&self, _ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
-        let ticket: Ticket<Work> = Ticket::read(handle)?;
+    async fn poll(&self, _ctx: &CallContext, handle: &[u8]) -> Result<GenerationState, UpstreamError> {
+        let ticket: Ticket<ImageJob> = Ticket::read(handle)?;
         if self.cancelled.has(handle) {
-            return Ok(State::Cancelled);
+            return Ok(GenerationState::Cancelled);
         }
         if let Some(state) = ticket.state(self.clock.now()) {
             return Ok(state);
         }
-        // What cannot be drawn now cannot be drawn later.
-        let drawn = blocking(move || ticket.work.draw()).await;
-        Ok(drawn.map_or_else(State::Failed, |files| State::Made(made(files))))
+        // A drawing error is permanent.
+        let pixels = ticket.work.spec.pixels();
+        let drawn = draw_blocking(pixels, move || ticket.work.draw()).await;
+        Ok(drawn.map_or_else(GenerationState::Failed, |files| {
+            GenerationState::Completed(output(files))
+        }))
     }
 
     async fn cancel(&self, _ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
-        let ticket: Ticket<Work> = Ticket::read(handle)?;
-        if let Some(State::Running { .. }) = ticket.state(self.clock.now()) {
+        let ticket: Ticket<ImageJob> = Ticket::read(handle)?;
+        if let Some(GenerationState::Running { .. }) = ticket.state(self.clock.now()) {
             self.cancelled.add(handle);
         }
         Ok(())
@@ -126,34 +135,34 @@ impl Maker<ImageCall> for Simulator {
 
     async fn fetch(&self, _ctx: &CallContext, _own: &str) -> Result<ContentStream, UpstreamError> {
         Err(UpstreamError::protocol(
-            "pictures of the simulator come with the answer",
+            "the simulator returns images in the response",
         ))
     }
 }
 
-fn made(files: Vec<Bytes>) -> Made {
-    let pieces = files.into_iter().map(|file| Piece {
+fn output(files: Vec<Bytes>) -> GenerationOutput {
+    let items = files.into_iter().map(|file| OutputItem {
         content: Content::Bytes(file),
         revised_prompt: None,
     });
-    Made {
-        pieces: pieces.collect(),
+    GenerationOutput {
+        items: items.collect(),
         usage: None,
     }
 }
 
-impl Work {
+impl ImageJob {
     fn draw(&self) -> Result<Vec<Bytes>, UpstreamError> {
-        let source = self.source.as_ref().map(Kept::picture).transpose()?;
-        let mask = self.mask.as_ref().map(Kept::picture).transpose()?;
-        self.order.draw(source.as_ref(), mask.as_ref())
+        let source = self.source.as_ref().map(StoredImage::image).transpose()?;
+        let mask = self.mask.as_ref().map(StoredImage::image).transpose()?;
+        self.spec.draw(source.as_ref(), mask.as_ref())
     }
 }
 
-impl Order {
-    fn of(call: &ImageCall, said: &str, scripted: Option<(u32, u32)>) -> Self {
+impl ImageSpec {
+    fn of(call: &ImageCall, user_text: &str, scripted: Option<(u32, u32)>) -> Self {
         let asked = call.size.map(|size| (size.width, size.height));
-        let (width, height) = scripted.or(asked).unwrap_or(USUAL_SIZE);
+        let (width, height) = scripted.or(asked).unwrap_or(DEFAULT_SIZE);
         let negative = call.negative_prompt.as_deref().unwrap_or_default();
         let number = call.seed.unwrap_or_default().to_le_bytes();
         Self {
@@ -163,46 +172,60 @@ impl Order {
                 ImageTask::Inpaint => Task::Inpaint,
                 ImageTask::Vary => Task::Vary,
             },
-            title: ticket::title(said),
-            seed: hash(&[said.as_bytes(), negative.as_bytes(), &number]),
+            title: ticket::title(user_text),
+            seed: hash(&[user_text.as_bytes(), negative.as_bytes(), &number]),
             width,
             height,
-            count: call.count.clamp(1, MOST_AT_ONCE),
+            count: call.count.clamp(1, MAX_OUTPUTS),
             set: call.set,
             format: call.format.unwrap_or(ImageFormat::Png).as_str().to_owned(),
         }
     }
 
-    /// The files of all pictures.
-    fn draw(&self, source: Option<&Picture>, mask: Option<&Picture>) -> Result<Vec<Bytes>, UpstreamError> {
-        let files = (0..self.count).map(|place| {
-            let picture = self
-                .picture(place, source, mask)
+    /// Decodes the input image of a call. An inpainted image keeps its banner, so that its size
+    /// still matches the mask's.
+    fn source(&self, source: &Source) -> Result<Image, UpstreamError> {
+        match self.task {
+            Task::Inpaint => decode(source, "image"),
+            _ => decode_without_banner(source, "image"),
+        }
+    }
+
+    /// Pixels of one image: images are drawn sequentially.
+    fn pixels(&self) -> u64 {
+        Dimensions::new(self.width, self.height).pixels()
+    }
+
+    /// Draws all images and returns their files.
+    fn draw(&self, source: Option<&Image>, mask: Option<&Image>) -> Result<Vec<Bytes>, UpstreamError> {
+        let files = (0..self.count).map(|index| {
+            let image = self
+                .image(index, source, mask)
                 .map_err(|error| rejected(error, "size"))?;
-            self.encode(&picture)
+            self.encode(&image)
         });
         files.collect()
     }
 
-    fn sketch(&self, place: u32) -> Sketch {
+    fn sketch(&self, index: u32) -> Sketch {
         let size = Dimensions::new(self.width, self.height);
-        let seed = match self.set || place == 0 {
+        let seed = match self.set || index == 0 {
             true => self.seed,
-            false => hash(&[&self.seed.to_le_bytes(), &place.to_le_bytes()]),
+            false => hash(&[&self.seed.to_le_bytes(), &index.to_le_bytes()]),
         };
         Sketch {
-            number: self.set.then_some((place + 1, self.count)),
+            number: self.set.then_some((index + 1, self.count)),
             ..Sketch::new(size, seed, self.title.as_str())
         }
     }
 
-    fn picture(
+    fn image(
         &self,
-        place: u32,
-        source: Option<&Picture>,
-        mask: Option<&Picture>,
-    ) -> tollgate_studio::error::Result<Picture> {
-        let mut sketch = self.sketch(place);
+        index: u32,
+        source: Option<&Image>,
+        mask: Option<&Image>,
+    ) -> tollgate_media_tools::error::Result<Image> {
+        let mut sketch = self.sketch(index);
         let (Some(source), false) = (source, self.task == Task::Generate) else {
             return sketch.draw();
         };
@@ -214,22 +237,23 @@ impl Order {
         }
         let scene = sketch.scene()?;
         let under = source.covering(sketch.size);
-        let mut picture = match self.task {
-            Task::Vary if place.is_multiple_of(2) => under.mirrored().blended(&scene, 0.3),
+        let under = sketch.toned(&under).unwrap_or(under);
+        let mut image = match self.task {
+            Task::Vary if index.is_multiple_of(2) => under.mirrored().blended(&scene, 0.3),
             Task::Vary => under.blended(&scene, 0.5),
             _ => under.blended(&scene, 0.4),
         };
-        sketch.sign(&mut picture);
-        Ok(picture)
+        sketch.sign(&mut image);
+        Ok(image)
     }
 
-    fn encode(&self, picture: &Picture) -> Result<Bytes, UpstreamError> {
+    fn encode(&self, image: &Image) -> Result<Bytes, UpstreamError> {
         let encoding = match ImageFormat::parse(&self.format) {
-            Some(ImageFormat::Jpeg) => Encoding::Jpeg(USUAL_QUALITY),
+            Some(ImageFormat::Jpeg) => Encoding::Jpeg(DEFAULT_QUALITY),
             Some(ImageFormat::Webp) => Encoding::Webp,
             _ => Encoding::Png,
         };
-        let file = picture.encode(encoding).map_err(fault)?;
+        let file = image.encode(encoding).map_err(fault)?;
         let (keyword, note) = NOTE;
         Ok(with_note(file, keyword, note).into())
     }

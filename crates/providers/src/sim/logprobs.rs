@@ -1,8 +1,8 @@
-//! Token probabilities in the OpenAI shape. The numbers are made up and always the same.
+//! Log probabilities in OpenAI's shape, with constant values.
 
 use serde_json::{Value, json};
 
-/// The probabilities of these tokens, each with so many alternatives.
+/// Log probabilities of these tokens, each with `alternatives` top tokens.
 pub(super) fn of<'t>(tokens: impl Iterator<Item = &'t str>, alternatives: u32) -> Value {
     let content: Vec<Value> = tokens.map(|token| entry(token, alternatives)).collect();
     json!({"content": content, "refusal": null})

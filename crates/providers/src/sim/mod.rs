@@ -1,5 +1,5 @@
-//! The simulator: a model that answers without a model. Deterministic, scripted by the last user message, able to fail
-//! in every way that the contract knows. What it does is told in docs/providers.md.
+//! The simulator: a provider without a model. It is deterministic, scripted by the last user
+//! message, and can return every error of the contract. docs/providers.md describes it.
 
 mod answer;
 mod calls;
@@ -23,14 +23,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::sleep;
-use tollgate_formats::openai_completions::BEYOND_CHAT;
-use tollgate_studio::Tools;
+use tollgate_formats::openai_completions::COMPLETIONS_ONLY;
+use tollgate_media_tools::Tools;
 use tollgate_types::clock::SystemClock;
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
 use tollgate_types::{Clock, ErrorCode, Format};
 use tollgate_upstream::{
-    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, Maker, Payload,
-    Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider,
+    CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel, MediaProvider,
+    Payload, Provider, SpeechProvider, TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider,
     UpstreamError, VideoCall,
 };
 
@@ -38,34 +38,35 @@ use answer::Answer;
 use grammar::Script;
 use ticket::Cancelled;
 
-use crate::crossing;
+use crate::conversion;
 
-/// The one model that generates text.
+/// Name of the only text model.
 const CHAT: &str = "chat";
-/// Its context, as the catalog says.
+/// Context window in tokens, as in the catalog.
 const CONTEXT_WINDOW: u64 = 1_000_000;
-/// The one model that makes vectors, and its context.
+/// Name of the only embedding model, and its context window in tokens.
 const EMBEDDINGS: (&str, u64) = ("embeddings", 8_192);
-/// When every answer was made (2026-01-01, 00:00 UTC): the same request has the same answer at any time.
+/// Creation time of every answer (2026-01-01, 00:00 UTC): equal requests have equal answers at any
+/// time.
 const CREATED: i64 = 1_767_225_600;
 
-/// The simulator. It needs no network and no key.
+/// The simulator's provider. It needs no network and no key.
 #[derive(Debug)]
 pub struct Simulator {
     id: Arc<str>,
-    /// With what films and speech are made.
+    /// Programs that make videos and speech.
     tools: Tools,
     clock: Arc<dyn Clock>,
     cancelled: Cancelled,
 }
 
 impl Simulator {
-    /// The simulator of this configuration block.
+    /// Builds the simulator of the configuration block `id`.
     pub fn new(id: Arc<str>) -> Self {
         Self::with(id, Tools::find(), Arc::new(SystemClock::default()))
     }
 
-    /// The same with these programs and by this clock.
+    /// Builds the simulator with these programs and this clock.
     pub fn with(id: Arc<str>, tools: Tools, clock: Arc<dyn Clock>) -> Self {
         Self {
             id,
@@ -76,22 +77,22 @@ impl Simulator {
     }
 }
 
-/// A call as the simulator sees it.
+/// A call with its parsed script.
 struct Prompt {
     request: GenerateRequest,
     script: Script,
-    /// What the last user message says beside the script.
-    said: String,
-    /// Names the answer and its tool calls. Equal for equal requests.
+    /// The last user message without its script.
+    user_text: String,
+    /// Part of the ids of the answer and its tool calls. Equal for equal requests.
     hash: u64,
 }
 
 impl Prompt {
     fn read(call: &TextCall) -> Result<Self, UpstreamError> {
-        let mut request = crossing::common_form(call)?;
+        let mut request = conversion::common_form(call)?;
         request.max_tokens = request.max_tokens.or(call.clamp_output);
         let last = grammar::last_user_text(&request);
-        let (script, said) = grammar::read(&last).map_err(|wrong| {
+        let (script, user_text) = grammar::read(&last).map_err(|wrong| {
             let error = failure::simulated(ErrorCode::InvalidParameter, wrong);
             UpstreamError {
                 param: Some(call.format.input().to_owned()),
@@ -103,7 +104,7 @@ impl Prompt {
         Ok(Self {
             request,
             script,
-            said,
+            user_text,
             hash: hasher.finish(),
         })
     }
@@ -115,9 +116,9 @@ impl TextProvider for Simulator {
         true
     }
 
-    fn lacking_fields(&self, format: Format) -> &'static [&'static str] {
+    fn unsupported_fields(&self, format: Format) -> &'static [&'static str] {
         match format {
-            Format::Completions => BEYOND_CHAT,
+            Format::Completions => COMPLETIONS_ONLY,
             _ => &[],
         }
     }
@@ -126,13 +127,13 @@ impl TextProvider for Simulator {
         let prompt = Prompt::read(call)?;
         if prompt.script.delay >= ctx.header_timeout {
             sleep(ctx.header_timeout).await;
-            return Err(failure::asked_for(ErrorCode::UpstreamTimeout));
+            return Err(failure::requested(ErrorCode::UpstreamTimeout));
         }
         if !prompt.script.delay.is_zero() {
             sleep(prompt.script.delay).await;
         }
         if let (Some(code), None) = (prompt.script.error, prompt.script.cut) {
-            return Err(failure::asked_for(code));
+            return Err(failure::requested(code));
         }
         let answer = Answer::compose(&prompt)?;
         if call.stream {
@@ -140,9 +141,9 @@ impl TextProvider for Simulator {
         }
         if prompt.script.cut.is_some() {
             let code = prompt.script.error.unwrap_or(ErrorCode::UpstreamError);
-            return Err(failure::asked_for(code));
+            return Err(failure::requested(code));
         }
-        let wait = answer.pieces_to_pace(prompt.script.pace);
+        let wait = answer.stream_duration(prompt.script.pace);
         if !wait.is_zero() {
             sleep(wait).await;
         }
@@ -152,18 +153,25 @@ impl TextProvider for Simulator {
 
 fn whole(prompt: &Prompt, answer: Answer, call: &TextCall) -> TextAnswer {
     let usage = answer.usage;
-    let output_bytes = answer.choices.iter().map(answer::Spoken::output_bytes).sum();
+    let output_bytes = answer
+        .choices
+        .iter()
+        .map(answer::AnswerChoice::output_bytes)
+        .sum();
     let top_logprobs = prompt.request.top_logprobs;
     let choices = answer.choices.into_iter();
     let response = GenerateResponse {
         id: answer.id,
         created: CREATED,
         model: call.public_model.to_string(),
-        choices: choices.map(|spoken| spoken.into_choice(top_logprobs)).collect(),
+        choices: choices
+            .map(|answer_choice| answer_choice.into_choice(top_logprobs))
+            .collect(),
         usage: Some(usage),
         extra: serde_json::Map::new(),
     };
     TextAnswer {
+        capped_answers: 0,
         payload: Payload::Common(Box::new(response)),
         outline: None,
         usage: Some(usage),
@@ -171,11 +179,11 @@ fn whole(prompt: &Prompt, answer: Answer, call: &TextCall) -> TextAnswer {
     }
 }
 
-/// It counts what it would report.
+/// Returns the token count that an answer would report.
 #[async_trait]
 impl CountProvider for Simulator {
     async fn count(&self, _ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError> {
-        Ok(answer::input_tokens(&crossing::common_form(call)?))
+        Ok(answer::input_tokens(&conversion::common_form(call)?))
     }
 }
 
@@ -205,11 +213,11 @@ impl Provider for Simulator {
         Some(self)
     }
 
-    fn images(&self) -> Option<&dyn Maker<ImageCall>> {
+    fn images(&self) -> Option<&dyn MediaProvider<ImageCall>> {
         Some(self)
     }
 
-    fn videos(&self) -> Option<&dyn Maker<VideoCall>> {
+    fn videos(&self) -> Option<&dyn MediaProvider<VideoCall>> {
         Some(self)
     }
 
@@ -226,6 +234,7 @@ impl Provider for Simulator {
         let listed = models.map(|(name, window)| ListedModel {
             name: name.to_owned(),
             context_window: Some(window),
+            ..ListedModel::default()
         });
         Ok(listed.to_vec())
     }

@@ -1,48 +1,49 @@
-//! Texts that match a regular expression: the shortest, or a longer one.
+//! Generates texts that match a regular expression: the shortest, or a longer one.
 
 use regex_syntax::Parser;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// The longest text that is made.
-const LONGEST: usize = 4_096;
+/// Max characters of a text.
+const MAX_CHARS: usize = 4_096;
 
-/// A text that matches the pattern and has `least` to `most` characters, as far as that can be found by repeating more
-/// of it. `variant` asks for another one than those before. `None` for a pattern that is not understood.
-pub(super) fn matching(pattern: &str, least: usize, most: usize, variant: usize) -> Option<String> {
+/// Returns a text that matches the pattern and has `min` to `max` characters, as far as repetition
+/// can reach that. A different `variant` gives a different text, if possible. `None` for an
+/// unsupported pattern.
+pub(super) fn matching(pattern: &str, min: usize, max: usize, variant: usize) -> Option<String> {
     let hir = Parser::new().parse(pattern).ok()?;
-    // Without an end, anything may follow what matches.
+    // Without `$`, any text may follow the match.
     let is_open = !pattern.ends_with('$');
-    for more in 0..=least.min(LONGEST) {
-        let mut maker = Maker {
+    for more in 0..=min.min(MAX_CHARS) {
+        let mut writer = PatternWriter {
             more,
             variant,
             text: String::new(),
         };
-        maker.write(&hir)?;
-        let length = maker.text.chars().count();
-        if length > most {
+        writer.write(&hir)?;
+        let length = writer.text.chars().count();
+        if length > max {
             return None;
         }
-        if length < least && is_open {
-            maker.text.extend(std::iter::repeat_n('x', least - length));
-        } else if length < least {
+        if length < min && is_open {
+            writer.text.extend(std::iter::repeat_n('x', min - length));
+        } else if length < min {
             continue;
         }
-        return Some(maker.text);
+        return Some(writer.text);
     }
     None
 }
 
-struct Maker {
-    /// How often more than necessary everything is repeated that may be.
+struct PatternWriter {
+    /// Additional repetitions of each part that may repeat.
     more: usize,
     variant: usize,
     text: String,
 }
 
-impl Maker {
+impl PatternWriter {
     fn write(&mut self, hir: &Hir) -> Option<()> {
-        if self.text.len() > LONGEST {
+        if self.text.len() > MAX_CHARS {
             return None;
         }
         match hir.kind() {
@@ -53,9 +54,9 @@ impl Maker {
                 self.text.push(letter);
             }
             HirKind::Repetition(repeated) => {
-                let least = repeated.min as usize;
-                let most = repeated.max.map_or(usize::MAX, |most| most as usize);
-                for _ in 0..least.saturating_add(self.more).min(most) {
+                let min = repeated.min as usize;
+                let max = repeated.max.map_or(usize::MAX, |max| max as usize);
+                for _ in 0..min.saturating_add(self.more).min(max) {
                     self.write(&repeated.sub)?;
                 }
             }
@@ -66,7 +67,7 @@ impl Maker {
         Some(())
     }
 
-    /// A letter of the class that can be read, if there is one.
+    /// A readable letter of the class, if it has one.
     fn letter(&mut self, class: &Class) -> Option<char> {
         let Class::Unicode(class) = class else {
             return None;

@@ -1,6 +1,6 @@
-//! A value that matches a JSON Schema. What is understood: types, enums, constants, bounds, patterns and usual formats,
-//! `$ref` within the schema, `allOf`, `anyOf`, `oneOf`. What is not: `not`, `if`, `dependentSchemas`,
-//! `unevaluatedProperties`, references elsewhere.
+//! Generates values that match a JSON Schema. Supported: types, enums, constants, bounds, patterns
+//! and common formats, `$ref` within the schema, `allOf`, `anyOf`, `oneOf`. Unsupported: `not`,
+//! `if`, `dependentSchemas`, `unevaluatedProperties`, external references.
 
 mod merge;
 mod number;
@@ -10,43 +10,92 @@ use serde_json::{Map, Value};
 
 use merge::merged;
 
-/// The most values that are tried for one schema.
-const MOST_VALUES: u32 = 20_000;
-/// Below this, what need not be there is left out.
-const DEEP: u32 = 4;
-/// Nothing is this deep, references and combinations counted.
-const DEEPEST: u32 = 64;
+/// Max number of values to try for one schema.
+const MAX_VALUES: u32 = 20_000;
+/// Depth below which optional members are omitted.
+const OPTIONAL_DEPTH: u32 = 4;
+/// Max depth of a value, including references and combinations.
+const MAX_DEPTH: u32 = 64;
 
-/// A value that matches, or `None` where none was found. Longer texts in it are of the words that were said.
-pub(super) fn sample(schema: &Value, said: &str) -> Option<Value> {
+/// Returns a value that matches the schema, or `None` if none was found. Longer texts in it use the
+/// words of `user_text`.
+pub(super) fn sample(schema: &Value, user_text: &str) -> Option<Value> {
     let mut sampler = Sampler {
         root: schema,
-        said,
-        left: MOST_VALUES,
+        user_text,
+        left: MAX_VALUES,
     };
-    sampler.value(schema, Place::default())
+    sampler.value(schema, Position::default())
+}
+
+const TYPES: &[&str] = &[
+    "null", "boolean", "object", "array", "number", "integer", "string",
+];
+/// Pairs of bounds that exclude each other if the first is larger.
+const BOUNDS: &[(&str, &str)] = &[
+    ("minimum", "maximum"),
+    ("minLength", "maxLength"),
+    ("minItems", "maxItems"),
+    ("minProperties", "maxProperties"),
+];
+/// Keywords whose values are data, not schemas.
+const DATA: &[&str] = &["const", "enum", "default", "examples", "required"];
+
+/// Returns an unknown type or a contradiction of bounds, anywhere in the schema.
+pub(super) fn fault(schema: &Value) -> Option<String> {
+    match schema {
+        Value::Object(members) => {
+            let types = match members.get("type") {
+                Some(Value::Array(types)) => types.as_slice(),
+                Some(one @ Value::String(_)) => std::slice::from_ref(one),
+                _ => &[],
+            };
+            let is_unknown = |name: &&str| !TYPES.contains(name);
+            if let Some(name) = types.iter().filter_map(Value::as_str).find(is_unknown) {
+                let shown: String = name.chars().take(40).collect();
+                return Some(format!(
+                    "The schema has the type '{shown}', which JSON Schema does not have."
+                ));
+            }
+            let number = |name: &str| members.get(name).and_then(Value::as_f64);
+            let excludes = |(low, high): &&(&str, &str)| {
+                number(low)
+                    .zip(number(high))
+                    .is_some_and(|(low, high)| low > high)
+            };
+            if let Some((low, high)) = BOUNDS.iter().find(excludes) {
+                return Some(format!(
+                    "The schema has a '{low}' above its '{high}', so no value can match it."
+                ));
+            }
+            let schemas = members.iter().filter(|(name, _)| !DATA.contains(&name.as_str()));
+            schemas.map(|(_, inner)| inner).find_map(fault)
+        }
+        Value::Array(schemas) => schemas.iter().find_map(fault),
+        _ => None,
+    }
 }
 
 struct Sampler<'s> {
     root: &'s Value,
-    said: &'s str,
+    user_text: &'s str,
     left: u32,
 }
 
-/// Where a value will stand.
+/// Position of a value in the result.
 #[derive(Clone, Copy, Default)]
-struct Place {
-    /// Objects and arrays around it.
+struct Position {
+    /// Number of enclosing objects and arrays.
     depth: u32,
-    /// Schemas around its own.
+    /// Number of enclosing schemas.
     hops: u32,
     /// Neighbours that must differ have different variants.
     variant: usize,
 }
 
-impl Place {
-    fn below(self) -> Place {
-        Place {
+impl Position {
+    fn below(self) -> Position {
+        Position {
             depth: self.depth + 1,
             variant: 0,
             ..self
@@ -55,14 +104,14 @@ impl Place {
 }
 
 impl Sampler<'_> {
-    fn value(&mut self, schema: &Value, mut place: Place) -> Option<Value> {
+    fn value(&mut self, schema: &Value, mut position: Position) -> Option<Value> {
         self.left = self.left.checked_sub(1)?;
-        place.hops += 1;
-        if place.hops > DEEPEST {
+        position.hops += 1;
+        if position.hops > MAX_DEPTH {
             return None;
         }
         let schema = match schema {
-            Value::Bool(true) => return Some(text::any(place.variant)),
+            Value::Bool(true) => return Some(text::any(position.variant)),
             Value::Object(schema) => schema,
             _ => return None,
         };
@@ -73,32 +122,32 @@ impl Sampler<'_> {
             let fits = |option: &&Value| types(schema).is_none_or(|types| types.contains(&type_of(option)));
             let fitting: Vec<&Value> = options.iter().filter(fits).collect();
             return fitting
-                .get(place.variant % fitting.len().max(1))
+                .get(position.variant % fitting.len().max(1))
                 .map(|option| (*option).clone());
         }
         if let Some(reference) = schema.get("$ref") {
             let target = self.resolve(reference)?.clone();
-            return self.value(&merged(&without(schema, "$ref"), &target)?, place);
+            return self.value(&merged(&without(schema, "$ref"), &target)?, position);
         }
         if let Some(Value::Array(all)) = schema.get("allOf") {
             let start = Value::Object(without(schema, "allOf"));
             let whole = all.iter().try_fold(start, |whole, part| {
-                let part = self.flat(part, place.hops)?;
+                let part = self.flat(part, position.hops)?;
                 merged(whole.as_object()?, &part)
             })?;
-            return self.value(&whole, place);
+            return self.value(&whole, position);
         }
         for choice in ["anyOf", "oneOf"] {
             if let Some(Value::Array(options)) = schema.get(choice) {
-                return self.one_of(&without(schema, choice), options, place);
+                return self.one_of(&without(schema, choice), options, position);
             }
         }
-        self.typed(schema, place)
+        self.typed(schema, position)
     }
 
-    /// The schema that a reference leads to, so that it can be merged.
+    /// Resolves references, so that the schema can be merged.
     fn flat(&mut self, schema: &Value, hops: u32) -> Option<Value> {
-        if hops > DEEPEST {
+        if hops > MAX_DEPTH {
             return None;
         }
         match schema
@@ -114,19 +163,24 @@ impl Sampler<'_> {
         }
     }
 
-    /// The first option for which a value is found; deep down, those first that lead no deeper.
-    fn one_of(&mut self, common: &Map<String, Value>, options: &[Value], place: Place) -> Option<Value> {
+    /// The first option with a valid value. At depth, options without nesting come first.
+    fn one_of(
+        &mut self,
+        common: &Map<String, Value>,
+        options: &[Value],
+        position: Position,
+    ) -> Option<Value> {
         let mut order: Vec<&Value> = options.iter().collect();
-        if place.depth >= DEEP {
+        if position.depth >= OPTIONAL_DEPTH {
             order.sort_by_key(|option| leads_deeper(option));
         }
         order.into_iter().find_map(|option| {
-            let option = self.flat(option, place.hops)?;
-            self.value(&merged(common, &option)?, place)
+            let option = self.flat(option, position.hops)?;
+            self.value(&merged(common, &option)?, position)
         })
     }
 
-    fn typed(&mut self, schema: &Map<String, Value>, place: Place) -> Option<Value> {
+    fn typed(&mut self, schema: &Map<String, Value>, position: Position) -> Option<Value> {
         let wanted = match types(schema) {
             Some(types) => types
                 .iter()
@@ -136,35 +190,38 @@ impl Sampler<'_> {
             None => implied_type(schema),
         };
         match wanted {
-            "object" => self.object(schema, place),
-            "array" => self.array(schema, place),
-            "string" => text::string(schema, place.variant, self.said),
-            "integer" => number::integer(schema, place.variant),
-            "number" => number::number(schema, place.variant),
-            "boolean" => Some(Value::Bool(place.variant.is_multiple_of(2))),
+            "object" => self.object(schema, position),
+            "array" => self.array(schema, position),
+            "string" => text::string(schema, position.variant, self.user_text),
+            "integer" => number::integer(schema, position.variant),
+            "number" => number::number(schema, position.variant),
+            "boolean" => Some(Value::Bool(position.variant.is_multiple_of(2))),
             "null" => Some(Value::Null),
             _ => None,
         }
     }
 
-    fn object(&mut self, schema: &Map<String, Value>, place: Place) -> Option<Value> {
+    fn object(&mut self, schema: &Map<String, Value>, position: Position) -> Option<Value> {
         let nothing = Map::new();
         let properties = schema
             .get("properties")
             .and_then(Value::as_object)
             .unwrap_or(&nothing);
         let required: Vec<&str> = strings(schema.get("required")).collect();
-        let least = number::count(schema, "minProperties", 0);
+        let min = number::count(schema, "minProperties", 0);
         let mut object = Map::new();
         for (name, property) in properties {
-            let needed = required.contains(&name.as_str()) || object.len() < least;
-            let wanted = !schema.contains_key("required") && place.depth < DEEP;
+            let needed = required.contains(&name.as_str()) || object.len() < min;
+            let wanted = !schema.contains_key("required") && position.depth < OPTIONAL_DEPTH;
             if !needed && !wanted {
                 continue;
             }
-            let mut inside = place.below();
-            inside.variant = place.variant;
-            match self.value(property, inside) {
+            let mut inside = position.below();
+            inside.variant = position.variant;
+            // Titles use the words of the message, too.
+            let title = property.as_object().filter(|_| name == "title");
+            let title = title.and_then(|property| text::title(property, self.user_text));
+            match title.or_else(|| self.value(property, inside)) {
                 Some(value) => {
                     object.insert(name.clone(), value);
                 }
@@ -173,22 +230,22 @@ impl Sampler<'_> {
             }
         }
         let other = schema.get("additionalProperties").unwrap_or(&Value::Bool(true));
-        let invented: Vec<String> = (1..=least).map(|number| format!("property{number}")).collect();
+        let invented: Vec<String> = (1..=min).map(|number| format!("property{number}")).collect();
         let missing = required
             .iter()
             .copied()
             .chain(invented.iter().map(String::as_str));
         for (place_in_order, name) in missing.enumerate() {
-            let needed = place_in_order < required.len() || object.len() < least;
+            let needed = place_in_order < required.len() || object.len() < min;
             if needed && !object.contains_key(name) {
-                let value = self.value(other, place.below())?;
+                let value = self.value(other, position.below())?;
                 object.insert(name.to_owned(), value);
             }
         }
         Some(Value::Object(object))
     }
 
-    fn array(&mut self, schema: &Map<String, Value>, place: Place) -> Option<Value> {
+    fn array(&mut self, schema: &Map<String, Value>, position: Position) -> Option<Value> {
         let nothing = Vec::new();
         let prefix = schema
             .get("prefixItems")
@@ -196,19 +253,19 @@ impl Sampler<'_> {
             .unwrap_or(&nothing);
         let anything = Value::Bool(true);
         let items = schema.get("items").unwrap_or(&anything);
-        let least = number::count(schema, "minItems", 0);
-        let most = number::count(schema, "maxItems", usize::MAX);
-        let usual = if place.depth < DEEP {
+        let min = number::count(schema, "minItems", 0);
+        let max = number::count(schema, "maxItems", usize::MAX);
+        let usual = if position.depth < OPTIONAL_DEPTH {
             prefix.len().max(1)
         } else {
             0
         };
         let contained = schema.get("contains");
-        let wanted = least.max(usual).max(usize::from(contained.is_some())).min(most);
+        let wanted = min.max(usual).max(usize::from(contained.is_some())).min(max);
         let mut array = Vec::new();
         for index in 0..wanted {
-            let mut inside = place.below();
-            inside.variant = index + place.variant;
+            let mut inside = position.below();
+            inside.variant = index + position.variant;
             let item = match (prefix.get(index), contained) {
                 (Some(item), _) => item,
                 (None, Some(contained)) if index == prefix.len() => contained,
@@ -216,14 +273,14 @@ impl Sampler<'_> {
             };
             match self.value(item, inside) {
                 Some(value) => array.push(value),
-                None if index >= least => break,
+                None if index >= min => break,
                 None => return None,
             }
         }
         Some(Value::Array(array))
     }
 
-    /// The place that a reference within the schema names (RFC 6901 after the `#`).
+    /// Resolves a reference within the schema (RFC 6901 after the `#`).
     fn resolve(&self, reference: &Value) -> Option<&Value> {
         self.root.pointer(reference.as_str()?.strip_prefix('#')?)
     }
@@ -243,7 +300,7 @@ fn strings(value: Option<&Value>) -> impl Iterator<Item = &str> {
         .filter_map(Value::as_str)
 }
 
-/// The types that a schema names.
+/// The declared types of a schema.
 fn types(schema: &Map<String, Value>) -> Option<Vec<&str>> {
     match schema.get("type")? {
         Value::String(name) => Some(vec![name]),
@@ -264,7 +321,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// The type that the keywords of an untyped schema speak of.
+/// The type that the keywords of an untyped schema imply.
 fn implied_type(schema: &Map<String, Value>) -> &'static str {
     const SIGNS: &[(&str, &[&str])] = &[
         (

@@ -1,6 +1,6 @@
-//! Speech of the simulator, by espeak-ng, and transcripts of it. The sound carries its text along, and a transcript is that
-//! text: of any other recording nothing is told but how long it is. The script of what is spoken stands in it, that of a
-//! transcript in its prompt.
+//! Speech of the simulator, by espeak-ng, and transcripts. The audio file contains its text, which
+//! is the transcript. For other recordings, only the duration is known. A speech script is in the
+//! spoken text, a transcription script in the prompt.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::time::sleep;
-use tollgate_studio::{Probe, ProbeLimits, Program, Scratch, SpeechFormat, SpeechSpec};
+use tollgate_media_tools::{Probe, ProbeLimits, Program, Scratch, SpeechFormat, SpeechSpec};
 use tollgate_types::ErrorCode;
 use tollgate_upstream::{
-    CallContext, ContentStream, Segment, Sound, SoundFormat, SpeechCall, SpeechProvider, Spoken,
+    AudioContent, AudioFormat, CallContext, ContentStream, Segment, SpeechAnswer, SpeechCall, SpeechProvider,
     TranscribeProvider, Transcript, TranscriptionCall, UpstreamError, Word,
 };
 
@@ -21,23 +21,23 @@ use super::grammar::{self, Cut, Script};
 use super::ticket::{fault, hash, rejected};
 use super::{Simulator, failure};
 
-/// What the sound says of itself; its text follows, packed.
-const NOTE: &str = "Simulated: spoken by the built-in simulator of Tollgate, no model was asked. Text: ";
-/// Voices of espeak-ng that stand for those of any other name.
+/// Comment in the audio file; the encoded text follows.
+const NOTE: &str = "Simulated by the built-in simulator of Tollgate; no model was used. Text: ";
+/// Voices of espeak-ng that unknown voice names map to.
 const VOICES: [&str; 8] = [
     "en-us", "en-gb+f3", "en-us+m3", "en-us+f2", "en-gb", "en-us+f4", "en-gb+m5", "en-us+m7",
 ];
-/// How much of the sound comes at once, where it comes in pieces.
-const PIECE: usize = 4 << 10;
-/// The longest recording that is looked at.
-const LONGEST: Duration = Duration::from_secs(24 * 3_600);
-/// Most letters of a segment.
-const SEGMENT: usize = 80;
+/// Bytes of a chunk of streamed audio.
+const CHUNK_BYTES: usize = 4 << 10;
+/// Max duration of a recording.
+const MAX_RECORDING: Duration = Duration::from_secs(24 * 3_600);
+/// Max characters of a segment.
+const MAX_SEGMENT_CHARS: usize = 80;
 
 #[async_trait]
 impl SpeechProvider for Simulator {
-    async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<Spoken, UpstreamError> {
-        let (script, said) = script(&call.input, "input")?;
+    async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<SpeechAnswer, UpstreamError> {
+        let (script, spoken_text) = script(&call.input, "input")?;
         play(&script, ctx).await?;
         let programs = [Program::Espeak, Program::Ffmpeg];
         self.tools.need(&programs).map_err(fault)?;
@@ -45,15 +45,15 @@ impl SpeechProvider for Simulator {
             voice: voice(&call.voice),
             speed: call.speed.unwrap_or(1.0),
             format: format(call.format),
-            note: Some(format!("{NOTE}{}", URL_SAFE_NO_PAD.encode(&said))),
+            note: Some(format!("{NOTE}{}", URL_SAFE_NO_PAD.encode(&spoken_text))),
         };
-        let spoken = self.tools.speak(&said, &spec).await;
+        let spoken = self.tools.speak(&spoken_text, &spec).await;
         let bytes = spoken.map_err(|error| rejected(error, "input"))?.bytes;
-        let in_pieces = script.cut.is_some() || !script.pace.is_zero();
-        Ok(Spoken {
-            sound: match in_pieces {
-                true => Sound::Stream(pieces(&bytes, &script)),
-                false => Sound::Whole(bytes),
+        let in_chunks = script.cut.is_some() || !script.pace.is_zero();
+        Ok(SpeechAnswer {
+            audio: match in_chunks {
+                true => AudioContent::Stream(chunks(&bytes, &script)),
+                false => AudioContent::Whole(bytes),
             },
             usage: None,
         })
@@ -70,8 +70,8 @@ impl TranscribeProvider for Simulator {
         let (script, _) = script(call.prompt.as_deref().unwrap_or_default(), "prompt")?;
         play(&script, ctx).await?;
         if let Some(cut) = script.cut {
-            tracing::debug!(?cut, "a transcript is cut as it was asked to be");
-            return Err(failure::asked_for(ErrorCode::UpstreamError));
+            tracing::debug!(?cut, "the prompt cut this transcript");
+            return Err(failure::requested(ErrorCode::UpstreamError));
         }
         let probe = self.listen(&call.audio.bytes).await?;
         let duration = probe
@@ -82,10 +82,10 @@ impl TranscribeProvider for Simulator {
             .comment
             .as_deref()
             .and_then(|comment| comment.strip_prefix(NOTE));
-        let said = packed
+        let spoken_text = packed
             .and_then(|packed| URL_SAFE_NO_PAD.decode(packed.trim()).ok())
             .and_then(|text| String::from_utf8(text).ok());
-        let text = said.unwrap_or_else(|| {
+        let text = spoken_text.unwrap_or_else(|| {
             let seconds = duration.as_secs_f64();
             format!("[simulated transcription of {seconds:.1} s of audio]")
         });
@@ -100,7 +100,7 @@ impl Simulator {
         let written = tokio::fs::write(&place, audio).await;
         written.map_err(|error| fault(error.into()))?;
         let limits = ProbeLimits {
-            longest: LONGEST,
+            max_duration: MAX_RECORDING,
             ..ProbeLimits::default()
         };
         let probed = self.tools.probe_within(&place, limits).await;
@@ -108,7 +108,7 @@ impl Simulator {
     }
 }
 
-/// The script of a text, and what it says beside.
+/// Splits a text into its script and the rest.
 fn script(text: &str, param: &str) -> Result<(Script, String), UpstreamError> {
     grammar::read(text).map_err(|wrong| UpstreamError {
         param: Some(param.to_owned()),
@@ -119,63 +119,64 @@ fn script(text: &str, param: &str) -> Result<(Script, String), UpstreamError> {
 async fn play(script: &Script, ctx: &CallContext) -> Result<(), UpstreamError> {
     if script.delay >= ctx.header_timeout {
         sleep(ctx.header_timeout).await;
-        return Err(failure::asked_for(ErrorCode::UpstreamTimeout));
+        return Err(failure::requested(ErrorCode::UpstreamTimeout));
     }
     if !script.delay.is_zero() {
         sleep(script.delay).await;
     }
     match (script.error, script.cut) {
-        (Some(code), None) => Err(failure::asked_for(code)),
+        (Some(code), None) => Err(failure::requested(code)),
         _ => Ok(()),
     }
 }
 
-/// The sound piece by piece, as the script says.
-fn pieces(sound: &Bytes, script: &Script) -> ContentStream {
-    let starts = (0..sound.len()).step_by(PIECE);
+/// Streams the audio in chunks, with the script's delays.
+fn chunks(audio: &Bytes, script: &Script) -> ContentStream {
+    let starts = (0..audio.len()).step_by(CHUNK_BYTES);
     let whole: Vec<Bytes> = starts
-        .map(|start| sound.slice(start..sound.len().min(start + PIECE)))
+        .map(|start| audio.slice(start..audio.len().min(start + CHUNK_BYTES)))
         .collect();
-    let kept = match script.cut {
+    let sent_count = match script.cut {
         None => whole.len(),
         Some(Cut::After(count)) => usize::try_from(count).unwrap_or(usize::MAX),
         Some(Cut::BeforeUsage | Cut::BeforeEnd) => whole.len().saturating_sub(1),
     };
     let code = script.error.unwrap_or(ErrorCode::UpstreamError);
-    let cut = script.cut.map(|_| Err(failure::asked_for(code)));
-    let told: Vec<Result<Bytes, UpstreamError>> = whole.into_iter().take(kept).map(Ok).chain(cut).collect();
+    let cut = script.cut.map(|_| Err(failure::requested(code)));
+    let items: Vec<Result<Bytes, UpstreamError>> =
+        whole.into_iter().take(sent_count).map(Ok).chain(cut).collect();
     let pace = script.pace;
     Box::pin(stream::unfold(
-        (told.into_iter(), true),
-        move |(mut told, is_first)| async move {
-            let next = told.next()?;
+        (items.into_iter(), true),
+        move |(mut items, is_first)| async move {
+            let next = items.next()?;
             if !is_first && !pace.is_zero() {
                 sleep(pace).await;
             }
-            Some((next, (told, false)))
+            Some((next, (items, false)))
         },
     ))
 }
 
-fn format(format: SoundFormat) -> SpeechFormat {
+fn format(format: AudioFormat) -> SpeechFormat {
     match format {
-        SoundFormat::Mp3 => SpeechFormat::Mp3,
-        SoundFormat::Opus => SpeechFormat::Opus,
-        SoundFormat::Aac => SpeechFormat::Aac,
-        SoundFormat::Flac => SpeechFormat::Flac,
-        SoundFormat::Wav => SpeechFormat::Wav,
-        SoundFormat::Pcm => SpeechFormat::Pcm,
+        AudioFormat::Mp3 => SpeechFormat::Mp3,
+        AudioFormat::Opus => SpeechFormat::Opus,
+        AudioFormat::Aac => SpeechFormat::Aac,
+        AudioFormat::Flac => SpeechFormat::Flac,
+        AudioFormat::Wav => SpeechFormat::Wav,
+        AudioFormat::Pcm => SpeechFormat::Pcm,
     }
 }
 
-/// The voice of espeak-ng for a name: every name has one, and always the same.
+/// The voice of espeak-ng for a name: every name maps to a fixed voice.
 fn voice(name: &str) -> String {
     let place = hash(&[name.to_lowercase().as_bytes()]) % VOICES.len() as u64;
     let voice = usize::try_from(place).ok().and_then(|place| VOICES.get(place));
     voice.copied().unwrap_or("en-us").to_owned()
 }
 
-/// The transcript with its times: each word takes as long as it has letters.
+/// The transcript with timestamps: the duration of a word is proportional to its letters.
 fn timed(text: String, duration: Duration) -> Transcript {
     let seconds = duration.as_secs_f64();
     let total: usize = text.split_whitespace().map(|word| word.chars().count()).sum();
@@ -201,7 +202,7 @@ fn timed(text: String, duration: Duration) -> Transcript {
     }
 }
 
-/// Sentences, and parts of those that are long.
+/// Splits words into sentences, and long sentences into parts.
 fn segments(words: &[Word]) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let mut begins = true;
@@ -221,7 +222,7 @@ fn segments(words: &[Word]) -> Vec<Segment> {
             }),
         }
         let letters = segments.last().map_or(0, |segment| segment.text.chars().count());
-        begins = word.word.ends_with(['.', '!', '?']) || letters >= SEGMENT;
+        begins = word.word.ends_with(['.', '!', '?']) || letters >= MAX_SEGMENT_CHARS;
     }
     segments
 }

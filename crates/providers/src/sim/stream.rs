@@ -1,19 +1,18 @@
-//! The same answer piece by piece: all choices take turns.
+//! Streams an answer in chunks; its choices alternate.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures_util::stream::unfold;
 use tokio::time::sleep;
-use tollgate_types::ErrorCode;
 use tollgate_types::stream::StreamEvent;
+use tollgate_types::{ErrorCode, Usage};
 use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, UpstreamCause, UpstreamError};
 
-use super::answer::{Answer, Spoken};
+use super::answer::{Answer, AnswerChoice};
 use super::grammar::Cut;
 use super::{CREATED, Prompt, failure, logprobs, tokens};
 
-/// The stream of an answer.
+/// Opens the stream of an answer.
 pub(super) fn open(prompt: Prompt, answer: Answer, call: &TextCall) -> TextStream {
     let start = StreamEvent::Start {
         id: answer.id,
@@ -22,38 +21,45 @@ pub(super) fn open(prompt: Prompt, answer: Answer, call: &TextCall) -> TextStrea
     };
     let has_logprobs = prompt.request.top_logprobs.is_some();
     let choices = answer.choices.into_iter();
-    let mut events = VecDeque::from([Step::Event(start)]);
-    take_turns(
-        choices.map(|spoken| turns(spoken, has_logprobs)).collect(),
-        &mut events,
-    );
-    events.push_back(Step::Usage(StreamEvent::Usage(answer.usage)));
-    events.push_back(Step::End);
-    cut(&mut events, prompt.script.cut, prompt.script.error);
+    let steps = Steps {
+        start: Some(start),
+        choices: choices
+            .map(|answer_choice| ChoiceEvents::new(answer_choice, has_logprobs))
+            .collect(),
+        next: 0,
+        usage: Some(answer.usage),
+        has_ended: false,
+    };
+    let cut = prompt.script.cut.map(|cut| {
+        let code = prompt.script.error.unwrap_or(ErrorCode::UpstreamError);
+        (cut, code)
+    });
     let run = Run {
-        steps: events,
+        steps: CutSteps { steps, cut, taken: 0 },
         pace: prompt.script.pace,
         include_usage: call.include_usage,
         top_logprobs: prompt.request.top_logprobs,
         is_first: true,
     };
     Box::pin(unfold(run, |mut run| async move {
-        let step = run.steps.pop_front()?;
+        let step = run.steps.next()?;
         run.wait(&step).await;
         Some((run.item(step), run))
     }))
 }
 
-/// What comes next in a stream.
+/// A step of the stream.
 enum Step {
     Event(StreamEvent),
+    /// Finish event of the last choice.
+    Finish(StreamEvent),
     Usage(StreamEvent),
     End,
     Fail(ErrorCode),
 }
 
 struct Run {
-    steps: VecDeque<Step>,
+    steps: CutSteps,
     pace: Duration,
     include_usage: bool,
     top_logprobs: Option<u32>,
@@ -61,9 +67,9 @@ struct Run {
 }
 
 impl Run {
-    /// Content is paced; framing before it and reports after it are not.
+    /// Delays content events, but not the start event or the reports at the end.
     async fn wait(&mut self, step: &Step) {
-        let is_content = matches!(step, Step::Event(event) if event.is_content());
+        let is_content = matches!(step, Step::Event(event) | Step::Finish(event) if event.is_content());
         let is_first = is_content && std::mem::take(&mut self.is_first);
         if is_content && !is_first && !self.pace.is_zero() {
             sleep(self.pace).await;
@@ -88,6 +94,12 @@ impl Run {
                 payload: self.include_usage.then(|| Payload::Common(Box::new(event))),
                 output_bytes: 0,
             },
+            Step::Finish(event) => TextChunk {
+                kind: ChunkKind::Finish,
+                payload: Some(Payload::Common(Box::new(event))),
+                usage: None,
+                output_bytes: 0,
+            },
             Step::Event(event) => {
                 let kind = match event {
                     StreamEvent::Start { .. } => ChunkKind::Preamble,
@@ -103,7 +115,7 @@ impl Run {
         })
     }
 
-    /// Probabilities are made when they are needed: all of them together are large.
+    /// Computes log probabilities only when needed: all of them together are large.
     fn with_logprobs(&self, event: StreamEvent) -> StreamEvent {
         match (event, self.top_logprobs) {
             (StreamEvent::Text { choice, text, .. }, Some(alternatives)) => StreamEvent::Text {
@@ -116,9 +128,9 @@ impl Run {
     }
 }
 
-/// A stream that breaks off says nothing about the simulator's health.
+/// Error of a cut stream. It must not count against the simulator's health.
 fn broken_off(code: ErrorCode) -> UpstreamError {
-    let error = failure::asked_for(code);
+    let error = failure::requested(code);
     UpstreamError {
         cause: match error.cause {
             UpstreamCause::Timeout => UpstreamCause::Timeout,
@@ -128,71 +140,217 @@ fn broken_off(code: ErrorCode) -> UpstreamError {
     }
 }
 
-/// Puts the failure where the script wants it.
-fn cut(steps: &mut VecDeque<Step>, cut: Option<Cut>, error: Option<ErrorCode>) {
-    let Some(cut) = cut else { return };
-    let kept = match cut {
-        Cut::After(events) => usize::try_from(events).unwrap_or(usize::MAX).min(steps.len() - 1),
-        Cut::BeforeUsage => steps.len() - 2,
-        Cut::BeforeEnd => steps.len() - 1,
-    };
-    steps.truncate(kept);
-    steps.push_back(Step::Fail(error.unwrap_or(ErrorCode::UpstreamError)));
+/// The steps of an answer; its choices alternate. Each step is built when the caller polls, so a
+/// slow caller costs only the memory of the answer.
+struct Steps {
+    start: Option<StreamEvent>,
+    choices: Vec<ChoiceEvents>,
+    /// Index of the next choice.
+    next: usize,
+    usage: Option<Usage>,
+    has_ended: bool,
+}
+
+impl Steps {
+    fn ended() -> Self {
+        Self {
+            start: None,
+            choices: Vec::new(),
+            next: 0,
+            usage: None,
+            has_ended: true,
+        }
+    }
+
+    /// The next event of a choice. Skips choices without events.
+    fn event(&mut self) -> Option<StreamEvent> {
+        for _ in 0..self.choices.len() {
+            let event = self.choices.get_mut(self.next).and_then(ChoiceEvents::next);
+            self.next = (self.next + 1) % self.choices.len();
+            if let Some(event) = event {
+                return Some(event);
+            }
+        }
+        None
+    }
+}
+
+impl Iterator for Steps {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        if let Some(event) = self.start.take() {
+            return Some(Step::Event(event));
+        }
+        if let Some(event) = self.event() {
+            return Some(match self.choices.iter().all(ChoiceEvents::is_over) {
+                true => Step::Finish(event),
+                false => Step::Event(event),
+            });
+        }
+        if let Some(usage) = self.usage.take() {
+            return Some(Step::Usage(StreamEvent::Usage(usage)));
+        }
+        (!std::mem::replace(&mut self.has_ended, true)).then_some(Step::End)
+    }
+}
+
+/// Steps with a scripted failure, which is the last step.
+struct CutSteps {
+    steps: Steps,
+    cut: Option<(Cut, ErrorCode)>,
+    taken: u64,
+}
+
+impl Iterator for CutSteps {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        let step = self.steps.next()?;
+        let Some((cut, code)) = self.cut else {
+            return Some(step);
+        };
+        // A cut stream never ends normally.
+        let fails = match (cut, &step) {
+            (_, Step::End) | (Cut::BeforeUsage, Step::Usage(_)) => true,
+            (Cut::After(events), _) => self.taken >= events,
+            (Cut::BeforeUsage | Cut::BeforeEnd, _) => false,
+        };
+        self.taken += 1;
+        if fails {
+            self.steps = Steps::ended();
+        }
+        Some(if fails { Step::Fail(code) } else { step })
+    }
+}
+
+/// Sections of a choice, in this order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Reasoning,
+    Text,
+    Refusal,
+    Call(usize),
+    Finish,
+    Over,
 }
 
 /// The events of one choice.
-fn turns(spoken: Spoken, has_logprobs: bool) -> VecDeque<StreamEvent> {
-    let choice = spoken.index;
-    let mut events = VecDeque::new();
-    for piece in tokens::split(&spoken.reasoning) {
-        let text = piece.to_owned();
-        events.push_back(StreamEvent::Reasoning { choice, text });
-    }
-    // With probabilities, every piece is a token.
-    let pieces = match has_logprobs {
-        true => tokens::split(&spoken.text).collect(),
-        false => tokens::pieces(&spoken.text),
-    };
-    for piece in pieces {
-        events.push_back(StreamEvent::Text {
-            choice,
-            text: piece.to_owned(),
-            logprobs: None,
-        });
-    }
-    for piece in tokens::pieces(&spoken.refusal) {
-        let text = piece.to_owned();
-        events.push_back(StreamEvent::Refusal { choice, text });
-    }
-    for (call, called) in (0..).zip(spoken.calls) {
-        events.push_back(StreamEvent::ToolCallStart {
-            choice,
-            call,
-            id: called.id,
-            name: called.name,
-        });
-        for piece in tokens::pieces(&called.arguments) {
-            events.push_back(StreamEvent::ToolCallArguments {
-                choice,
-                call,
-                arguments: piece.to_owned(),
-            });
-        }
-    }
-    events.push_back(StreamEvent::Finish {
-        choice,
-        reason: spoken.finish,
-        stop_sequence: spoken.stop_sequence,
-    });
-    events
+struct ChoiceEvents {
+    answer_choice: AnswerChoice,
+    section: Section,
+    /// Whether the section has started, and how many bytes of its text were sent.
+    is_started: bool,
+    sent_bytes: usize,
+    has_logprobs: bool,
 }
 
-/// One event of each choice after the other, until none has any left.
-fn take_turns(mut choices: Vec<VecDeque<StreamEvent>>, into: &mut VecDeque<Step>) {
-    while choices.iter().any(|events| !events.is_empty()) {
-        for events in &mut choices {
-            into.extend(events.pop_front().map(Step::Event));
+impl ChoiceEvents {
+    fn new(answer_choice: AnswerChoice, has_logprobs: bool) -> Self {
+        Self {
+            answer_choice,
+            section: Section::Reasoning,
+            is_started: false,
+            sent_bytes: 0,
+            has_logprobs,
         }
+    }
+
+    /// Whether the last event was returned.
+    fn is_over(&self) -> bool {
+        self.section == Section::Over || (self.section == Section::Finish && self.is_started)
+    }
+
+    /// The next chunk of the section's text.
+    fn chunk(&mut self) -> Option<String> {
+        let (text, by_token) = match self.section {
+            Section::Reasoning => (&self.answer_choice.reasoning, true),
+            // With log probabilities, every chunk is a token.
+            Section::Text => (&self.answer_choice.text, self.has_logprobs),
+            Section::Refusal => (&self.answer_choice.refusal, false),
+            Section::Call(call) => (&self.answer_choice.calls.get(call)?.arguments, false),
+            Section::Finish | Section::Over => return None,
+        };
+        let chunk = match by_token {
+            true => tokens::split(text.get(self.sent_bytes..)?).next()?,
+            false => tokens::chunk(text, self.sent_bytes)?,
+        };
+        self.sent_bytes += chunk.len();
+        Some(chunk.to_owned())
+    }
+
+    fn event(&self, chunk: String) -> StreamEvent {
+        let choice = self.answer_choice.index;
+        match self.section {
+            Section::Reasoning => StreamEvent::Reasoning { choice, text: chunk },
+            Section::Refusal => StreamEvent::Refusal { choice, text: chunk },
+            Section::Call(call) => StreamEvent::ToolCallArguments {
+                choice,
+                call: u32::try_from(call).unwrap_or(u32::MAX),
+                arguments: chunk,
+            },
+            Section::Text | Section::Finish | Section::Over => StreamEvent::Text {
+                choice,
+                text: chunk,
+                logprobs: None,
+            },
+        }
+    }
+
+    fn after(&self) -> Section {
+        let call = |number: usize| match number < self.answer_choice.calls.len() {
+            true => Section::Call(number),
+            false => Section::Finish,
+        };
+        match self.section {
+            Section::Reasoning => Section::Text,
+            Section::Text => Section::Refusal,
+            Section::Refusal => call(0),
+            Section::Call(number) => call(number + 1),
+            Section::Finish | Section::Over => Section::Over,
+        }
+    }
+
+    /// The first event of a section, before its text.
+    fn beginning(&mut self) -> Option<StreamEvent> {
+        if std::mem::replace(&mut self.is_started, true) {
+            return None;
+        }
+        let choice = self.answer_choice.index;
+        match self.section {
+            Section::Call(number) => {
+                let called = self.answer_choice.calls.get(number)?;
+                Some(StreamEvent::ToolCallStart {
+                    choice,
+                    call: u32::try_from(number).unwrap_or(u32::MAX),
+                    id: called.id.clone(),
+                    name: called.name.clone(),
+                })
+            }
+            Section::Finish => Some(StreamEvent::Finish {
+                choice,
+                reason: self.answer_choice.finish,
+                stop_sequence: self.answer_choice.stop_sequence.take(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Iterator for ChoiceEvents {
+    type Item = StreamEvent;
+
+    fn next(&mut self) -> Option<StreamEvent> {
+        while self.section != Section::Over {
+            if let Some(event) = self.beginning() {
+                return Some(event);
+            }
+            if let Some(chunk) = self.chunk() {
+                return Some(self.event(chunk));
+            }
+            (self.section, self.sent_bytes, self.is_started) = (self.after(), 0, false);
+        }
+        None
     }
 }
 

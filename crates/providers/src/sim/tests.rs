@@ -23,8 +23,8 @@ pub(super) fn context() -> CallContext {
     }
 }
 
-fn request(said: &str, extra: Value) -> Value {
-    let mut body = json!({"model": "sim/chat", "messages": [{"role": "user", "content": said}]});
+fn request(user_text: &str, extra: Value) -> Value {
+    let mut body = json!({"model": "sim/chat", "messages": [{"role": "user", "content": user_text}]});
     for (name, value) in extra.as_object().unwrap() {
         body[name] = value.clone();
     }
@@ -62,8 +62,8 @@ async fn answer(body: &Value) -> Result<GenerateResponse, UpstreamError> {
     }
 }
 
-async fn say(said: &str, extra: Value) -> GenerateResponse {
-    answer(&request(said, extra)).await.unwrap()
+async fn say(user_text: &str, extra: Value) -> GenerateResponse {
+    answer(&request(user_text, extra)).await.unwrap()
 }
 
 async fn stream(body: &Value) -> (Vec<TextChunk>, Option<UpstreamError>) {
@@ -110,16 +110,16 @@ fn output(response: &GenerateResponse) -> u64 {
 
 #[tokio::test]
 async fn without_a_script_it_echoes() {
-    for said in ["hello", "two words", "ä 漢字 😀  and\nmore", "[[simple]]"] {
-        let response = say(said, json!({})).await;
-        assert_eq!(text(&response.choices[0]), said);
+    for user_text in ["hello", "two words", "ä 漢字 😀  and\nmore", "[[simple]]"] {
+        let response = say(user_text, json!({})).await;
+        assert_eq!(text(&response.choices[0]), user_text);
         assert_eq!(response.choices[0].finish, FinishReason::Stop);
-        let words = said.split_whitespace().count() as u64;
+        let words = user_text.split_whitespace().count() as u64;
         let usage = response.usage.unwrap();
         assert_eq!(
             (usage.get(Unit::Input), usage.get(Unit::Output)),
             (words, words),
-            "{said}"
+            "{user_text}"
         );
     }
     let response = say("[[sim delay=1]] what remains", json!({})).await;
@@ -127,8 +127,8 @@ async fn without_a_script_it_echoes() {
 }
 
 #[tokio::test]
-async fn a_stream_says_the_same_as_a_whole_answer() {
-    for (said, extra) in [
+async fn streams_equal_whole_answers() {
+    for (user_text, extra) in [
         ("hello", json!({})),
         ("[[sim tokens=25 reason=4]]", json!({"n": 3})),
         ("[[sim refuse]]", json!({})),
@@ -137,7 +137,7 @@ async fn a_stream_says_the_same_as_a_whole_answer() {
         ("[[sim tokens=9]]", json!({"max_tokens": 4})),
         ("go", json!({"response_format": {"type": "json_object"}})),
     ] {
-        let body = request(said, extra);
+        let body = request(user_text, extra);
         let whole = answer(&body).await.unwrap();
         let (chunks, error) = stream(&body).await;
         assert!(error.is_none());
@@ -145,9 +145,9 @@ async fn a_stream_says_the_same_as_a_whole_answer() {
         assert_eq!(chunks.last().unwrap().kind, ChunkKind::End);
         let count = chunks
             .iter()
-            .filter(|chunk| chunk.kind == ChunkKind::Content)
+            .filter(|chunk| matches!(chunk.kind, ChunkKind::Content | ChunkKind::Finish))
             .count();
-        assert!(count >= 3, "{said}: {count}");
+        assert!(count >= 3, "{user_text}: {count}");
         for choice in &whole.choices {
             let streamed: String = events(&chunks)
                 .iter()
@@ -158,20 +158,20 @@ async fn a_stream_says_the_same_as_a_whole_answer() {
                     _ => None,
                 })
                 .collect();
-            assert_eq!(streamed, text(choice), "{said}");
+            assert_eq!(streamed, text(choice), "{user_text}");
         }
         let reported = chunks.iter().find_map(|chunk| chunk.usage);
-        assert_eq!(reported, whole.usage, "{said}");
+        assert_eq!(reported, whole.usage, "{user_text}");
         let TextReply::Whole(answer) = generate(&call(&body, false)).await.unwrap() else {
             panic!("whole");
         };
         let bytes: u64 = chunks.iter().map(|chunk| chunk.output_bytes).sum();
-        assert_eq!(bytes, answer.output_bytes, "{said}");
+        assert_eq!(bytes, answer.output_bytes, "{user_text}");
     }
 }
 
 #[tokio::test]
-async fn it_speaks_the_format() {
+async fn answers_follow_the_format() {
     let body = request(
         "[[sim tokens=5 reason=3 tool=look_up:{\"a\":1}]]",
         json!({"n": 2, "logprobs": true}),
@@ -199,7 +199,7 @@ async fn the_same_request_has_the_same_answer() {
 
 #[tokio::test]
 async fn tokens_are_exact() {
-    for (said, extra, expected, finish) in [
+    for (user_text, extra, expected, finish) in [
         ("[[sim tokens=20]]", json!({}), 20, FinishReason::Stop),
         ("[[sim tokens=0]]", json!({}), 0, FinishReason::Stop),
         (
@@ -254,24 +254,24 @@ async fn tokens_are_exact() {
             FinishReason::Length,
         ),
     ] {
-        let response = say(said, extra.clone()).await;
-        assert_eq!(output(&response), expected, "{said} {extra}");
+        let response = say(user_text, extra.clone()).await;
+        assert_eq!(output(&response), expected, "{user_text} {extra}");
         let counted: usize = response
             .choices
             .iter()
             .map(|choice| text(choice).split_whitespace().count())
             .sum();
-        assert_eq!(counted as u64, expected, "{said} {extra}");
+        assert_eq!(counted as u64, expected, "{user_text} {extra}");
         assert!(
             response.choices.iter().all(|choice| choice.finish == finish),
-            "{said} {extra}"
+            "{user_text} {extra}"
         );
     }
 }
 
 #[tokio::test]
 async fn a_clamp_is_a_cap_and_the_smaller_one_holds() {
-    let capped = |most: u64| json!({"max_tokens": most});
+    let capped = |max: u64| json!({"max_tokens": max});
     for (extra, expected) in [(json!({}), 3), (capped(4), 3), (capped(2), 2)] {
         let mut call = call(&request("[[sim tokens=9]]", extra), false);
         call.clamp_output = Some(3);
@@ -327,7 +327,7 @@ fn tools() -> Value {
 }
 
 #[tokio::test]
-async fn tools_are_called_when_told_or_demanded() {
+async fn tools_are_called_when_scripted_or_required() {
     let named = |name: &str| json!({"type": "function", "function": {"name": name}});
     let cases = [
         (
@@ -361,8 +361,8 @@ async fn tools_are_called_when_told_or_demanded() {
         ),
         ("hello", json!({"tool_choice": named("news")}), "news={}"),
     ];
-    for (said, extra, expected) in cases {
-        let mut body = request(said, extra.clone());
+    for (user_text, extra, expected) in cases {
+        let mut body = request(user_text, extra.clone());
         body["tools"] = tools();
         let response = answer(&body).await.unwrap();
         let choice = &response.choices[0];
@@ -371,14 +371,14 @@ async fn tools_are_called_when_told_or_demanded() {
             .iter()
             .map(|call| format!("{}={}", call.name, call.arguments))
             .collect();
-        assert_eq!(calls.join(" "), expected, "{said} {extra}");
+        assert_eq!(calls.join(" "), expected, "{user_text} {extra}");
         let finish = if calls.is_empty() {
             FinishReason::Stop
         } else {
             FinishReason::ToolCalls
         };
-        assert_eq!(choice.finish, finish, "{said} {extra}");
-        assert_eq!(text(choice).is_empty(), !calls.is_empty(), "{said} {extra}");
+        assert_eq!(choice.finish, finish, "{user_text} {extra}");
+        assert_eq!(text(choice).is_empty(), !calls.is_empty(), "{user_text} {extra}");
         assert!(output(&response) > 0);
     }
 }
@@ -399,7 +399,7 @@ async fn after_a_result_comes_an_answer() {
 }
 
 #[tokio::test]
-async fn formats_are_kept() {
+async fn response_formats_are_honoured() {
     let object = json!({"response_format": {"type": "json_object"}});
     let response = say("hi \"there\"", object).await;
     let value: Value = serde_json::from_str(text(&response.choices[0])).unwrap();
@@ -442,7 +442,7 @@ async fn probabilities_are_one_for_each_token() {
 }
 
 #[tokio::test]
-async fn every_error_of_the_contract_happens_as_asked() {
+async fn every_error_code_can_be_simulated() {
     for code in ErrorCode::ALL {
         for streamed in [false, true] {
             let body = request(&format!("[[sim error={}]]", code.as_str()), json!({}));
@@ -466,7 +466,7 @@ async fn every_error_of_the_contract_happens_as_asked() {
 }
 
 #[tokio::test]
-async fn a_script_that_is_not_understood_is_told() {
+async fn invalid_scripts_are_reported() {
     let error = answer(&request("[[sim tokens=many]]", json!({})))
         .await
         .unwrap_err();
@@ -478,8 +478,8 @@ async fn a_script_that_is_not_understood_is_told() {
 }
 
 #[tokio::test]
-async fn streams_break_off_where_they_should() {
-    // Ten words: the beginning, ten pieces, the finish, usage, the end.
+async fn streams_are_cut_where_scripted() {
+    // Ten words: the start, ten chunks, the finish, usage, the end.
     let cases = [
         ("cut=0", 0, ErrorCode::UpstreamError),
         ("cut=1", 1, ErrorCode::UpstreamError),
@@ -505,7 +505,7 @@ async fn streams_break_off_where_they_should() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_as_slow_as_it_is_told_to_be() {
+async fn scripted_delays_are_applied() {
     let clock = tokio::time::Instant::now;
     let body = request("[[sim tokens=5 delay=70 pace=10]]", json!({}));
     let start = clock();
@@ -527,7 +527,7 @@ async fn it_is_as_slow_as_it_is_told_to_be() {
 }
 
 #[tokio::test]
-async fn usage_is_metered_and_hidden_from_those_who_did_not_ask() {
+async fn usage_is_metered_and_hidden_unless_requested() {
     let mut call = call(&request("hello", json!({})), true);
     call.include_usage = false;
     let TextReply::Stream(stream) = generate(&call).await.unwrap() else {
@@ -548,7 +548,7 @@ async fn input_is_never_more_tokens_than_bytes() {
     let body = json!({"model": "sim/chat", "messages": [{"role": "system", "content": "be brief"},
         {"role": "user", "content": parts}], "tools": tools()});
     let response = answer(&body).await.unwrap();
-    // "be brief", "a b c", the picture, and three tools.
+    // "be brief", "a b c", the image, and three tools.
     assert_eq!(response.usage.unwrap().get(Unit::Input), 2 + 3 + 1 + 3);
     assert_eq!(text(&response.choices[0]), "a b c");
 }
@@ -562,10 +562,10 @@ async fn a_message_without_words_still_gets_some() {
 
 #[tokio::test]
 async fn an_echo_is_bounded() {
-    let said = "ä".repeat(700_000);
-    let response = say(&said, json!({"n": 2})).await;
+    let user_text = "ä".repeat(700_000);
+    let response = say(&user_text, json!({"n": 2})).await;
     for choice in &response.choices {
-        assert!(text(choice).len() <= 1 << 19 && said.starts_with(text(choice)));
+        assert!(text(choice).len() <= 1 << 19 && user_text.starts_with(text(choice)));
         assert_eq!(choice.finish, FinishReason::Length);
     }
 }

@@ -1,5 +1,5 @@
-//! What is made later, in a handle: it has all that is needed to make it, so another process can, and what becomes of it
-//! follows from the clock.
+//! Handles of jobs that end later. A handle contains all input of the job, so any process can
+//! complete it. The clock determines its state.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,56 +9,62 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tollgate_studio::{Dimensions, Encoding, Picture};
+use tollgate_media_tools::memory::with_pixels;
+use tollgate_media_tools::{Dimensions, Encoding, Image, Sketch};
 use tollgate_types::{ErrorCode, Retry, Timestamp};
-use tollgate_upstream::{Source, State, UpstreamCause, UpstreamError, UpstreamErrorKind};
+use tollgate_upstream::{GenerationState, Source, UpstreamCause, UpstreamError, UpstreamErrorKind};
 
 use super::failure;
 use super::grammar::{self, Cut, Script};
 
-/// When to ask again, unless it is made earlier.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How many that were cancelled are remembered.
-const REMEMBERED: usize = 1_024;
-/// How much of a prompt is kept: what stands on the picture, and what chooses its motif.
-const TITLE: usize = 200;
-/// The quality of pictures in handles.
-const QUALITY: u8 = 70;
+/// Max clock difference between two nodes.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
+/// Poll interval, unless the job ends earlier.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Max number of stored cancellations.
+const MAX_CANCELLED: usize = 1_024;
+/// Max characters of a stored prompt, which is drawn on the image and selects its motif.
+const MAX_TITLE_CHARS: usize = 200;
+/// JPEG quality of images in handles.
+const JPEG_QUALITY: u8 = 70;
 
-/// What becomes of it.
+/// Outcome of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Fate {
-    Made,
+enum Outcome {
+    #[serde(rename = "made")]
+    Succeeded,
     Lost,
     Blocked,
 }
 
-/// A submission that was accepted.
+/// An accepted submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ticket<W> {
-    begun: Timestamp,
+    #[serde(rename = "begun")]
+    started_at: Timestamp,
     delay_ms: u64,
-    fate: Fate,
-    /// The error that it ends with instead.
+    #[serde(rename = "fate")]
+    outcome: Outcome,
+    /// Error that the job ends with.
     error: Option<String>,
-    /// Stands for the key of the submission.
+    /// Hash of the submission's idempotency key.
     key: u64,
-    /// What is to be made.
+    /// Parameters of the image or video.
     pub(super) work: W,
 }
 
 impl<W: Serialize + DeserializeOwned> Ticket<W> {
-    pub(super) fn new(script: &Script, key: &str, begun: Timestamp, work: W) -> Self {
+    pub(super) fn new(script: &Script, key: &str, started_at: Timestamp, work: W) -> Self {
         let fails = matches!(script.cut, Some(Cut::BeforeUsage | Cut::BeforeEnd));
         let code = script.error.unwrap_or(ErrorCode::UpstreamError);
         Self {
-            begun,
+            started_at,
             delay_ms: u64::try_from(script.delay.as_millis()).unwrap_or(u64::MAX),
-            fate: match script.cut {
-                Some(Cut::After(_)) => Fate::Lost,
-                _ if script.refuse => Fate::Blocked,
-                _ => Fate::Made,
+            outcome: match script.cut {
+                Some(Cut::After(_)) => Outcome::Lost,
+                _ if script.refuse => Outcome::Blocked,
+                _ => Outcome::Succeeded,
             },
             error: fails.then(|| code.as_str().to_owned()),
             key: hash(&[key.as_bytes()]),
@@ -66,10 +72,11 @@ impl<W: Serialize + DeserializeOwned> Ticket<W> {
         }
     }
 
-    /// The ticket of a handle. Handles are ours: another one is a fault of whoever keeps them.
+    /// Decodes a handle. Only the simulator creates its handles, so a malformed one was stored
+    /// incorrectly.
     pub(super) fn read(handle: &[u8]) -> Result<Self, UpstreamError> {
         serde_json::from_slice(handle).map_err(|error| {
-            UpstreamError::protocol(format!("the handle is not one of the simulator: {error}"))
+            UpstreamError::protocol(format!("the job handle is not from the simulator: {error}"))
         })
     }
 
@@ -77,60 +84,66 @@ impl<W: Serialize + DeserializeOwned> Ticket<W> {
         serde_json::to_vec(self).map_err(|error| UpstreamError::protocol(error.to_string()))
     }
 
-    /// When to ask first, or again.
+    /// Delay before the next poll.
     pub(super) fn poll_after(&self, script: &Script) -> Duration {
         let pace = if script.pace.is_zero() {
-            ASK_AGAIN
+            POLL_INTERVAL
         } else {
             script.pace
         };
         pace.min(Duration::from_millis(self.delay_ms))
     }
 
-    /// How it goes; nothing when it is made.
-    pub(super) fn state(&self, now: Timestamp) -> Option<State> {
-        if self.fate == Fate::Lost {
-            return Some(State::Lost);
+    /// State of the job; `None` after it is done.
+    pub(super) fn state(&self, now: Timestamp) -> Option<GenerationState> {
+        if self.outcome == Outcome::Lost {
+            return Some(GenerationState::Lost);
         }
-        let elapsed = now.since(self.begun).as_millis();
+        // Started in the future: the clock was set back, so the elapsed time is unknown. Count the
+        // job as done.
+        let elapsed = match self.started_at > now.plus(CLOCK_TOLERANCE) {
+            true => u128::from(self.delay_ms),
+            false => now.since(self.started_at).as_millis(),
+        };
         if elapsed < u128::from(self.delay_ms) {
             let percent = elapsed * 100 / u128::from(self.delay_ms);
-            return Some(State::Running {
+            return Some(GenerationState::Running {
                 percent: u8::try_from(percent).ok(),
             });
         }
         if let Some(code) = self.error.as_deref().and_then(ErrorCode::parse) {
-            return Some(State::Failed(failure::asked_for(code)));
+            return Some(GenerationState::Failed(failure::requested(code)));
         }
-        (self.fate == Fate::Blocked).then_some(State::Blocked)
+        (self.outcome == Outcome::Blocked).then_some(GenerationState::Blocked)
     }
 }
 
-/// The script of a prompt and what it says beside; the error that was asked for.
+/// Splits a prompt into its script and the rest. A script with `error` but without `cut` fails the
+/// submission.
 pub(super) fn script(prompt: &str) -> Result<(Script, String), UpstreamError> {
-    let (script, said) = grammar::read(prompt).map_err(|wrong| UpstreamError {
+    let (script, user_text) = grammar::read(prompt).map_err(|wrong| UpstreamError {
         param: Some("prompt".to_owned()),
         ..failure::simulated(ErrorCode::InvalidParameter, wrong)
     })?;
     match (script.error, script.cut) {
-        (Some(code), None) => Err(failure::asked_for(code)),
-        _ => Ok((script, said)),
+        (Some(code), None) => Err(failure::requested(code)),
+        _ => Ok((script, user_text)),
     }
 }
 
-/// The beginning of a prompt.
-pub(super) fn title(said: &str) -> String {
-    said.chars().take(TITLE).collect()
+/// The start of a prompt.
+pub(super) fn title(user_text: &str) -> String {
+    user_text.chars().take(MAX_TITLE_CHARS).collect()
 }
 
-/// A number that stands for these (FNV-1a).
+/// Hashes these parts (FNV-1a).
 pub(super) fn hash(parts: &[&[u8]]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
     let of_part = |hash: u64, part: &&[u8]| mix(part.iter().fold(hash, mix), &0xFF);
     parts.iter().fold(0xCBF2_9CE4_8422_2325, of_part)
 }
 
-/// Which were cancelled while they were made. Another process does not know of them.
+/// Handles of jobs that were cancelled while running. Other processes do not know them.
 #[derive(Debug, Default)]
 pub(super) struct Cancelled {
     handles: Mutex<VecDeque<u64>>,
@@ -139,7 +152,7 @@ pub(super) struct Cancelled {
 impl Cancelled {
     pub(super) fn add(&self, handle: &[u8]) {
         let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        handles.truncate(REMEMBERED - 1);
+        handles.truncate(MAX_CANCELLED - 1);
         handles.push_front(hash(&[handle]));
     }
 
@@ -149,44 +162,44 @@ impl Cancelled {
     }
 }
 
-/// A picture that goes into what is made, as a file in base64.
+/// A file of an input image in base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Kept(String);
+pub(super) struct StoredImage(String);
 
-impl Kept {
-    /// A smaller copy of a picture: its longer side and the bytes of its file are at most these.
-    pub(super) fn small(picture: &Picture, longest: u32, most: usize) -> Result<Self, UpstreamError> {
-        let is_clear = picture
+impl StoredImage {
+    /// Shrinks an image to a max longer side in pixels and a max file size in bytes.
+    pub(super) fn shrunk(image: &Image, longest: u32, max: usize) -> Result<Self, UpstreamError> {
+        let has_transparency = image
             .rgba()
             .chunks_exact(4)
             .any(|pixel| pixel.last() != Some(&u8::MAX));
-        let encoding = if is_clear {
+        let encoding = if has_transparency {
             Encoding::Png
         } else {
-            Encoding::Jpeg(QUALITY)
+            Encoding::Jpeg(JPEG_QUALITY)
         };
         let mut side = longest;
         loop {
-            let file = picture
-                .resized(fitting(picture.size(), side))
+            let file = image
+                .resized(fitting(image.size(), side))
                 .encode(encoding)
                 .map_err(fault)?;
-            if file.len() <= most || side <= 16 {
+            if file.len() <= max || side <= 16 {
                 return Ok(Self(STANDARD.encode(file)));
             }
             side = side * 2 / 3;
         }
     }
 
-    pub(super) fn picture(&self) -> Result<Picture, UpstreamError> {
+    pub(super) fn image(&self) -> Result<Image, UpstreamError> {
         let file = STANDARD.decode(&self.0);
         let file = file.map_err(|error| UpstreamError::protocol(error.to_string()))?;
-        Picture::decode(&file).map_err(fault)
+        Image::decode(&file).map_err(fault)
     }
 }
 
-/// The size with this longer side at most, in the same proportions.
+/// Size with the same aspect ratio and at most this longer side.
 fn fitting(size: Dimensions, longest: u32) -> Dimensions {
     let side = size.width.max(size.height).max(1);
     let scaled = |length: u32| {
@@ -199,14 +212,21 @@ fn fitting(size: Dimensions, longest: u32) -> Dimensions {
     }
 }
 
-/// A picture of a call.
-pub(super) fn decode(source: &Source, param: &str) -> Result<Picture, UpstreamError> {
-    Picture::decode(&source.bytes).map_err(|error| rejected(error, param))
+/// Decodes an image of a call.
+pub(super) fn decode(source: &Source, param: &str) -> Result<Image, UpstreamError> {
+    Image::decode(&source.bytes).map_err(|error| rejected(error, param))
 }
 
-/// What the studio refuses of a call.
-pub(super) fn rejected(error: tollgate_studio::Error, param: &str) -> UpstreamError {
-    use tollgate_studio::Error;
+/// Decodes an image and removes the simulator's banner, so that a new banner does not cover an old
+/// one.
+pub(super) fn decode_without_banner(source: &Source, param: &str) -> Result<Image, UpstreamError> {
+    let image = decode(source, param)?;
+    Ok(Sketch::without_banner(&image).unwrap_or(image))
+}
+
+/// Converts an error of the media tools about an input.
+pub(super) fn rejected(error: tollgate_media_tools::Error, param: &str) -> UpstreamError {
+    use tollgate_media_tools::Error;
     match error {
         Error::Input(what) | Error::TooLarge(what) => UpstreamError {
             param: Some(param.to_owned()),
@@ -214,25 +234,25 @@ pub(super) fn rejected(error: tollgate_studio::Error, param: &str) -> UpstreamEr
             ..UpstreamError::new(
                 UpstreamErrorKind::Rejected,
                 UpstreamCause::Status,
-                format!("it {what}"),
+                format!("the input {what}"),
             )
         },
         error => fault(error),
     }
 }
 
-/// What goes wrong in the studio besides.
-pub(super) fn fault(error: tollgate_studio::Error) -> UpstreamError {
+/// Converts any other error of the media tools.
+pub(super) fn fault(error: tollgate_media_tools::Error) -> UpstreamError {
     match error {
-        tollgate_studio::Error::Missing(_) => UpstreamError::connect(error.to_string()),
+        tollgate_media_tools::Error::Missing(_) => UpstreamError::connect(error.to_string()),
         error => UpstreamError::protocol(error.to_string()),
     }
 }
 
-/// Does what takes a processor for long away from those who wait.
-pub(super) async fn blocking<T: Send + 'static>(
+/// Runs CPU-bound drawing work of `pixels` pixels outside the async runtime.
+pub(super) async fn draw_blocking<T: Send + 'static>(
+    pixels: u64,
     work: impl FnOnce() -> Result<T, UpstreamError> + Send + 'static,
 ) -> Result<T, UpstreamError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| UpstreamError::protocol(error.to_string()))?
+    with_pixels(pixels, work).await.map_err(fault)?
 }

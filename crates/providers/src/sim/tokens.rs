@@ -1,10 +1,11 @@
-//! The simulator's tokens: words with the white space before them, long words in pieces. So a plain text has about as
-//! many tokens as words, and every token has at least one byte.
+//! The simulator's tokenizer: words with their leading white space; long words are split. So a
+//! plain text has about as many tokens as words, and every token has at least one byte.
 
-/// The most characters of a word in one token.
-const LONGEST: usize = 12;
+/// Max characters of a word in one token.
+const MAX_TOKEN_CHARS: usize = 12;
 
-/// The tokens of a text. Joined they are the text; white space at its end belongs to the last one.
+/// Splits a text into tokens. Joined, they equal the text; trailing white space belongs to the last
+/// one.
 pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -15,10 +16,10 @@ pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
         let after = rest.get(word..).unwrap_or_default();
         let longest = after
             .char_indices()
-            .nth(LONGEST)
+            .nth(MAX_TOKEN_CHARS)
             .map_or(after.len(), |(at, _)| at);
-        let piece = after.get(..longest).unwrap_or_default();
-        let mut end = word + piece.find(char::is_whitespace).unwrap_or(longest);
+        let chunk = after.get(..longest).unwrap_or_default();
+        let mut end = word + chunk.find(char::is_whitespace).unwrap_or(longest);
         let follows = rest.get(end..).unwrap_or_default();
         if follows.trim_start().is_empty() {
             end = rest.len();
@@ -29,40 +30,31 @@ pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How many tokens a text has.
+/// Number of tokens of a text.
 pub(super) fn count(text: &str) -> u64 {
     split(text).count() as u64
 }
 
-/// The first tokens of a text, at most `most` of them; whether that is less than all of it.
-pub(super) fn first(text: &str, most: u64) -> (&str, bool) {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let end: usize = split(text).take(most).map(str::len).sum();
+/// The first `max` tokens of a text, and whether text is left.
+pub(super) fn first(text: &str, max: u64) -> (&str, bool) {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    let end: usize = split(text).take(max).map(str::len).sum();
     (text.get(..end).unwrap_or_default(), end < text.len())
 }
 
-/// A text cut for a stream: its tokens, or three pieces where it has fewer tokens and enough characters.
-pub(super) fn pieces(text: &str) -> Vec<&str> {
-    let tokens: Vec<&str> = split(text).collect();
-    if tokens.len() >= 3 {
-        return tokens;
+/// The next chunk of a streamed text, from this byte on: a token, or a third of a text with fewer
+/// than three tokens.
+pub(super) fn chunk(text: &str, from: usize) -> Option<&str> {
+    let rest = text.get(from..).filter(|rest| !rest.is_empty())?;
+    if split(text).nth(2).is_some() {
+        return split(rest).next();
     }
-    let letters = text.chars().count();
-    let each = letters.div_ceil(3).max(1);
-    let starts: Vec<usize> = text
-        .char_indices()
-        .step_by(each)
-        .map(|(at, _)| at)
-        .chain([text.len()])
-        .collect();
-    starts
-        .windows(2)
-        .filter_map(|ends| text.get(ends[0]..ends[1]))
-        .filter(|piece| !piece.is_empty())
-        .collect()
+    let third = text.chars().count().div_ceil(3);
+    let end = rest.char_indices().nth(third).map_or(rest.len(), |(at, _)| at);
+    rest.get(..end)
 }
 
-/// So many tokens of text.
+/// Generates a text of exactly this number of tokens.
 pub(super) fn words(vocabulary: &[&str], tokens: u64, from: usize) -> String {
     let mut text = String::new();
     let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);
@@ -79,6 +71,16 @@ pub(super) fn words(vocabulary: &[&str], tokens: u64, from: usize) -> String {
 mod tests {
     use super::*;
 
+    fn chunks(text: &str) -> Vec<&str> {
+        let mut from = 0;
+        let next = || {
+            let chunk = chunk(text, from)?;
+            from += chunk.len();
+            Some(chunk)
+        };
+        std::iter::from_fn(next).collect()
+    }
+
     #[test]
     fn tokens_are_words_and_lose_nothing() {
         let cases = [
@@ -93,12 +95,12 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(count(text), expected, "{text:?}");
             assert_eq!(split(text).collect::<String>(), text);
-            assert_eq!(pieces(text).concat(), text);
+            assert_eq!(chunks(text).concat(), text);
         }
     }
 
     #[test]
-    fn pieces_are_three_where_there_are_three_letters() {
+    fn texts_have_three_or_more_chunks() {
         for (text, expected) in [
             ("hello", 3),
             ("hi there", 3),
@@ -109,22 +111,22 @@ mod tests {
             ("漢字字字", 2),
             ("a b c d", 4),
         ] {
-            let pieces = pieces(text);
-            assert!(pieces.len() >= expected.min(3), "{text:?} {pieces:?}");
-            assert_eq!(pieces.concat(), text);
+            let chunks = chunks(text);
+            assert!(chunks.len() >= expected.min(3), "{text:?} {chunks:?}");
+            assert_eq!(chunks.concat(), text);
         }
     }
 
     #[test]
     fn the_first_tokens_are_a_prefix() {
-        for (text, most, expected) in [
+        for (text, max, expected) in [
             ("a b c", 2, ("a b", true)),
             ("a b c", 3, ("a b c", false)),
             ("a b c", 9, ("a b c", false)),
             ("a b c", 0, ("", true)),
             ("", 0, ("", false)),
         ] {
-            assert_eq!(first(text, most), expected, "{text:?} {most}");
+            assert_eq!(first(text, max), expected, "{text:?} {max}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! Films of the simulator: a few pictures that turn into each other, with a chord for sound, the same for the same call. They
-//! are always made later; their bytes are made when they are fetched, by ffmpeg.
+//! Videos of the simulator: a few images that blend into each other, with a chord as audio, and
+//! equal for equal calls. Jobs always end later. ffmpeg makes the file when it is fetched.
 
 use std::time::Duration;
 
@@ -7,59 +7,65 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
-use tollgate_studio::{Dimensions, FilmSpec, Palette, Picture, Program, Scratch, Sketch};
+use tollgate_media_tools::memory::pixels_of;
+use tollgate_media_tools::{Dimensions, Image, Palette, Program, Scratch, Sketch, VideoSpec};
 use tollgate_types::{Error, ErrorCode};
 use tollgate_upstream::{
-    CallContext, Content, ContentStream, Made, Maker, Piece, State, Submitted, UpstreamError, VideoCall,
-    VideoTask,
+    CallContext, Content, ContentStream, GenerationOutput, GenerationState, MediaProvider, OutputItem,
+    Submitted, UpstreamError, VideoCall, VideoTask,
 };
 
 use super::Simulator;
-use super::ticket::{self, Kept, Ticket, blocking, decode, fault, hash, rejected};
+use super::ticket::{
+    self, StoredImage, Ticket, decode, decode_without_banner, draw_blocking, fault, hash, rejected,
+};
 
-/// Frames in a second.
-const RATE: u32 = 24;
-/// How long a picture stands before it turns into the next.
-const STILL: Duration = Duration::from_secs(4);
-/// The most pictures of a film.
-const MOST_STILLS: u128 = 6;
-/// The longest side of a picture in a handle, and the most bytes of its file.
-const KEPT: (u32, usize) = (640, 40 << 10);
-/// How much is handed out at once.
-const PIECE: usize = 256 << 10;
-/// By what films are made and looked at.
+/// Frames per second.
+const FRAME_RATE: u32 = 24;
+/// Duration of an image before it blends into the next.
+const STILL_DURATION: Duration = Duration::from_secs(4);
+/// Max number of images of a video.
+const MAX_STILLS: u128 = 6;
+/// Max side in pixels, and max file bytes, of an image in a handle.
+const IMAGE_COPY_LIMITS: (u32, usize) = (640, 40 << 10);
+/// Bytes of a chunk of the file.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Programs that videos need.
 const PROGRAMS: [Program; 2] = [Program::Ffmpeg, Program::Ffprobe];
-/// What every film says of itself.
+/// Comment in every video file.
 const NOTE: &str = "Simulated by the built-in simulator of Tollgate";
 
-/// A film as it is in a handle.
+/// A video job, as stored in its handle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Work {
+struct VideoJob {
     title: String,
     seed: u64,
     width: u32,
     height: u32,
     duration_ms: u64,
     audio: bool,
-    /// What it begins with.
-    first: Option<Kept>,
-    /// What it looks like.
-    reference: Option<Kept>,
+    /// First frame, if given.
+    first: Option<StoredImage>,
+    /// Reference image, if given.
+    reference: Option<StoredImage>,
+    /// Whether to remove the banner of another video from the first frame.
+    #[serde(default)]
+    hides_banner: bool,
 }
 
 #[async_trait]
-impl Maker<VideoCall> for Simulator {
-    fn keeps_keys(&self) -> bool {
+impl MediaProvider<VideoCall> for Simulator {
+    fn is_idempotent(&self) -> bool {
         true
     }
 
     fn check(&self, call: &VideoCall) -> Result<(), Error> {
         if call.task == VideoTask::Extend {
-            let message = "The model does not go on with a film.";
+            let message = "The model cannot extend videos.";
             return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("extend_from"));
         }
         self.tools.need(&PROGRAMS).map_err(|error| {
-            let message = "The simulator cannot make films at the moment: a program for that is missing.";
+            let message = "The simulator cannot create videos: a required program is not installed.";
             Error::new(ErrorCode::ModelUnavailable, message).with_source(error.to_string())
         })
     }
@@ -70,25 +76,30 @@ impl Maker<VideoCall> for Simulator {
         call: &VideoCall,
         key: &str,
     ) -> Result<Submitted, UpstreamError> {
-        let (script, said) = ticket::script(&call.prompt)?;
+        let (script, user_text) = ticket::script(&call.prompt)?;
         self.tools.need(&PROGRAMS).map_err(fault)?;
         let (image, reference) = (call.image.clone(), call.references.first().cloned());
-        let work = Work::of(call, &said, script.size);
+        let work = VideoJob::of(call, &user_text, script.size);
         let spec = work.spec().map_err(fault)?;
         spec.check(work.count())
             .map_err(|error| rejected(error, "size"))?;
-        let work = blocking(move || {
-            let (longest, most) = KEPT;
-            let kept = |picture: &Picture| Kept::small(picture, longest, most);
-            let first = image.map(|image| kept(&decode(&image, "image")?)).transpose()?;
-            // A handle has room for one.
+        let sources = image.iter().chain(&reference);
+        let pixels = sources.map(|source| pixels_of(&source.bytes)).sum();
+        let work = draw_blocking(pixels, move || {
+            let (longest, max) = IMAGE_COPY_LIMITS;
+            let stored = |image: &Image| StoredImage::shrunk(image, longest, max);
+            let first = image.map(|image| decode(&image, "image")).transpose()?;
+            let hides_banner = first.as_ref().and_then(Sketch::without_banner).is_some();
+            let first = first.map(|first| stored(&first)).transpose()?;
+            // A handle stores only one image, because its size is limited.
             let reference = reference.filter(|_| first.is_none());
             let reference = reference
-                .map(|one| kept(&decode(&one, "references")?))
+                .map(|one| stored(&decode_without_banner(&one, "references")?))
                 .transpose()?;
-            Ok(Work {
+            Ok(VideoJob {
                 first,
                 reference,
+                hides_banner,
                 ..work
             })
         });
@@ -99,98 +110,105 @@ impl Maker<VideoCall> for Simulator {
         })
     }
 
-    async fn poll(&self, _ctx: &CallContext, handle: &[u8]) -> Result<State, UpstreamError> {
-        let ticket: Ticket<Work> = Ticket::read(handle)?;
+    async fn poll(&self, _ctx: &CallContext, handle: &[u8]) -> Result<GenerationState, UpstreamError> {
+        let ticket: Ticket<VideoJob> = Ticket::read(handle)?;
         if self.cancelled.has(handle) {
-            return Ok(State::Cancelled);
+            return Ok(GenerationState::Cancelled);
         }
         if let Some(state) = ticket.state(self.clock.now()) {
             return Ok(state);
         }
-        let piece = Piece {
-            content: Content::Own(String::from_utf8_lossy(handle).into_owned()),
+        let item = OutputItem {
+            content: Content::Upstream(String::from_utf8_lossy(handle).into_owned()),
             revised_prompt: None,
         };
-        Ok(State::Made(Made {
-            pieces: vec![piece],
+        Ok(GenerationState::Completed(GenerationOutput {
+            items: vec![item],
             usage: None,
         }))
     }
 
     async fn cancel(&self, _ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError> {
-        let ticket: Ticket<Work> = Ticket::read(handle)?;
-        if let Some(State::Running { .. }) = ticket.state(self.clock.now()) {
+        let ticket: Ticket<VideoJob> = Ticket::read(handle)?;
+        if let Some(GenerationState::Running { .. }) = ticket.state(self.clock.now()) {
             self.cancelled.add(handle);
         }
         Ok(())
     }
 
     async fn fetch(&self, _ctx: &CallContext, own: &str) -> Result<ContentStream, UpstreamError> {
-        let ticket: Ticket<Work> = Ticket::read(own.as_bytes())?;
+        let ticket: Ticket<VideoJob> = Ticket::read(own.as_bytes())?;
         let work = ticket.work;
-        let (spec, stills) = blocking(move || Ok((work.spec().map_err(fault)?, work.stills()?))).await?;
+        let still = Dimensions::new(work.width, work.height).pixels();
+        let pixels = still.saturating_mul(work.count() as u64);
+        let drawn = draw_blocking(pixels, move || Ok((work.spec().map_err(fault)?, work.stills()?)));
+        let (spec, stills) = drawn.await?;
         let scratch = Scratch::make().map_err(fault)?;
-        let place = scratch.file("film.mp4");
+        let path = scratch.file("video.mp4");
         self.tools
-            .make_film(&spec, &stills, &place)
+            .make_video(&spec, &stills, &path)
             .await
             .map_err(fault)?;
-        let film = tokio::fs::read(&place).await;
-        let film = Bytes::from(film.map_err(|error| fault(error.into()))?);
-        let starts = (0..film.len()).step_by(PIECE);
-        let pieces: Vec<Bytes> = starts
-            .map(|start| film.slice(start..film.len().min(start + PIECE)))
+        let video = tokio::fs::read(&path).await;
+        let video = Bytes::from(video.map_err(|error| fault(error.into()))?);
+        let starts = (0..video.len()).step_by(CHUNK_BYTES);
+        let items: Vec<Bytes> = starts
+            .map(|start| video.slice(start..video.len().min(start + CHUNK_BYTES)))
             .collect();
-        Ok(Box::pin(stream::iter(pieces.into_iter().map(Ok))))
+        Ok(Box::pin(stream::iter(items.into_iter().map(Ok))))
     }
 }
 
-impl Work {
-    fn of(call: &VideoCall, said: &str, scripted: Option<(u32, u32)>) -> Self {
+impl VideoJob {
+    fn of(call: &VideoCall, user_text: &str, scripted: Option<(u32, u32)>) -> Self {
         let (width, height) = scripted.unwrap_or((call.size.width, call.size.height));
         let negative = call.negative_prompt.as_deref().unwrap_or_default();
         let number = call.seed.unwrap_or_default().to_le_bytes();
         Self {
-            title: ticket::title(said),
-            seed: hash(&[said.as_bytes(), negative.as_bytes(), &number]),
+            title: ticket::title(user_text),
+            seed: hash(&[user_text.as_bytes(), negative.as_bytes(), &number]),
             width,
             height,
             duration_ms: u64::try_from(call.duration.as_millis()).unwrap_or(u64::MAX),
             audio: call.audio,
             first: None,
             reference: None,
+            hides_banner: false,
         }
     }
 
     fn sketch(&self) -> Sketch {
         let size = Dimensions::new(self.width, self.height);
-        Sketch::new(size, self.seed, self.title.as_str())
+        Sketch {
+            hides_banner: self.hides_banner,
+            ..Sketch::new(size, self.seed, self.title.as_str())
+        }
     }
 
-    fn spec(&self) -> tollgate_studio::error::Result<FilmSpec> {
-        Ok(FilmSpec {
+    fn spec(&self) -> tollgate_media_tools::error::Result<VideoSpec> {
+        Ok(VideoSpec {
             size: Dimensions::new(self.width, self.height),
             duration: Duration::from_millis(self.duration_ms),
-            rate: RATE,
-            sound: self.audio.then_some(self.seed),
+            rate: FRAME_RATE,
+            audio: self.audio.then_some(self.seed),
             banner: Some(self.sketch().banner()?),
             note: Some(NOTE),
         })
     }
 
-    /// How many pictures it has.
+    /// Number of images of the video.
     fn count(&self) -> usize {
         let stills = u128::from(self.duration_ms)
-            .div_ceil(STILL.as_millis())
-            .clamp(1, MOST_STILLS);
+            .div_ceil(STILL_DURATION.as_millis())
+            .clamp(1, MAX_STILLS);
         usize::try_from(stills).unwrap_or(1)
     }
 
-    fn stills(&self) -> Result<Vec<Picture>, UpstreamError> {
+    fn stills(&self) -> Result<Vec<Image>, UpstreamError> {
         if let Some(first) = &self.first {
-            return Ok(vec![first.picture()?]);
+            return Ok(vec![first.image()?]);
         }
-        let reference = self.reference.as_ref().map(Kept::picture).transpose()?;
+        let reference = self.reference.as_ref().map(StoredImage::image).transpose()?;
         let count = u32::try_from(self.count()).unwrap_or(1);
         let stills = (1..=count).map(|number| {
             let sketch = Sketch {

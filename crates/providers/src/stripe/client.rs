@@ -1,5 +1,5 @@
-//! What is asked of Stripe. Every POST has an idempotency key that follows from what it is for, so that one that is sent
-//! again after its answer was lost does nothing twice.
+//! Requests to Stripe. The idempotency key of every POST derives from its purpose. So a repeated
+//! request whose answer was lost has no second effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tollgate_types::{Course, Money, TopUpId};
+use tollgate_types::{Money, RenewalState, TopUpId};
 use tollgate_upstream::{
     BillingInterval, ChargeOutcome, Checkout, NewCheckout, NewPayer, NewPlanCheckout, Paid, PaymentError,
-    PlanStanding, SavedCharge, UpstreamError,
+    PlanStatus, SavedCharge, UpstreamError,
 };
 use url::form_urlencoded::Serializer;
 
@@ -21,9 +21,9 @@ use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts, Variant, escape,
 };
 
-/// The version of the interface that answers are read as.
+/// API version of the requests and responses.
 const VERSION: &str = "2025-09-30.clover";
-/// The most bytes of an answer.
+/// Max bytes of an answer.
 const LIMIT: usize = 1 << 20;
 
 pub(super) struct Client {
@@ -33,7 +33,7 @@ pub(super) struct Client {
     timeout: Duration,
 }
 
-/// The body of a request, as a form has it.
+/// Fields of a form body.
 type Form<'a> = Vec<(&'a str, String)>;
 
 #[derive(Deserialize)]
@@ -45,17 +45,17 @@ struct Created {
 struct Page {
     id: String,
     url: Option<String>,
-    /// That of a Checkout session: `open`, `complete` or `expired`.
+    /// Status of a Checkout session: `open`, `complete` or `expired`.
     status: Option<String>,
 }
 
-/// A `subscription`.
+/// A `subscription` object.
 #[derive(Deserialize)]
 struct Subscription {
     status: String,
     #[serde(default)]
     cancel_at_period_end: bool,
-    /// What the customer portal sets instead.
+    /// End date that the customer portal sets instead of `cancel_at_period_end`.
     cancel_at: Option<i64>,
     #[serde(default)]
     items: Items,
@@ -82,7 +82,7 @@ struct Refused {
     error: Refusal,
 }
 
-/// What is said of a refusal; its prose is not read.
+/// Machine-readable fields of an error. Its message is ignored.
 #[derive(Deserialize)]
 struct Refusal {
     #[serde(rename = "type")]
@@ -92,7 +92,7 @@ struct Refusal {
     param: Option<String>,
 }
 
-/// How a request ended that was answered.
+/// Outcome of a request that got an answer.
 enum Answer<T> {
     Done(T),
     Refused { status: u16, refusal: Refusal },
@@ -145,7 +145,7 @@ impl Client {
                 "line_items[0][price_data][product_data][name]",
                 checkout.title.clone(),
             ),
-            // The card may be charged again, should the account want its balance to be filled up by itself.
+            // Saves the card for automatic top-ups.
             item(
                 "payment_intent_data[setup_future_usage]",
                 "off_session".to_owned(),
@@ -153,7 +153,9 @@ impl Client {
         ];
         let key = checkout.top_up.to_string();
         let page: Page = self.post("/v1/checkout/sessions", &key, &form).await?.done()?;
-        let url = page.url.ok_or_else(|| unreadable("a page without its address"))?;
+        let url = page
+            .url
+            .ok_or_else(|| unreadable("a checkout page without a URL"))?;
         let reference = page.id;
         Ok(Checkout { reference, url })
     }
@@ -186,11 +188,13 @@ impl Client {
                 "line_items[0][price_data][product_data][name]",
                 checkout.title.clone(),
             ),
-            // Every invoice carries it.
+            // Every invoice inherits this metadata.
             item("subscription_data[metadata][subscription]", id.clone()),
         ];
         let page: Page = self.post("/v1/checkout/sessions", &id, &form).await?.done()?;
-        let url = page.url.ok_or_else(|| unreadable("a page without its address"))?;
+        let url = page
+            .url
+            .ok_or_else(|| unreadable("a checkout page without a URL"))?;
         let reference = page.id;
         Ok(Checkout { reference, url })
     }
@@ -212,60 +216,64 @@ impl Client {
         }
     }
 
-    pub(super) async fn plan_standing(&self, reference: &str) -> Result<PlanStanding, PaymentError> {
+    pub(super) async fn plan_status(&self, reference: &str) -> Result<PlanStatus, PaymentError> {
         let path = format!("{}?expand%5B%5D=latest_invoice", of_subscription(reference));
         let found: Subscription = self.get(&path).await?.done()?;
         let invoice = found.latest_invoice.as_ref().map(|invoice| {
             let invoice = serde_json::from_str::<Invoice>(invoice.get()).ok();
-            invoice.ok_or_else(|| unreadable("an invoice that is none"))
+            invoice.ok_or_else(|| unreadable("a malformed invoice"))
         });
         let paid = invoice
             .transpose()?
             .filter(|invoice| invoice.status.as_deref() == Some("paid"));
         let paid = paid.map(Invoice::of_plan).transpose();
-        Ok(PlanStanding {
+        Ok(PlanStatus {
             course: found.course(),
             paid: paid
-                .map_err(|fault| unreadable(&format!("an invoice: {fault}")))?
+                .map_err(|fault| unreadable(&format!("an invalid invoice: {fault}")))?
                 .flatten(),
         })
     }
 
-    pub(super) async fn set_course(&self, reference: &str, course: Course) -> Result<Course, PaymentError> {
+    pub(super) async fn set_renewal_state(
+        &self,
+        reference: &str,
+        course: RenewalState,
+    ) -> Result<RenewalState, PaymentError> {
         let path = of_subscription(reference);
         let answer = match course {
-            Course::Ended => self.delete::<Subscription>(&path).await?,
-            Course::Ends => {
+            RenewalState::Ended => self.delete::<Subscription>(&path).await?,
+            RenewalState::Ends => {
                 let form = vec![("cancel_at_period_end", "true".to_owned())];
                 self.post(&path, "", &form).await?
             }
-            Course::Renews => {
+            RenewalState::Renews => {
                 let found: Subscription = self.get(&path).await?.done()?;
-                // The two are refused together.
+                // Stripe refuses both fields together.
                 let form = match found.cancel_at_period_end {
                     true => vec![("cancel_at_period_end", "false".to_owned())],
                     false => vec![("cancel_at", String::new())],
                 };
                 match found.course() {
-                    Course::Ends => self.post(&path, "", &form).await?,
-                    Course::Renews | Course::Ended => Answer::Done(found),
+                    RenewalState::Ends => self.post(&path, "", &form).await?,
+                    RenewalState::Renews | RenewalState::Ended => Answer::Done(found),
                 }
             }
         };
         match answer {
             Answer::Done(changed) => Ok(changed.course()),
-            // One that has ended cannot be changed, nor be ended once more.
+            // A subscription that has ended cannot be changed or ended again.
             Answer::Refused { status, refusal } => {
                 let found: Subscription = self.get(&path).await?.done()?;
                 match found.course() {
-                    Course::Ended => Ok(Course::Ended),
-                    Course::Renews | Course::Ends => Err(refusal.error(status)),
+                    RenewalState::Ended => Ok(RenewalState::Ended),
+                    RenewalState::Renews | RenewalState::Ends => Err(refusal.error(status)),
                 }
             }
         }
     }
 
-    pub(super) async fn is_of_invoice(&self, intent: &str) -> Result<bool, PaymentError> {
+    pub(super) async fn is_invoice_payment(&self, intent: &str) -> Result<bool, PaymentError> {
         let path = format!(
             "/v1/invoice_payments?limit=1&payment%5Btype%5D=payment_intent&payment%5Bpayment_intent%5D={}",
             escape(intent, "")
@@ -287,7 +295,8 @@ impl Client {
             .post("/v1/billing_portal/sessions", "", &form)
             .await?
             .done()?;
-        page.url.ok_or_else(|| unreadable("a page without its address"))
+        page.url
+            .ok_or_else(|| unreadable("a checkout page without a URL"))
     }
 
     pub(super) async fn charge(&self, charge: &SavedCharge) -> Result<ChargeOutcome, PaymentError> {
@@ -314,7 +323,7 @@ impl Client {
         let key = charge.top_up.to_string();
         match self.post::<Intent>("/v1/payment_intents", &key, &form).await? {
             Answer::Done(intent) => outcome(intent, charge.top_up),
-            // A card that is declined, and one whose owner would have to be there.
+            // The card was declined, or needs its owner's confirmation.
             Answer::Refused { status: 402, refusal } => Ok(ChargeOutcome::Declined {
                 why: refusal.word().unwrap_or_else(|| "declined".to_owned()),
             }),
@@ -372,19 +381,21 @@ impl Client {
 }
 
 impl Subscription {
-    fn course(&self) -> Course {
+    fn course(&self) -> RenewalState {
         let period_end = self
             .items
             .data
             .iter()
             .filter_map(|item| item.current_period_end)
             .max();
-        // A date further ahead is not yet that of this period.
+        // A later end date does not affect the current period.
         let ends_with_period = |at: i64| period_end.is_none_or(|end| at <= end);
         match self.status.as_str() {
-            "canceled" | "incomplete_expired" => Course::Ended,
-            _ if self.cancel_at_period_end || self.cancel_at.is_some_and(ends_with_period) => Course::Ends,
-            _ => Course::Renews,
+            "canceled" | "incomplete_expired" => RenewalState::Ended,
+            _ if self.cancel_at_period_end || self.cancel_at.is_some_and(ends_with_period) => {
+                RenewalState::Ends
+            }
+            _ => RenewalState::Renews,
         }
     }
 }
@@ -399,7 +410,7 @@ impl<T> Answer<T> {
 }
 
 impl Refusal {
-    /// The most telling of its codes.
+    /// The most specific code of the error.
     fn word(&self) -> Option<String> {
         let code = self.decline_code.as_ref().or(self.code.as_ref());
         let is_word = |word: &&String| {
@@ -418,9 +429,9 @@ impl Refusal {
             .as_deref()
             .map_or(String::new(), |param| format!(" about {param}"));
         PaymentError {
-            // Too many requests, another one under the same key, and what is broken there.
+            // Too many requests, a conflict on the idempotency key, or a server error.
             is_transient: matches!(status, 409 | 429) || status >= 500,
-            detail: format!("Stripe answers with status {status}{word}{about}"),
+            detail: format!("Stripe returned status {status}{word}{about}"),
         }
     }
 }
@@ -430,7 +441,7 @@ async fn answer<T: DeserializeOwned>(
 ) -> Result<Answer<T>, PaymentError> {
     let lost = |error: UpstreamError| PaymentError {
         is_transient: true,
-        detail: format!("Stripe does not answer: {}", error.detail),
+        detail: format!("Stripe did not respond: {}", error.detail),
     };
     let response = sent.map_err(lost)?;
     let status = response.status;
@@ -439,7 +450,7 @@ async fn answer<T: DeserializeOwned>(
         let value = serde_json::from_slice(&body);
         return value
             .map(Answer::Done)
-            .map_err(|_| unreadable("something else than is documented"));
+            .map_err(|_| unreadable("an undocumented response body"));
     }
     let refusal = match serde_json::from_slice::<Refused>(&body) {
         Ok(Refused { error }) => error,
@@ -463,7 +474,7 @@ fn outcome(intent: Intent, top_up: TopUpId) -> Result<ChargeOutcome, PaymentErro
         Some("succeeded") => {
             let money = intent
                 .received()
-                .ok_or_else(|| unreadable("a charge without its amount"))?;
+                .ok_or_else(|| unreadable("a charge without an amount"))?;
             Ok(ChargeOutcome::Paid(Paid {
                 top_up,
                 reference,
@@ -477,11 +488,11 @@ fn outcome(intent: Intent, top_up: TopUpId) -> Result<ChargeOutcome, PaymentErro
     }
 }
 
-/// It may have been done: it is to be sent again.
+/// The error of an unreadable answer. The request may have had an effect, so it is sent again.
 fn unreadable(what: &str) -> PaymentError {
     PaymentError {
         is_transient: true,
-        detail: format!("Stripe answers with {what}"),
+        detail: format!("Stripe returned {what}"),
     }
 }
 

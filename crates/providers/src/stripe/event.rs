@@ -1,5 +1,6 @@
-//! What Stripe's events say (docs.stripe.com/webhooks, docs.stripe.com/api/events). Only the objects in them count, and of
-//! these only what Stripe itself writes: amounts are never read from metadata, which others can set.
+//! Parses Stripe's events (docs.stripe.com/webhooks, docs.stripe.com/api/events). Only the
+//! contained objects count, and of these only fields that Stripe sets: amounts are never read from
+//! metadata, which others can set.
 
 use std::str::FromStr;
 
@@ -9,10 +10,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::Sha256;
 use tollgate_types::{Currency, Money, SubscriptionId, Timestamp, TopUpId};
-use tollgate_upstream::{EventFault, Paid, PaymentEvent, PlanInvoice, PlanReference};
+use tollgate_upstream::{EventError, Paid, PaymentEvent, PlanInvoice, PlanReference};
 
-/// How old a signature may be, and how far ahead the other clock, in seconds: an event that was overheard is not sent again
-/// later.
+/// Max difference between a signature's time and now, in seconds. It prevents replays of old
+/// events.
 const TOLERANCE: u64 = 300;
 
 #[derive(Deserialize)]
@@ -29,7 +30,7 @@ struct Data<'a> {
     object: &'a RawValue,
 }
 
-/// A `checkout.session`.
+/// A `checkout.session` object.
 #[derive(Deserialize)]
 struct Session {
     client_reference_id: Option<String>,
@@ -47,7 +48,7 @@ struct Details {
     amount_tax: i64,
 }
 
-/// A `payment_intent`.
+/// A `payment_intent` object.
 #[derive(Deserialize)]
 pub(super) struct Intent {
     pub(super) id: String,
@@ -59,7 +60,7 @@ pub(super) struct Intent {
     last_payment_error: Option<LastError>,
 }
 
-/// What the gateway has put there: whose something is, and nothing that has a value.
+/// Metadata that the gateway has set: ids only, never amounts.
 #[derive(Default, Deserialize)]
 pub(super) struct Metadata {
     top_up: Option<String>,
@@ -72,7 +73,7 @@ struct LastError {
     decline_code: Option<String>,
 }
 
-/// A `charge`.
+/// A `charge` object.
 #[derive(Deserialize)]
 struct Charge {
     payment_intent: Option<String>,
@@ -80,7 +81,7 @@ struct Charge {
     currency: String,
 }
 
-/// A `dispute`.
+/// A `dispute` object.
 #[derive(Deserialize)]
 struct Dispute {
     payment_intent: Option<String>,
@@ -88,7 +89,7 @@ struct Dispute {
     currency: String,
 }
 
-/// An `invoice`.
+/// An `invoice` object.
 #[derive(Deserialize)]
 pub(super) struct Invoice {
     id: Option<String>,
@@ -96,7 +97,7 @@ pub(super) struct Invoice {
     amount_paid: Option<i64>,
     currency: Option<String>,
     parent: Option<InvoiceParent>,
-    /// These two are of versions of the interface before 2025-03-31, in which endpoints may still get events.
+    /// These two are of API versions before 2025-03-31, which webhook endpoints may still use.
     subscription: Option<String>,
     subscription_details: Option<SubscriptionDetails>,
     #[serde(default)]
@@ -123,7 +124,7 @@ struct Lines {
 struct Line {
     period: Period,
     parent: Option<LineParent>,
-    /// These two are of the earlier versions, too.
+    /// These two are of the earlier API versions, too.
     #[serde(rename = "type")]
     kind: Option<String>,
     #[serde(default)]
@@ -147,33 +148,33 @@ struct Period {
     end: i64,
 }
 
-/// A `subscription`, of which nothing but its name is read in an event: an older one may come later.
+/// A `subscription` object. Only its id is read, because events may arrive out of order.
 #[derive(Deserialize)]
 struct NamedSubscription {
     id: String,
     metadata: Option<Metadata>,
 }
 
-/// Checks that a body was signed by whoever has the secret, not long ago.
+/// Checks that a body was signed recently with the secret.
 pub(super) fn check_signature(
     secret: &SecretString,
     header: Option<&str>,
     body: &[u8],
     now: Timestamp,
-) -> Result<(), EventFault> {
+) -> Result<(), EventError> {
     let parts = || {
         let pairs = header.unwrap_or_default().split(',');
         pairs.filter_map(|pair| pair.trim().split_once('='))
     };
     let signed_at = parts().find(|(name, _)| *name == "t").map(|(_, value)| value);
-    let signed_at = signed_at.ok_or(EventFault::Signature)?;
-    let seconds: i64 = signed_at.parse().map_err(|_| EventFault::Signature)?;
+    let signed_at = signed_at.ok_or(EventError::Signature)?;
+    let seconds: i64 = signed_at.parse().map_err(|_| EventError::Signature)?;
     let digest = || {
         let mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret().trim().as_bytes());
         mac.map(|mac| mac.chain_update(signed_at).chain_update(b".").chain_update(body))
-            .map_err(|_| EventFault::Signature)
+            .map_err(|_| EventError::Signature)
     };
-    // There are several while a secret is being replaced.
+    // There are several signatures while a secret is being replaced.
     for (_, signature) in parts().filter(|(name, _)| *name == "v1") {
         let Some(signature) = from_hex(signature) else {
             continue;
@@ -181,11 +182,11 @@ pub(super) fn check_signature(
         if digest()?.verify_slice(&signature).is_ok() {
             return match now.as_seconds().abs_diff(seconds) <= TOLERANCE {
                 true => Ok(()),
-                false => Err(EventFault::Stale),
+                false => Err(EventError::Stale),
             };
         }
     }
-    Err(EventFault::Signature)
+    Err(EventError::Signature)
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
@@ -202,19 +203,19 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     (digits.len() == 64).then(|| digits.chunks(2).map(byte).collect())?
 }
 
-/// Reads an event whose signature was checked.
-pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventFault> {
+/// Parses an event whose signature was checked.
+pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
     let event: Event<'_> = serde_json::from_slice(body).map_err(malformed)?;
     let object = event.data.object.get();
     match event.kind.as_str() {
         "checkout.session.completed" | "checkout.session.async_payment_succeeded" => {
             let session: Session = serde_json::from_str(object).map_err(malformed)?;
-            if let Some(begun) = session.plan() {
-                return Ok(PaymentEvent::PlanChanged(begun));
+            if let Some(started) = session.plan() {
+                return Ok(PaymentEvent::PlanChanged(started));
             }
             match session.payment_status.as_str() {
                 "paid" => session.paid(),
-                // It will be paid later, or cost nothing.
+                // Paid later, or free.
                 _ => Ok(other(event.kind)),
             }
         }
@@ -276,7 +277,7 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventFault> {
 }
 
 impl Session {
-    /// The subscription that was begun on it, when it is one of here.
+    /// The subscription that the session started, if the gateway created it.
     fn plan(&self) -> Option<PlanReference> {
         Some(PlanReference {
             subscription: Some(own_id(self.client_reference_id.as_deref())?),
@@ -284,9 +285,9 @@ impl Session {
         })
     }
 
-    fn paid(self) -> Result<PaymentEvent, EventFault> {
+    fn paid(self) -> Result<PaymentEvent, EventError> {
         let Some(top_up) = own_id(self.client_reference_id.as_deref()) else {
-            return Ok(other("checkout.session of somebody else".to_owned()));
+            return Ok(other("checkout.session of another application".to_owned()));
         };
         let tax = self.total_details.map_or(0, |details| details.amount_tax);
         let total = self.amount_total.ok_or_else(|| lacks("amount_total"))?;
@@ -296,7 +297,7 @@ impl Session {
             top_up,
             reference: self.payment_intent.ok_or_else(|| lacks("payment_intent"))?,
             money: Money {
-                amount: amount.ok_or_else(|| lacks("a sensible amount_total"))?,
+                amount: amount.ok_or_else(|| lacks("valid amount_total"))?,
                 currency,
             },
         }))
@@ -308,7 +309,7 @@ impl Intent {
         own_id(self.metadata.top_up.as_deref())
     }
 
-    /// What was received, if that is said.
+    /// The received amount, if the event has one.
     pub(super) fn received(&self) -> Option<Money> {
         let amount = self.amount_received.filter(|amount| *amount >= 0)?;
         let currency = currency(self.currency.as_deref()).ok()?;
@@ -317,9 +318,9 @@ impl Intent {
 }
 
 impl Invoice {
-    /// The period of a subscription that it is for, if it is for one. What is prorated belongs to a period that another
-    /// invoice is for.
-    pub(super) fn of_plan(self) -> Result<Option<PlanInvoice>, EventFault> {
+    /// Returns the subscription period of the invoice, if it is for one. Prorated lines belong to
+    /// the period of another invoice.
+    pub(super) fn of_plan(self) -> Result<Option<PlanInvoice>, EventError> {
         let parent = self.parent.and_then(|parent| parent.subscription_details);
         let details = parent.or(self.subscription_details).unwrap_or_default();
         let (Some(reference), Some(period)) = (
@@ -358,12 +359,12 @@ impl Line {
     }
 }
 
-fn read_invoice(object: &str) -> Result<Option<PlanInvoice>, EventFault> {
+fn read_invoice(object: &str) -> Result<Option<PlanInvoice>, EventError> {
     let invoice: Invoice = serde_json::from_str(object).map_err(malformed)?;
     invoice.of_plan()
 }
 
-fn read_subscription(object: &str) -> Result<PlanReference, EventFault> {
+fn read_subscription(object: &str) -> Result<PlanReference, EventError> {
     let subscription: NamedSubscription = serde_json::from_str(object).map_err(malformed)?;
     Ok(named(subscription.metadata, subscription.id))
 }
@@ -384,14 +385,14 @@ fn own_id<I: FromStr>(text: Option<&str>) -> Option<I> {
     text?.parse().ok()
 }
 
-fn failed_session(object: &str, why: &str) -> Result<PaymentEvent, EventFault> {
+fn failed_session(object: &str, why: &str) -> Result<PaymentEvent, EventError> {
     let session: Session = serde_json::from_str(object).map_err(malformed)?;
     let (name, why) = (session.client_reference_id.as_deref(), why.to_owned());
     if let Some(subscription) = own_id::<SubscriptionId>(name) {
-        return Ok(PaymentEvent::PlanNotBegun { subscription, why });
+        return Ok(PaymentEvent::PlanNotStarted { subscription, why });
     }
     let Some(top_up) = own_id::<TopUpId>(name) else {
-        return Ok(other("checkout.session of somebody else".to_owned()));
+        return Ok(other("checkout.session of another application".to_owned()));
     };
     Ok(PaymentEvent::Failed { top_up, why })
 }
@@ -401,7 +402,7 @@ fn returned(
     intent: Option<String>,
     amount: i64,
     code: &str,
-) -> Result<PaymentEvent, EventFault> {
+) -> Result<PaymentEvent, EventError> {
     let Some(reference) = intent else {
         return Ok(other(kind));
     };
@@ -410,7 +411,7 @@ fn returned(
     Ok(PaymentEvent::Returned { reference, total })
 }
 
-fn currency(code: Option<&str>) -> Result<Currency, EventFault> {
+fn currency(code: Option<&str>) -> Result<Currency, EventError> {
     code.and_then(|code| code.parse().ok())
         .ok_or_else(|| lacks("currency"))
 }
@@ -419,10 +420,10 @@ fn other(kind: String) -> PaymentEvent {
     PaymentEvent::Other { kind }
 }
 
-fn lacks(what: &str) -> EventFault {
-    EventFault::Malformed(format!("it has no {what}"))
+fn lacks(what: &str) -> EventError {
+    EventError::Malformed(format!("the event has no {what}"))
 }
 
-fn malformed(error: serde_json::Error) -> EventFault {
-    EventFault::Malformed(error.to_string())
+fn malformed(error: serde_json::Error) -> EventError {
+    EventError::Malformed(error.to_string())
 }

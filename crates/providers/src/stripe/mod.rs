@@ -1,5 +1,6 @@
-//! Payments by Stripe: Checkout for what people pay themselves, saved cards for what is charged without them, subscriptions
-//! for what it charges by itself, the portal, and signed events (docs.stripe.com/api, docs.stripe.com/webhooks).
+//! Payments by Stripe: Checkout for interactive payments, saved cards for automatic charges,
+//! subscriptions, the customer portal, and signed events (docs.stripe.com/api,
+//! docs.stripe.com/webhooks).
 //!
 //! Suggested reading order: `client`, `event`.
 
@@ -12,32 +13,32 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
-use tollgate_types::{Course, Timestamp};
+use tollgate_types::{RenewalState, Timestamp};
 use tollgate_upstream::{
-    ChargeOutcome, Checkout, EventFault, NewCheckout, NewPayer, NewPlanCheckout, PaymentError, PaymentEvent,
-    PaymentProvider, PlanStanding, SavedCharge,
+    ChargeOutcome, Checkout, EventError, NewCheckout, NewPayer, NewPlanCheckout, PaymentError, PaymentEvent,
+    PaymentProvider, PlanStatus, SavedCharge,
 };
 
 use crate::http::{BaseUrl, EndpointError, HttpClient};
 use client::Client;
 
-/// Where it is.
+/// Base URL of Stripe's API.
 pub const BASE_URL: &str = "https://api.stripe.com";
 
-/// How it is reached and known.
+/// Address, keys and timeout of the adapter.
 #[derive(Debug)]
 pub struct StripeSettings {
-    /// Where it is; [`BASE_URL`] but for tests.
+    /// Base URL; tests replace [`BASE_URL`].
     pub base_url: String,
     /// A secret or restricted key, `sk_…` or `rk_…`.
     pub secret_key: SecretString,
-    /// What its events are signed with, `whsec_…`.
+    /// Signing secret of the webhook endpoint, `whsec_…`.
     pub webhook_secret: SecretString,
-    /// How long a call may take.
+    /// Timeout of a call.
     pub timeout: Duration,
 }
 
-/// The adapter.
+/// Adapter of Stripe's API and webhook events.
 pub struct Stripe {
     client: Client,
     webhook_secret: SecretString,
@@ -50,12 +51,12 @@ impl fmt::Debug for Stripe {
 }
 
 impl Stripe {
-    /// An adapter that has connected nowhere yet.
+    /// Builds the adapter. It does not connect yet.
     pub fn new(settings: StripeSettings, http: Arc<HttpClient>) -> Result<Self, EndpointError> {
         let base = BaseUrl::parse(&settings.base_url)?;
         if !base.is_secure() && !base.is_local() {
             return Err(EndpointError::new(format!(
-                "`{base}` is not https: the key would be read on the way"
+                "`{base}` is not https: the key would be sent unencrypted"
             )));
         }
         Ok(Self {
@@ -95,16 +96,20 @@ impl PaymentProvider for Stripe {
         self.client.expire_session(reference).await
     }
 
-    async fn plan_standing(&self, reference: &str) -> Result<PlanStanding, PaymentError> {
-        self.client.plan_standing(reference).await
+    async fn plan_status(&self, reference: &str) -> Result<PlanStatus, PaymentError> {
+        self.client.plan_status(reference).await
     }
 
-    async fn set_course(&self, reference: &str, course: Course) -> Result<Course, PaymentError> {
-        self.client.set_course(reference, course).await
+    async fn set_renewal_state(
+        &self,
+        reference: &str,
+        course: RenewalState,
+    ) -> Result<RenewalState, PaymentError> {
+        self.client.set_renewal_state(reference, course).await
     }
 
-    async fn is_of_invoice(&self, reference: &str) -> Result<bool, PaymentError> {
-        self.client.is_of_invoice(reference).await
+    async fn is_invoice_payment(&self, reference: &str) -> Result<bool, PaymentError> {
+        self.client.is_invoice_payment(reference).await
     }
 
     fn read_event(
@@ -112,7 +117,7 @@ impl PaymentProvider for Stripe {
         signature: Option<&str>,
         body: &[u8],
         now: Timestamp,
-    ) -> Result<PaymentEvent, EventFault> {
+    ) -> Result<PaymentEvent, EventError> {
         event::check_signature(&self.webhook_secret, signature, body, now)?;
         event::read(body)
     }

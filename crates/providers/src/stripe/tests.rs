@@ -1,8 +1,8 @@
-//! The adapter against a server that speaks Stripe's interface, and events by their signatures.
+//! The adapter against a server that speaks Stripe's API, and events with their signatures.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{Card, FakeUpstream, Reply};
-use tollgate_types::{AccountId, Course, Money, SubscriptionId, TopUpId};
+use tollgate_types::{AccountId, Money, RenewalState, SubscriptionId, TopUpId};
 use tollgate_upstream::{BillingInterval, Paid, PlanInvoice, PlanReference};
 
 use super::*;
@@ -71,7 +71,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 #[tokio::test]
-async fn a_page_is_opened_for_a_payer_who_is_made_once() {
+async fn checkout_creates_the_payer_once() {
     let (upstream, stripe) = service().await;
     let customer = stripe.create_payer(&payer()).await.unwrap();
     assert_eq!(stripe.create_payer(&payer()).await.unwrap(), customer);
@@ -95,7 +95,7 @@ async fn a_page_is_opened_for_a_payer_who_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_kept_card_pays_once_or_not_at_all() {
+async fn saved_cards_are_never_charged_twice() {
     let (upstream, stripe) = service().await;
     let customer = stripe.create_payer(&payer()).await.unwrap();
     let declined = |why: &str| ChargeOutcome::Declined { why: why.to_owned() };
@@ -120,7 +120,7 @@ async fn a_kept_card_pays_once_or_not_at_all() {
         panic!("{paid:?}")
     };
     assert_eq!((paid.top_up, paid.money), (id(5), money(2_500)));
-    // The answer is lost after the card was charged: asked again, it is the same charge.
+    // The answer is lost after the charge: a repeated request is the same charge.
     upstream.push_for_stripe(Reply::body(502, "text/html", "<html>"), false);
     let lost = stripe.charge_saved(&charge(&customer, 5)).await.unwrap_err();
     assert!(lost.is_transient, "{lost}");
@@ -131,7 +131,7 @@ async fn a_kept_card_pays_once_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn what_fails_says_whether_to_try_again_and_tells_no_secret() {
+async fn errors_report_retry_safety_without_secrets() {
     let (upstream, stripe) = service().await;
     let customer = stripe.create_payer(&payer()).await.unwrap();
     let prose = json!({"error": {"type": "api_error", "message": format!("your key {KEY}")}}).to_string();
@@ -166,7 +166,7 @@ async fn what_fails_says_whether_to_try_again_and_tells_no_secret() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_worth_another_try() {
+async fn unreachable_service_is_transient() {
     let upstream = FakeUpstream::start().await;
     let stripe = adapter(&upstream, KEY);
     drop(upstream);
@@ -174,7 +174,7 @@ async fn nobody_there_is_worth_another_try() {
 }
 
 #[test]
-fn a_key_is_not_sent_in_the_open() {
+fn keys_are_not_sent_over_plain_http() {
     let settings = StripeSettings {
         base_url: "http://payments.example.com".to_owned(),
         secret_key: KEY.into(),
@@ -185,7 +185,8 @@ fn a_key_is_not_sent_in_the_open() {
     assert!(error.to_string().contains("not https"), "{error}");
 }
 
-/// The example of a signature that the service's own libraries make: body `{"a":1}`, secret `whsec_test`, time 1492774577.
+/// Example signature of Stripe's own libraries: body `{"a":1}`, secret `whsec_test`, time
+/// 1492774577.
 #[test]
 fn signatures_are_those_of_the_service() {
     let check = |header: &str, body: &str, now: i64| {
@@ -197,9 +198,9 @@ fn signatures_are_those_of_the_service() {
     assert_eq!(check(&header, r#"{"a":1}"#, time), Ok(()));
     for (distance, expected) in [
         (300, Ok(())),
-        (301, Err(EventFault::Stale)),
+        (301, Err(EventError::Stale)),
         (-300, Ok(())),
-        (-301, Err(EventFault::Stale)),
+        (-301, Err(EventError::Stale)),
     ] {
         assert_eq!(
             check(&header, r#"{"a":1}"#, time + distance),
@@ -224,23 +225,23 @@ fn signatures_are_those_of_the_service() {
     ] {
         assert_eq!(
             check(header, body, time),
-            Err(EventFault::Signature),
+            Err(EventError::Signature),
             "{header} {body}"
         );
     }
     let missing = event::check_signature(&"whsec_test".into(), None, b"{}", at(time));
-    assert_eq!(missing, Err(EventFault::Signature));
+    assert_eq!(missing, Err(EventError::Signature));
 }
 
 const SIGNATURE: &str = "2a55874e33dedb30da6fac02873208f53a243141599a71c0d52a1d5b89656823";
 
-fn read(kind: &str, object: Value) -> Result<PaymentEvent, EventFault> {
+fn read(kind: &str, object: Value) -> Result<PaymentEvent, EventError> {
     let event = json!({"id": "evt_1", "object": "event", "type": kind, "data": {"object": object}});
     event::read(event.to_string().as_bytes())
 }
 
 #[test]
-fn amounts_are_those_of_the_object_and_of_nothing_else() {
+fn amounts_come_only_from_the_event_object() {
     let session = |more: Value| {
         let mut session = json!({
             "id": "cs_1", "client_reference_id": id(7).to_string(), "payment_status": "paid", "payment_intent": "pi_1",
@@ -285,7 +286,7 @@ fn amounts_are_those_of_the_object_and_of_nothing_else() {
         json!({"payment_intent": null}),
     ] {
         assert!(
-            matches!(completed(broken.clone()), Err(EventFault::Malformed(_))),
+            matches!(completed(broken.clone()), Err(EventError::Malformed(_))),
             "{broken}"
         );
     }
@@ -300,7 +301,7 @@ fn amounts_are_those_of_the_object_and_of_nothing_else() {
 }
 
 #[test]
-fn what_fails_or_goes_back_is_told() {
+fn failed_and_returned_payments_are_reported() {
     let object = json!({"client_reference_id": id(7).to_string(), "payment_status": "unpaid"});
     let expired = PaymentEvent::Failed {
         top_up: id(7),
@@ -333,7 +334,7 @@ fn what_fails_or_goes_back_is_told() {
     assert_eq!(read("invoice.paid", json!({})), Ok(other));
     for body in ["", "{", "[]", "{}", r#"{"type":7,"data":{"object":{}}}"#] {
         assert!(
-            matches!(event::read(body.as_bytes()), Err(EventFault::Malformed(_))),
+            matches!(event::read(body.as_bytes()), Err(EventError::Malformed(_))),
             "{body}"
         );
     }
@@ -353,8 +354,8 @@ async fn an_event_that_was_signed_is_read() {
         "{read:?}"
     );
     let late = stripe.read_event(Some(&event.signature), body, at(NOW + 301));
-    assert_eq!(late, Err(EventFault::Stale));
-    assert_eq!(stripe.read_event(None, body, at(NOW)), Err(EventFault::Signature));
+    assert_eq!(late, Err(EventError::Stale));
+    assert_eq!(stripe.read_event(None, body, at(NOW)), Err(EventError::Signature));
 }
 
 fn plan_checkout(payer: &str, number: u128) -> NewPlanCheckout {
@@ -369,8 +370,8 @@ fn plan_checkout(payer: &str, number: u128) -> NewPlanCheckout {
     }
 }
 
-/// A plan that somebody has begun: the service's id of it.
-async fn begun(upstream: &FakeUpstream, stripe: &Stripe) -> String {
+/// Starts a plan and returns its Stripe subscription id.
+async fn started(upstream: &FakeUpstream, stripe: &Stripe) -> String {
     let customer = stripe.create_payer(&payer()).await.unwrap();
     stripe
         .open_plan_checkout(&plan_checkout(&customer, 7))
@@ -412,12 +413,12 @@ async fn the_page_of_a_plan_is_opened_once_and_closed() {
 }
 
 #[tokio::test]
-async fn a_plan_does_what_it_is_told_until_it_has_ended() {
+async fn plan_course_changes_until_it_has_ended() {
     let (upstream, stripe) = service().await;
-    let plan = begun(&upstream, &stripe).await;
-    let standing = async || stripe.plan_standing(&plan).await.unwrap();
+    let plan = started(&upstream, &stripe).await;
+    let standing = async || stripe.plan_status(&plan).await.unwrap();
     let first = standing().await;
-    assert_eq!(first.course, Course::Renews);
+    assert_eq!(first.course, RenewalState::Renews);
     let paid = first.paid.unwrap();
     assert_eq!(
         (paid.money, paid.start, paid.end),
@@ -425,45 +426,53 @@ async fn a_plan_does_what_it_is_told_until_it_has_ended() {
     );
     assert_eq!(paid.of.subscription, Some(SubscriptionId::from_u128(7)));
     for (course, flag) in [
-        (Course::Ends, true),
-        (Course::Ends, true),
-        (Course::Renews, false),
+        (RenewalState::Ends, true),
+        (RenewalState::Ends, true),
+        (RenewalState::Renews, false),
     ] {
-        assert_eq!(stripe.set_course(&plan, course).await.unwrap(), course);
+        assert_eq!(stripe.set_renewal_state(&plan, course).await.unwrap(), course);
         assert_eq!(standing().await.course, course);
         let [plans, _] = upstream.stripe_plans();
         assert_eq!(plans[0]["cancel_at_period_end"], flag);
     }
     upstream.cancel_in_portal(0, true);
-    assert_eq!(standing().await.course, Course::Ends);
+    assert_eq!(standing().await.course, RenewalState::Ends);
     assert_eq!(
-        stripe.set_course(&plan, Course::Renews).await.unwrap(),
-        Course::Renews
+        stripe
+            .set_renewal_state(&plan, RenewalState::Renews)
+            .await
+            .unwrap(),
+        RenewalState::Renews
     );
-    assert_eq!(standing().await.course, Course::Renews);
+    assert_eq!(standing().await.course, RenewalState::Renews);
     upstream.bill_plan(0, false);
     assert_eq!(standing().await.paid, None);
-    for course in [Course::Ended, Course::Ended, Course::Renews, Course::Ends] {
+    for course in [
+        RenewalState::Ended,
+        RenewalState::Ended,
+        RenewalState::Renews,
+        RenewalState::Ends,
+    ] {
         assert_eq!(
-            stripe.set_course(&plan, course).await.unwrap(),
-            Course::Ended,
+            stripe.set_renewal_state(&plan, course).await.unwrap(),
+            RenewalState::Ended,
             "{course:?}"
         );
     }
     for lost in [true, false] {
         upstream.push_for_stripe(Reply::body(503, "text/plain", "busy"), lost);
-        let error = stripe.plan_standing(&plan).await.unwrap_err();
+        let error = stripe.plan_status(&plan).await.unwrap_err();
         assert!(error.is_transient, "{error}");
     }
-    let unknown = stripe.set_course("sub_nobody", Course::Ended).await;
+    let unknown = stripe.set_renewal_state("sub_nobody", RenewalState::Ended).await;
     assert!(!unknown.unwrap_err().is_transient);
     let [_, payments] = upstream.stripe_plans();
     let intent = payments[0]["payment"]["payment_intent"].as_str().unwrap();
-    assert!(stripe.is_of_invoice(intent).await.unwrap());
-    assert!(!stripe.is_of_invoice("pi_nobody").await.unwrap());
+    assert!(stripe.is_invoice_payment(intent).await.unwrap());
+    assert!(!stripe.is_invoice_payment("pi_nobody").await.unwrap());
 }
 
-/// An invoice as versions of the interface have it that keep a subscription in different places.
+/// An invoice in two API versions, which have the subscription in different places.
 fn invoices(own: Option<&str>) -> [Value; 2] {
     let metadata = own.map_or(json!({}), |own| json!({"subscription": own}));
     let period = json!({"start": NOW, "end": NOW + 86_400});
@@ -494,7 +503,7 @@ fn invoices(own: Option<&str>) -> [Value; 2] {
 }
 
 #[test]
-fn invoices_say_which_period_of_which_plan_was_paid() {
+fn invoices_name_plan_and_period() {
     let own = SubscriptionId::from_u128(7);
     let reference = |subscription| PlanReference {
         subscription,
@@ -531,7 +540,7 @@ fn invoices_say_which_period_of_which_plan_was_paid() {
         object.as_object_mut().unwrap().remove(without);
         let event = read("invoice.paid", object);
         let fits = match event {
-            Err(EventFault::Malformed(_)) => is_malformed,
+            Err(EventError::Malformed(_)) => is_malformed,
             Ok(PaymentEvent::Other { .. }) => !is_malformed,
             _ => false,
         };
@@ -552,7 +561,7 @@ fn invoices_say_which_period_of_which_plan_was_paid() {
         Ok(PaymentEvent::PlanEnded(reference(None)))
     );
     let page = json!({"client_reference_id": text, "payment_status": "unpaid"});
-    let expired = PaymentEvent::PlanNotBegun {
+    let expired = PaymentEvent::PlanNotStarted {
         subscription: own,
         why: "expired".to_owned(),
     };

@@ -1,4 +1,4 @@
-//! The token that calls share, and its renewal.
+//! Caches the token that calls share, and renews it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,52 +11,53 @@ use tollgate_types::Clock;
 use super::{TokenError, TokenSource};
 use crate::http::HttpClient;
 
-/// A token with no more than this left is renewed while it is still used. Metadata servers have a new one from four
-/// minutes before the end on (google-auth renews at the same time).
-const EARLY: Duration = Duration::from_secs(225);
-/// A token with no more than this left is not used: it could end under way.
-const MARGIN: Duration = Duration::from_secs(10);
-/// After an attempt, how long a token that still holds is not renewed again.
-const EARLY_APART: Duration = Duration::from_secs(30);
-/// How far apart renewals are for a token that was refused: one that the server keeps refusing is not renewed for every
-/// call.
-const FORCED_APART: Duration = Duration::from_secs(60);
-/// The longest wait for a token.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Remaining lifetime at which a token is renewed early. Metadata servers return a new token from
+/// four minutes before expiry (google-auth renews at the same time).
+const EARLY_RENEWAL: Duration = Duration::from_secs(225);
+/// Remaining lifetime at which a token is no longer used: it could expire in transit.
+const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
+/// Min time between early renewals of a valid token.
+const EARLY_RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
+/// Min time between renewals of refused tokens, so that a permanent refusal does not cause a
+/// renewal for every call.
+const FORCED_RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
+/// Max time to wait for a token.
+const MAX_TOKEN_WAIT: Duration = Duration::from_secs(10);
 
-/// A token that may be shown.
+/// An access token.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub(super) secret: SecretString,
-    /// When it ends, on the clock that never goes back: what the wall clock does is of no matter.
+    /// Expiry on the monotonic clock: changes of the wall clock do not matter.
     ends: u64,
 }
 
 impl Token {
-    /// The header that shows it.
+    /// Value of the `Authorization` header.
     pub(crate) fn authorization(&self) -> SecretString {
         SecretString::from(format!("Bearer {}", self.secret.expose_secret()))
     }
 }
 
-/// Tokens of one source. One call at a time renews; those that need the new token wait for it, and share its failure.
+/// Tokens of one source. Only one call renews at a time; others that need the new token wait for it
+/// and share its error.
 #[derive(Debug)]
 pub(crate) struct TokenCache {
     source: Box<dyn TokenSource>,
     clock: Arc<dyn Clock>,
     held: RwLock<Option<Arc<Token>>>,
-    /// Attempts that have ended.
+    /// Number of ended renewal attempts.
     ended: AtomicU64,
     renewal: Mutex<Renewal>,
 }
 
-/// What is known of the attempts so far. Whoever has it may make the next one.
+/// State of the renewal attempts. The holder of the lock may start the next one.
 #[derive(Debug, Default)]
 struct Renewal {
     failure: Option<TokenError>,
-    /// When the last one ended.
+    /// End of the last attempt.
     last: Option<u64>,
-    /// When the last one for a refused token began.
+    /// Start of the last attempt for a refused token.
     forced: Option<u64>,
 }
 
@@ -71,44 +72,40 @@ impl TokenCache {
         }
     }
 
-    /// A token that holds, asked for if need be. A request for one takes no longer than `patience`.
-    pub(crate) async fn token(
-        &self,
-        http: &HttpClient,
-        patience: Duration,
-    ) -> Result<Arc<Token>, TokenError> {
+    /// Returns a valid token and requests one if needed. A request takes at most `timeout`.
+    pub(crate) async fn token(&self, http: &HttpClient, timeout: Duration) -> Result<Arc<Token>, TokenError> {
         let ended = self.ended.load(Ordering::Acquire);
         let Some(token) = self.valid() else {
-            return self.needed(ended, http, patience).await;
+            return self.needed(ended, http, timeout).await;
         };
-        if self.left(&token) > EARLY {
+        if self.left(&token) > EARLY_RENEWAL {
             return Ok(token);
         }
-        // It still holds: who cannot renew it at once uses it.
+        // The token is still valid: a call that cannot renew immediately uses it.
         let Ok(renewal) = self.renewal.try_lock() else {
             return Ok(token);
         };
-        if self.is_recent(renewal.last, EARLY_APART) {
+        if self.is_recent(renewal.last, EARLY_RENEWAL_INTERVAL) {
             return Ok(token);
         }
-        match self.renew(renewal, http, patience).await {
+        match self.renew(renewal, http, timeout).await {
             Ok(newer) => Ok(newer),
             Err(error) => {
                 tracing::warn!(
                     error = error.detail,
-                    "an access token was not renewed and still holds"
+                    "cannot renew an access token, which is still valid"
                 );
                 Ok(token)
             }
         }
     }
 
-    /// Another token in place of one that was refused; none when there is none to be had that is worth a second call.
-    pub(crate) async fn instead_of(
+    /// Returns a replacement of a refused token; `None` if a second call is not worthwhile.
+    pub(crate) async fn replace_refused(
         &self,
         refused: &Arc<Token>,
         http: &HttpClient,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<Arc<Token>>, TokenError> {
         let mut renewal = self.renewal.lock().await;
         if let Some(held) = self.valid()
@@ -116,19 +113,19 @@ impl TokenCache {
         {
             return Ok(Some(held));
         }
-        if self.is_recent(renewal.forced, FORCED_APART) {
+        if self.is_recent(renewal.forced, FORCED_RENEWAL_INTERVAL) {
             return Ok(None);
         }
         renewal.forced = Some(self.clock.monotonic_micros());
-        self.renew(renewal, http, patience).await.map(Some)
+        self.renew(renewal, http, timeout).await.map(Some)
     }
 
-    /// Without a token that holds: a new one, by this call or the one that is at it.
+    /// Waits for a new token, requested by this call or by a concurrent one.
     async fn needed(
         &self,
         ended: u64,
         http: &HttpClient,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Arc<Token>, TokenError> {
         let renewal = self.renewal.lock().await;
         if let Some(token) = self.valid() {
@@ -139,29 +136,29 @@ impl TokenCache {
         {
             return Err(failure.clone());
         }
-        self.renew(renewal, http, patience).await
+        self.renew(renewal, http, timeout).await
     }
 
     async fn renew(
         &self,
         mut renewal: MutexGuard<'_, Renewal>,
         http: &HttpClient,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Arc<Token>, TokenError> {
-        let patience = patience.min(LONGEST);
+        let timeout = timeout.min(MAX_TOKEN_WAIT);
         let asked = self.clock.monotonic_micros();
-        let issued = tokio::time::timeout(patience, self.source.issue(http, patience)).await;
+        let issued = tokio::time::timeout(timeout, self.source.issue(http, timeout)).await;
         let issued = issued.unwrap_or_else(|_| {
-            let place = self.source.place();
+            let description = self.source.description();
             Err(TokenError::unavailable(format!(
-                "{place} does not answer in time"
+                "{description} did not respond in time"
             )))
         });
         let now = self.clock.monotonic_micros();
         renewal.last = Some(now);
         renewal.failure = issued.as_ref().err().cloned();
         let renewed = issued.map(|issued| {
-            // It may have been issued as early as it was asked for.
+            // The server may have issued it as early as the request was sent.
             let ends = asked.saturating_add(micros(issued.lifetime));
             Arc::new(Token {
                 secret: issued.secret,
@@ -177,7 +174,9 @@ impl TokenCache {
 
     fn valid(&self) -> Option<Arc<Token>> {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().filter(|token| self.left(token) > MARGIN).cloned()
+        held.as_ref()
+            .filter(|token| self.left(token) > EXPIRY_MARGIN)
+            .cloned()
     }
 
     fn left(&self, token: &Token) -> Duration {

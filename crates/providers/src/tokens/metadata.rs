@@ -1,5 +1,6 @@
-//! Tokens of the account that a machine of Google Cloud runs under, from its metadata server
-//! (cloud.google.com/compute/docs/access/authenticate-workloads); on GKE, that of the workload.
+//! Tokens of the service account of a Google Cloud machine, from its metadata server
+//! (cloud.google.com/compute/docs/access/authenticate-workloads); on GKE, of the workload's
+//! account.
 
 use std::time::Duration;
 
@@ -9,56 +10,56 @@ use secrecy::SecretString;
 use super::{Issued, TokenError, TokenSource, read};
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Timeouts};
 
-/// Where the server is.
+/// Default host of the metadata server.
 pub const HOST: &str = "metadata.google.internal";
-/// The environment variable that says that it is elsewhere.
+/// Environment variable that overrides the host.
 pub const HOST_VARIABLE: &str = "GCE_METADATA_HOST";
 const PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
 
-/// The metadata server.
+/// A client of the metadata server.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     endpoint: Endpoint,
-    place: String,
+    description: String,
 }
 
 impl Metadata {
-    /// The one at this host, which may have a port.
+    /// Builds the client for this host, which may include a port.
     pub(crate) fn new(host: &str) -> Result<Self, EndpointError> {
         let base = BaseUrl::parse(&format!("http://{host}"))?;
-        // Shows that the request was meant: browsers and forwarded requests cannot have it.
+        // Required by the server: browsers and forwarded requests cannot set this header.
         let flavor = Credential::header("metadata-flavor", &SecretString::from("Google"))?;
         Ok(Self {
             endpoint: Endpoint::new(&base, PATH, &[flavor])?,
-            place: format!("the metadata server at {host}"),
+            description: format!("the metadata server at {host}"),
         })
     }
 }
 
 #[async_trait]
 impl TokenSource for Metadata {
-    async fn issue(&self, http: &HttpClient, patience: Duration) -> Result<Issued, TokenError> {
-        let asked = http.get(&self.endpoint, Timeouts::brief(patience)).await;
+    async fn issue(&self, http: &HttpClient, timeout: Duration) -> Result<Issued, TokenError> {
+        let asked = http.get(&self.endpoint, Timeouts::brief(timeout)).await;
         let response = asked.map_err(|error| {
             TokenError::unavailable(format!(
-                "{} cannot be reached: {}; it is there on machines of Google Cloud alone",
-                self.place, error.detail
+                "{} cannot be reached: {}; it exists only on machines of Google Cloud",
+                self.description, error.detail
             ))
         })?;
         match response.status {
-            200 => read(response, &self.place).await,
+            200 => read(response, &self.description).await,
             status @ (403 | 404) => Err(TokenError::refused(format!(
-                "{} has no account for this machine (status {status})",
-                self.place
+                "{} has no service account for this machine (status {status})",
+                self.description
             ))),
             status => Err(TokenError::unavailable(format!(
-                "{} answers with status {status}",
-                self.place
+                "{} returned status {status}",
+                self.description
             ))),
         }
     }
 
-    fn place(&self) -> &str {
-        &self.place
+    fn description(&self) -> &str {
+        &self.description
     }
 }

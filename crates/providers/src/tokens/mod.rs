@@ -1,8 +1,8 @@
-//! Access tokens that a provider is shown instead of a key, and where they come from: an account's own key, with which a
-//! request for one is signed, or the machine that the gateway runs on.
+//! Access tokens, which some providers need instead of a key. A source is an account's private key,
+//! which signs the token request, or the machine's metadata server.
 //!
-//! Suggested reading order: `cache`, `service_account`, `metadata`. Tokens and keys are secrets: no error and no log has
-//! one, nor any words of a server that issues them.
+//! Suggested reading order: `cache`, `service_account`, `metadata`. Tokens and keys are secrets: no
+//! error and no log contains them, nor messages of a token server.
 
 mod cache;
 mod metadata;
@@ -24,12 +24,12 @@ pub(crate) use metadata::Metadata;
 pub use metadata::{HOST as METADATA_HOST, HOST_VARIABLE as METADATA_HOST_VARIABLE};
 pub(crate) use service_account::ServiceAccount;
 
-/// The most bytes of an answer with a token.
+/// Max bytes of a token response.
 const LIMIT: usize = 64 << 10;
-/// The longest life that a token is believed to have.
-const LONGEST_LIFE: u64 = 24 * 60 * 60;
+/// Max accepted lifetime of a token, in seconds.
+const MAX_TOKEN_LIFETIME_SECONDS: u64 = 24 * 60 * 60;
 
-/// As whom the gateway asks for tokens.
+/// Identity of the gateway at the token server.
 #[derive(Clone, Debug)]
 pub enum Identity {
     /// A service account, by the JSON text of its key.
@@ -38,35 +38,35 @@ pub enum Identity {
     Machine(String),
 }
 
-/// A token as it was issued.
+/// A newly issued token.
 #[derive(Debug)]
 pub(crate) struct Issued {
     pub(crate) secret: SecretString,
-    /// How long it holds from now on.
+    /// Time from now until expiry.
     pub(crate) lifetime: Duration,
 }
 
-/// Where tokens come from.
+/// Requests tokens for one identity.
 #[async_trait]
 pub(crate) trait TokenSource: fmt::Debug + Send + Sync {
-    /// A new token. Whoever calls bounds the time.
-    async fn issue(&self, http: &HttpClient, patience: Duration) -> Result<Issued, TokenError>;
+    /// Requests a new token. The caller limits the time.
+    async fn issue(&self, http: &HttpClient, timeout: Duration) -> Result<Issued, TokenError>;
 
-    /// Where that is, for the operator.
-    fn place(&self) -> &str;
+    /// Description of the source, for the operator.
+    fn description(&self) -> &str;
 }
 
-/// Why there is no token; for the operator.
+/// Reason why there is no token, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenError {
-    /// Whether whoever asks is refused: asking again changes nothing until the operator acts.
+    /// Whether the server refused the identity. Then a retry is useless until the operator acts.
     pub(crate) is_refusal: bool,
-    /// What happened. It has no secret in it.
+    /// Description without secrets.
     pub(crate) detail: String,
 }
 
 impl TokenError {
-    /// No token can be had at the moment.
+    /// An error that a later attempt may not have.
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
         Self {
             is_refusal: false,
@@ -74,7 +74,7 @@ impl TokenError {
         }
     }
 
-    /// Whoever asks gets none.
+    /// The server refused the identity.
     pub(crate) fn refused(detail: impl Into<String>) -> Self {
         Self {
             is_refusal: true,
@@ -82,8 +82,7 @@ impl TokenError {
         }
     }
 
-    /// The failure of a call that needs the token. No byte of the call itself was sent, whatever happened to the request
-    /// for the token.
+    /// Converts to the error of the call that needs the token. No byte of that call was sent.
     pub(crate) fn of_call(self) -> UpstreamError {
         let kind = match self.is_refusal {
             false => return UpstreamError::connect(self.detail),
@@ -96,30 +95,30 @@ impl TokenError {
     }
 }
 
-/// Reads the answer of a server that issues tokens (RFC 6749, section 5.1).
-async fn read(response: Response, place: &str) -> Result<Issued, TokenError> {
-    let no_token = |what: &str| TokenError::unavailable(format!("{place} answers {what}"));
+/// Parses a token response (RFC 6749, section 5.1).
+async fn read(response: Response, description: &str) -> Result<Issued, TokenError> {
+    let invalid_answer = |what: &str| TokenError::unavailable(format!("{description} {what}"));
     let body = response
         .whole(LIMIT)
         .await
-        .map_err(|error| no_token(&format!("and breaks off: {}", error.detail)))?;
+        .map_err(|error| invalid_answer(&format!("sent an unreadable response: {}", error.detail)))?;
     let value: Value =
-        serde_json::from_slice(&body).map_err(|_| no_token("with something else than JSON"))?;
+        serde_json::from_slice(&body).map_err(|_| invalid_answer("returned a body that is not JSON"))?;
     let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::trim);
     let is_word = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     if text("token_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
-        return Err(no_token("with a token of another kind than Bearer"));
+        return Err(invalid_answer("returned a token that is not a bearer token"));
     }
     let secret = text("access_token")
         .filter(is_word)
-        .ok_or_else(|| no_token("without a token"))?;
+        .ok_or_else(|| invalid_answer("returned no token"))?;
     let seconds = value.get("expires_in").and_then(Value::as_u64);
     let seconds = seconds
         .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| no_token("with a token and not how long it holds"))?;
+        .ok_or_else(|| invalid_answer("returned a token without `expires_in`"))?;
     Ok(Issued {
         secret: SecretString::from(secret),
-        lifetime: Duration::from_secs(seconds.min(LONGEST_LIFE)),
+        lifetime: Duration::from_secs(seconds.min(MAX_TOKEN_LIFETIME_SECONDS)),
     })
 }
 

@@ -1,5 +1,5 @@
-//! Tokens for a service account: a signed statement of who asks is exchanged for one (RFC 7523, section 2.1;
-//! developers.google.com/identity/protocols/oauth2/service-account).
+//! Tokens for a service account: a signed assertion is exchanged for a token (RFC 7523, section
+//! 2.1; developers.google.com/identity/protocols/oauth2/service-account).
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use super::{Issued, TokenError, TokenSource, read};
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts};
 use crate::refusal;
 
-/// Where tokens are issued when a key does not say it.
+/// Default token URL, for keys without one.
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
-/// What a token is for.
+/// OAuth scope of the tokens.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// `urn:ietf:params:oauth:grant-type:jwt-bearer`, as a form has it.
+/// `urn:ietf:params:oauth:grant-type:jwt-bearer`, form-encoded.
 const GRANT: &str = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer";
-/// The longest life of a statement.
-const HOUR: i64 = 3_600;
-/// A statement is dated back by this: the server's clock may be a little behind.
-const BACKDATED: i64 = 10;
-/// A clock that is wrong by more than this is named as the likely cause of a refusal.
-const SKEW: u64 = 60;
+/// Lifetime of an assertion, in seconds.
+const ASSERTION_LIFETIME_SECONDS: i64 = 3_600;
+/// Age of an assertion when it is sent, in seconds: the server's clock may be slow.
+const BACKDATE_SECONDS: i64 = 10;
+/// Clock difference in seconds from which an error names the clock as the likely cause.
+const MAX_CLOCK_SKEW_SECONDS: u64 = 60;
 
-/// A service account with its key.
+/// A service account with its private key.
 pub(crate) struct ServiceAccount {
     project: Option<String>,
     email: String,
@@ -42,7 +42,7 @@ pub(crate) struct ServiceAccount {
     key: RsaKeyPair,
     audience: String,
     endpoint: Endpoint,
-    place: String,
+    description: String,
     is_secure: bool,
     is_exposed: bool,
     clock: Arc<dyn Clock>,
@@ -57,14 +57,14 @@ impl fmt::Debug for ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// Reads the JSON text of a key. The error says what is wrong with it and repeats nothing of it.
+    /// Parses the JSON text of a key. The error describes the problem and quotes nothing of the
+    /// text.
     pub(crate) fn read(text: &SecretString, clock: Arc<dyn Clock>) -> Result<Self, EndpointError> {
-        let wrong = |what: &str| {
-            EndpointError::new(format!("its credentials are no key of a service account: {what}"))
-        };
+        let wrong =
+            |what: &str| EndpointError::new(format!("the credentials are not a service account key: {what}"));
         let value: Value = serde_json::from_str(text.expose_secret()).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            wrong(&format!("they are not JSON at line {line}, column {column}"))
+            wrong(&format!("invalid JSON at line {line}, column {column}"))
         })?;
         let member = |name: &str| {
             let text = value.get(name).and_then(Value::as_str).map(str::trim);
@@ -74,13 +74,13 @@ impl ServiceAccount {
         match member("type") {
             Some("service_account") => {}
             Some("authorized_user" | "external_account" | "impersonated_service_account") => {
-                return Err(wrong("they are of another type; make a key of a service account"));
+                return Err(wrong("the type is unsupported; create a service account key"));
             }
             _ => return Err(wrong("`type` is not `service_account`")),
         }
         let key = key_of(needed("private_key")?).map_err(wrong)?;
         let audience = member("token_uri").unwrap_or(TOKEN_URI);
-        let base = BaseUrl::parse(audience).map_err(|_| wrong("`token_uri` is not an address"))?;
+        let base = BaseUrl::parse(audience).map_err(|_| wrong("`token_uri` is not a URL"))?;
         let form = SecretString::from("application/x-www-form-urlencoded");
         let form = Credential::header("content-type", &form)?;
         Ok(Self {
@@ -90,19 +90,19 @@ impl ServiceAccount {
             key,
             audience: audience.to_owned(),
             endpoint: Endpoint::new(&base, "", &[form])?,
-            place: format!("the token server at {}", base.host()),
+            description: format!("the token server at {}", base.host()),
             is_secure: base.is_secure(),
             is_exposed: !base.is_secure() && !base.is_local(),
             clock,
         })
     }
 
-    /// The project that it belongs to.
+    /// The account's project, if the key names it.
     pub(crate) fn project(&self) -> Option<&str> {
         self.project.as_deref()
     }
 
-    /// Whether tokens come over TLS.
+    /// Whether the token server uses TLS.
     pub(crate) fn is_secure(&self) -> bool {
         self.is_secure
     }
@@ -112,15 +112,15 @@ impl ServiceAccount {
         self.is_exposed
     }
 
-    /// The signed statement of who asks.
+    /// Builds the signed assertion.
     fn assertion(&self) -> Result<String, TokenError> {
-        let issued = self.clock.now().as_seconds() - BACKDATED;
+        let issued = self.clock.now().as_seconds() - BACKDATE_SECONDS;
         let mut header = json!({"alg": "RS256", "typ": "JWT"});
         if let Some(id) = &self.key_id {
             header["kid"] = json!(id);
         }
         let claims = json!({
-            "iss": self.email, "scope": SCOPE, "aud": self.audience, "iat": issued, "exp": issued + HOUR,
+            "iss": self.email, "scope": SCOPE, "aud": self.audience, "iat": issued, "exp": issued + ASSERTION_LIFETIME_SECONDS,
         });
         let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
         let signed = format!("{header}.{claims}");
@@ -132,29 +132,30 @@ impl ServiceAccount {
                 signed.as_bytes(),
                 &mut signature,
             )
-            .map_err(|_| TokenError::refused("the key of the service account cannot sign"))?;
+            .map_err(|_| TokenError::refused("the service account key cannot sign"))?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// What an error status means. Codes count, words do not (RFC 6749, section 5.2).
+    /// Converts an error response. Only its codes count, not its message (RFC 6749, section 5.2).
     async fn refused(&self, response: Response, http: &HttpClient) -> TokenError {
-        let (status, place) = (response.status, &self.place);
+        let (status, description) = (response.status, &self.description);
         let skew = self.skew(&response);
-        let body = response.beginning(http.settings()).await;
+        let body = response.read_prefix(http.settings()).await;
         let value: Value = serde_json::from_slice(&body).unwrap_or_default();
         let code = value.get("error").and_then(Value::as_str).and_then(refusal::word);
         let code = code.map_or(String::new(), |code| format!(" {code}"));
         match status {
             400 | 401 | 403 => {
                 let clock = skew.unwrap_or_default();
-                let detail = format!("{place} refuses the service account ({status}{code}){clock}");
+                let detail = format!("{description} rejected the service account ({status}{code}){clock}");
                 TokenError::refused(detail)
             }
-            _ => TokenError::unavailable(format!("{place} answers with status {status}{code}")),
+            _ => TokenError::unavailable(format!("{description} returned status {status}{code}")),
         }
     }
 
-    /// What to say of this machine's clock, when it does not agree with that of the response.
+    /// Describes the difference between this machine's clock and the response's date, if it is
+    /// large.
     fn skew(&self, response: &Response) -> Option<String> {
         let theirs = refusal::http_date(response.header("date")?)?;
         let ours = self.clock.now().as_seconds();
@@ -162,11 +163,12 @@ impl ServiceAccount {
             true => (ours.abs_diff(theirs), "ahead of"),
             false => (ours.abs_diff(theirs), "behind"),
         };
-        (apart > SKEW).then(|| format!(": the clock of this machine is {apart} s {side} the server's"))
+        (apart > MAX_CLOCK_SKEW_SECONDS)
+            .then(|| format!(": the clock of this machine is {apart} s {side} the server's"))
     }
 }
 
-/// The key in a PEM text, in either of its two wrappings.
+/// Parses a private key in PEM, PKCS #8 or PKCS #1.
 fn key_of(pem: &str) -> Result<RsaKeyPair, &'static str> {
     let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| "`private_key` is not a PEM key")?;
     let pair = match &key {
@@ -179,21 +181,24 @@ fn key_of(pem: &str) -> Result<RsaKeyPair, &'static str> {
 
 #[async_trait]
 impl TokenSource for ServiceAccount {
-    async fn issue(&self, http: &HttpClient, patience: Duration) -> Result<Issued, TokenError> {
+    async fn issue(&self, http: &HttpClient, timeout: Duration) -> Result<Issued, TokenError> {
         let body = Bytes::from(format!("grant_type={GRANT}&assertion={}", self.assertion()?));
         let asked = http
-            .post(&self.endpoint, body.into(), Timeouts::brief(patience))
+            .post(&self.endpoint, body.into(), Timeouts::brief(timeout))
             .await;
         let response = asked.map_err(|error| {
-            TokenError::unavailable(format!("{} cannot be reached: {}", self.place, error.detail))
+            TokenError::unavailable(format!(
+                "{} cannot be reached: {}",
+                self.description, error.detail
+            ))
         })?;
         match response.status {
-            200 => read(response, &self.place).await,
+            200 => read(response, &self.description).await,
             _ => Err(self.refused(response, http).await),
         }
     }
 
-    fn place(&self) -> &str {
-        &self.place
+    fn description(&self) -> &str {
+        &self.description
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens: the cache on a clock of its own, the sources against a scripted server on loopback.
+//! Tokens: the cache with a manual clock, the sources against a scripted server on loopback.
 
 mod cache;
 mod sources;

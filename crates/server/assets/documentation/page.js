@@ -1,4 +1,4 @@
-// Renders openapi.json for people. Whatever comes from the document becomes text nodes and is never parsed as HTML.
+// Renders openapi.json as a page. Its texts become text nodes and are never parsed as HTML.
 "use strict";
 
 let api = {};
@@ -58,7 +58,7 @@ function range(least, most, what) {
 
 function bounds(schema) {
   const shown = [
-    // That a count is not below zero goes without saying.
+    // A minimum of zero alone is not shown: all counts have it.
     range(schema.minimum === 0 && schema.maximum === undefined ? undefined : schema.minimum, schema.maximum, ""),
     range(schema.minItems, schema.maxItems, " items"),
     range(schema.minLength, schema.maxLength, " characters"),
@@ -71,7 +71,7 @@ function bounds(schema) {
   return shown.filter((text) => text !== undefined).join("; ");
 }
 
-// The objects whose fields can be shown below a schema, with their names.
+// Returns the objects below a schema whose fields can be shown, with their names.
 function objectsIn(schema) {
   const found = resolve(schema);
   const options = choices(found);
@@ -85,7 +85,7 @@ function objectsIn(schema) {
   return [];
 }
 
-// `necessity` is a word such as "required", or nothing.
+// `necessity` is a word such as "required", or undefined.
 function fieldRow(name, schema, necessity, description, place, answer) {
   const own = resolve(schema);
   const limits = bounds({ ...own, ...schema });
@@ -100,7 +100,7 @@ function fieldRow(name, schema, necessity, description, place, answer) {
   return row;
 }
 
-// Filled when it is opened: schemas may contain themselves.
+// The list is filled when the reader opens it, because schemas can be recursive.
 function lazyFields({ name, schema }, answer) {
   const box = el("details", {}, el("summary", {}, name ? `Fields of ${name}` : "Fields"));
   box.addEventListener("toggle", () => {
@@ -109,7 +109,7 @@ function lazyFields({ name, schema }, answer) {
   return box;
 }
 
-// A request must have its required fields; an answer may lack the others.
+// Requests mark required fields; answers mark fields that may be absent.
 function fieldList(schema, answer) {
   const required = new Set(schema.required ?? []);
   const names = Object.keys(schema.properties ?? {});
@@ -120,7 +120,7 @@ function fieldList(schema, answer) {
   }));
 }
 
-// A schema at the top of a request or an answer: its fields at once, or what it is when it has none.
+// Renders the top schema of a request or an answer: its fields, or its type if it has no fields.
 function schemaView(schema, answer) {
   const objects = objectsIn(schema ?? {});
   if (objects.length === 0) return el("p", {}, typeText(schema));
@@ -218,8 +218,13 @@ function operationView(id, method, path, operation) {
       fieldRow(parameter.name, parameter.schema ?? {}, parameter.required && "required", parameter.description ?? "", `in the ${parameter.in}`))));
   }
   if (body) section.append(el("h4", {}, "Request body"), schemaView(body.schema));
-  section.append(el("h4", {}, "Answers"),
-    ...Object.entries(operation.responses ?? {}).map(([status, response]) => responseView(status, response)));
+  const responses = Object.entries(operation.responses ?? {});
+  const failures = responses.filter(([, response]) => response.$ref).map(([status]) => status);
+  section.append(el("h4", {}, "Responses"),
+    ...responses.filter(([, response]) => !response.$ref).map(([status, response]) => responseView(status, response)));
+  if (failures.length) {
+    section.append(el("p", { class: "kind" }, "Errors: ", el("a", { href: "#error-codes" }, failures.join(", "))));
+  }
   return section;
 }
 
@@ -251,7 +256,7 @@ function showOperations() {
 }
 
 function showErrors() {
-  const columns = [["status", "Status"], ["code", "Code"], ["type", "Type"], ["meaning", "Meaning"], ["retry", "Try again"], ["billed", "Billed"]];
+  const columns = [["status", "Status"], ["code", "Code"], ["type", "Type"], ["meaning", "Meaning"], ["retry", "Retry"], ["billed", "Billed"]];
   const rows = (api["x-error-codes"] ?? []).map((row) => el("tr", {}, columns.map(([key, label]) =>
     el("td", { "data-label": label }, key === "code" || key === "type" ? el("code", {}, row[key]) : inline(row[key])))));
   byId("error-codes").append(el("table", {},
@@ -264,14 +269,14 @@ function showHeaders() {
     fieldRow(name, header.schema ?? {}, false, header.description))));
 }
 
-// An address of the web or of mail becomes a link; anything else stays text.
+// Links https URLs and e-mail addresses; other contacts stay plain text.
 function showSupport() {
   const support = api["x-support"];
   if (!support) return;
   const href = /^https:\/\//.test(support) ? support : /^[^\s@:]+@[^\s@:]+$/.test(support) ? "mailto:" + support : undefined;
   for (const place of document.querySelectorAll(".support")) {
     const contact = href ? el("a", { href, rel: "noreferrer" }, support) : el("b", {}, support);
-    place.append("Support: ", contact, ". Quote the ", el("code", {}, "x-request-id"), " of an affected answer.");
+    place.append("Support: ", contact, ". Quote the ", el("code", {}, "x-request-id"), " of an affected response.");
     place.hidden = false;
   }
 }
@@ -283,7 +288,7 @@ async function show() {
   const title = api.info?.title ?? "API";
   document.title = title + " API documentation";
   byId("title").replaceChildren(title + " API ", el("small", {}, "version " + (api.info?.version ?? "?")));
-  byId("about").replaceChildren(...inline(api.info?.description), " The document behind this page: ", el("a", { href: "openapi.json" }, "openapi.json"), ".");
+  byId("about").replaceChildren(...inline(api.info?.description), " OpenAPI document: ", el("a", { href: "openapi.json" }, "openapi.json"), ".");
   showOperations();
   showErrors();
   showHeaders();
@@ -296,6 +301,6 @@ async function show() {
 
 show().catch((error) => {
   const trouble = byId("trouble");
-  trouble.textContent = "The document could not be shown: " + error.message;
+  trouble.textContent = "The OpenAPI document could not be displayed: " + error.message;
   trouble.hidden = false;
 });

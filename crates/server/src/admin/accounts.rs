@@ -1,4 +1,4 @@
-//! Accounts, their limits and keys.
+//! Endpoints for accounts, their limits and keys.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,35 +11,38 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, carried_out, id};
+use super::answer::{List, id, perform_command};
 use super::body::{Body, Members, Read, missing};
 use super::query;
 use crate::control::view::{AccountView, CreatedKeyView, KeyView};
-use crate::control::{AccountWish, Command};
+use crate::control::{AccountUpdate, Command};
 
-/// The routes of this group.
+/// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new()
         .routes(routes!(list_accounts, create_account))
         .routes(routes!(get_account, change_account))
+        .routes(routes!(close_account))
         .routes(routes!(advance_clock))
         .routes(routes!(list_keys, create_key))
         .routes(routes!(change_key, revoke_key))
 }
 
-/// Which accounts.
+/// Query parameters of the list of accounts.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct AccountsQuery {
-    /// Accounts on a page, 1 to 100; 20 when it is not said.
+    /// Accounts per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-    /// The `id` of the last account of the page before.
+    /// The `id` of the last account of the previous page.
     after: Option<String>,
+    /// Only accounts whose names contain this text, ignoring case.
+    name: Option<String>,
 }
 
-/// Accounts in order of their making.
+/// Lists accounts, oldest first.
 #[utoipa::path(
     get, path = "/admin/v1/accounts", tag = "Accounts", operation_id = "list_accounts", params(AccountsQuery),
     responses((status = 200, body = List<AccountView>), (status = "default", body = ErrorBody)),
@@ -54,17 +57,18 @@ async fn list_accounts(
     let command = Command::ListAccounts {
         after: query::id("after", query.after)?,
         limit: Some(limit + 1),
+        name: query.name,
     };
-    let accounts = carried_out!(api, operator, command, Accounts);
+    let accounts = perform_command!(api, operator, command, Accounts);
     Ok(Json(List::page(accounts, limit)))
 }
 
-/// An account to be made.
+/// An account to create.
 #[derive(Debug, ToSchema)]
 struct NewAccount {
-    /// For people: 1 to 200 characters.
+    /// Display name (1–200 characters).
     name: String,
-    /// Whether it has a test clock, which can be advanced: false when it is not said.
+    /// Whether to give it a test clock (default: false).
     #[schema(nullable = false)]
     test_clock: Option<bool>,
 }
@@ -77,7 +81,7 @@ impl Read for NewAccount {
     }
 }
 
-/// Makes an account without credits and keys.
+/// Creates an account, without credits and keys.
 #[utoipa::path(
     post, path = "/admin/v1/accounts", tag = "Accounts", operation_id = "create_account", request_body = NewAccount,
     responses((status = 200, body = AccountView), (status = "default", body = ErrorBody)),
@@ -92,10 +96,10 @@ async fn create_account(
         name: new.name,
         test_clock: new.test_clock.unwrap_or_default(),
     };
-    Ok(Json(carried_out!(api, operator, command, Account)))
+    Ok(Json(perform_command!(api, operator, command, Account)))
 }
 
-/// An account with its balance.
+/// Returns an account with its balance and effective limits.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}", tag = "Accounts", operation_id = "get_account",
     params(("id" = String, Path, description = "The account.")),
@@ -108,7 +112,7 @@ async fn get_account(
     Path(account): Path<String>,
 ) -> Result<Json<AccountView>, ApiError> {
     let id = id(&account, "account")?;
-    Ok(Json(carried_out!(
+    Ok(Json(perform_command!(
         api,
         operator,
         Command::ShowAccount { id },
@@ -116,42 +120,45 @@ async fn get_account(
     )))
 }
 
-/// What is to become of an account; what is left out stays. A limit of null is taken away: the default applies.
+/// Changes of an account. Omitted fields stay unchanged. A limit of null removes the override, so
+/// that the default applies.
 #[derive(Debug, ToSchema)]
 #[expect(
     dead_code,
-    reason = "it describes the body; what is read is the command's own type"
+    reason = "it only documents the body; the handler reads the command's own type"
 )]
 struct AccountPatch {
-    /// For people: 1 to 200 characters.
+    /// Display name (1–200 characters).
     #[schema(nullable = false)]
     name: Option<String>,
-    /// `active` or `suspended`: whether its keys work.
+    /// `active` or `suspended`.
     #[schema(nullable = false)]
     state: Option<String>,
     /// Requests per minute, above 0.
     rpm: Option<u32>,
     /// Tokens per minute, above 0.
     tpm: Option<u64>,
-    /// Keys that are not revoked.
+    /// Maximum number of unrevoked keys.
     keys: Option<u32>,
-    /// GPUs at once. Nothing counts them yet.
+    /// Concurrent GPUs. Not enforced yet.
     gpus: Option<u32>,
-    /// Hosted agents. Nothing counts them yet.
+    /// Hosted agents. Not enforced yet.
     agents: Option<u32>,
-    /// Saved chats. Nothing counts them yet.
+    /// Saved chats. Not enforced yet.
     chats: Option<u32>,
-    /// Files that are kept.
+    /// Maximum number of stored files.
     files: Option<u32>,
-    /// GiB of all of them together.
+    /// Maximum total size of stored files, in GiB.
     files_gib: Option<u32>,
-    /// Tokens that its unfinished batches may consume together.
+    /// Maximum estimated tokens of all unfinished batches.
     batch_tokens: Option<u64>,
 }
 
-impl Read for AccountWish {
+impl Read for AccountUpdate {
     fn read(members: &mut Members) -> Result<Self, Error> {
-        let state = members.word("state", "'active' or 'suspended'", AccountState::parse)?;
+        let changeable =
+            |name: &str| AccountState::parse(name).filter(|state| *state != AccountState::Closed);
+        let state = members.word("state", "'active' or 'suspended'", changeable)?;
         Ok(Self {
             name: members.optional("name", "a name of 1 to 200 characters")?,
             suspended: state.map(|state| state == AccountState::Suspended),
@@ -168,7 +175,7 @@ impl Read for AccountWish {
     }
 }
 
-/// Changes an account. All of it happens, or nothing.
+/// Changes an account. Either all changes apply, or none.
 #[utoipa::path(
     patch, path = "/admin/v1/accounts/{id}", tag = "Accounts", operation_id = "change_account",
     params(("id" = String, Path, description = "The account.")), request_body = AccountPatch,
@@ -179,17 +186,39 @@ async fn change_account(
     operator: Operator,
     State(api): State<AdminApi>,
     Path(account): Path<String>,
-    Body(change): Body<AccountWish>,
+    Body(change): Body<AccountUpdate>,
 ) -> Result<Json<AccountView>, ApiError> {
     let id = id(&account, "account")?;
     let command = Command::ChangeAccount { id, change };
-    Ok(Json(carried_out!(api, operator, command, Account)))
+    Ok(Json(perform_command!(api, operator, command, Account)))
 }
 
-/// To when a test clock is advanced.
+/// Closes a suspended account: revokes its keys and removes its personal data. The ledger, usage
+/// rows and statements are retained. Fails with 409 while calls, jobs or subscriptions are open.
+#[utoipa::path(
+    post, path = "/admin/v1/accounts/{id}/close", tag = "Accounts", operation_id = "close_account",
+    params(("id" = String, Path, description = "The account.")),
+    responses((status = 200, body = AccountView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn close_account(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+) -> Result<Json<AccountView>, ApiError> {
+    let id = id(&account, "account")?;
+    Ok(Json(perform_command!(
+        api,
+        operator,
+        Command::CloseAccount { id },
+        Account
+    )))
+}
+
+/// New time of a test clock.
 #[derive(Debug, ToSchema)]
 struct NewTime {
-    /// A time ahead of that which the account's clock shows, by 366 days at the most: RFC 3339, or a date.
+    /// New clock time, at most 366 days ahead: RFC 3339, or a date in UTC.
     #[schema(value_type = String)]
     to: Timestamp,
 }
@@ -202,7 +231,8 @@ impl Read for NewTime {
     }
 }
 
-/// Advances the test clock of an account. What falls due on the way happens, in its order, before it is answered.
+/// Advances the test clock of an account. Everything due until then happens, in order, before the
+/// response.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/advance", tag = "Accounts", operation_id = "advance_clock",
     params(("id" = String, Path, description = "The account.")), request_body = NewTime,
@@ -217,10 +247,10 @@ async fn advance_clock(
 ) -> Result<Json<AccountView>, ApiError> {
     let account = id(&account, "account")?;
     let command = Command::AdvanceClock { account, to };
-    Ok(Json(carried_out!(api, operator, command, Account)))
+    Ok(Json(perform_command!(api, operator, command, Account)))
 }
 
-/// The keys of an account.
+/// Lists the keys of an account, including expired and revoked ones.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/keys", tag = "Accounts", operation_id = "list_keys",
     params(("id" = String, Path, description = "The account.")),
@@ -233,24 +263,27 @@ async fn list_keys(
     Path(account): Path<String>,
 ) -> Result<Json<List<KeyView>>, ApiError> {
     let account = id(&account, "account")?;
-    let keys = carried_out!(api, operator, Command::ListKeys { account }, Keys);
+    let keys = perform_command!(api, operator, Command::ListKeys { account }, Keys);
     Ok(Json(List::whole(keys)))
 }
 
-/// A key to be made.
+/// The values of `compat`, for error messages.
+const COMPAT: &str = "'strict', 'standard' or 'lenient'";
+
+/// A key to create.
 #[derive(Debug, ToSchema)]
 struct NewKey {
-    /// For people, such as the environment that it is for: 1 to 100 characters; `default` when it is not said.
+    /// Display name, such as the environment: 1 to 100 characters (default: `default`).
     name: Option<String>,
-    /// Days until it stops to work, 1 to 36500; without it, it works until it is revoked.
+    /// Days until expiry, 1 to 36500 (default: never).
     expires_in_days: Option<u32>,
-    /// `strict` (when it is not said) or `lenient`: what becomes of what a model cannot use.
+    /// `strict`, `standard` (default) or `lenient`: how far requests are adapted to a model.
     #[schema(value_type = Option<String>)]
     compat: Option<Compat>,
-    /// `live` (when it is not said) or `test`, which reaches simulated models only and spends nothing.
+    /// `live` (default) or `test`, which reaches only simulated models and spends nothing.
     #[schema(value_type = Option<String>)]
     mode: Option<KeyMode>,
-    /// Whether pictures are waited for as with `sync: true`, unless the request says otherwise; false when it is not said.
+    /// Whether to wait for images by default instead of returning a job (default: false).
     sync: Option<bool>,
 }
 
@@ -259,14 +292,14 @@ impl Read for NewKey {
         Ok(Self {
             name: members.optional("name", "a name of 1 to 100 characters")?,
             expires_in_days: members.optional("expires_in_days", "a whole number of days")?,
-            compat: members.word("compat", "'strict' or 'lenient'", Compat::parse)?,
+            compat: members.word("compat", COMPAT, Compat::parse)?,
             mode: members.word("mode", "'live' or 'test'", KeyMode::parse)?,
             sync: members.optional("sync", "true or false")?,
         })
     }
 }
 
-/// Makes a key and answers it. It is shown this once and cannot be read again.
+/// Creates a key and returns it. The key is returned only once; store it now.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/keys", tag = "Accounts", operation_id = "create_key",
     params(("id" = String, Path, description = "The account.")), request_body = NewKey,
@@ -283,38 +316,37 @@ async fn create_key(
         account: id(&account, "account")?,
         name: new.name.unwrap_or_else(|| "default".to_owned()),
         expires_in_days: new.expires_in_days,
-        lenient: new.compat == Some(Compat::Lenient),
+        compat: new.compat.map(|compat| compat.as_str().to_owned()),
         test: new.mode == Some(KeyMode::Test),
         sync: new.sync == Some(true),
     };
-    Ok(Json(carried_out!(api, operator, command, CreatedKey)))
+    Ok(Json(perform_command!(api, operator, command, CreatedKey)))
 }
 
-/// What is to become of a key: one of these at least. What is not said stays.
+/// Changes of a key, at least one. Omitted fields stay unchanged.
 #[derive(Debug, ToSchema)]
 struct KeyPatch {
-    /// `strict` or `lenient`.
+    /// `strict`, `standard` or `lenient`: how far requests are adapted to a model.
     #[schema(value_type = Option<String>)]
     compat: Option<Compat>,
-    /// Whether pictures are waited for as with `sync: true`, unless the request says otherwise.
+    /// Whether to wait for images by default instead of returning a job.
     sync: Option<bool>,
 }
 
 impl Read for KeyPatch {
     fn read(members: &mut Members) -> Result<Self, Error> {
-        let what = "'strict' or 'lenient'";
         let change = Self {
-            compat: members.word("compat", what, Compat::parse)?,
+            compat: members.word("compat", COMPAT, Compat::parse)?,
             sync: members.optional("sync", "true or false")?,
         };
         match (change.compat, change.sync) {
-            (None, None) => Err(missing("compat", what)),
+            (None, None) => Err(missing("compat", COMPAT)),
             _ => Ok(change),
         }
     }
 }
 
-/// Changes how lenient a key is, and whether pictures are waited for.
+/// Changes the compatibility level of a key, and whether it waits for images by default.
 #[utoipa::path(
     patch, path = "/admin/v1/keys/{id}", tag = "Accounts", operation_id = "change_key",
     params(("id" = String, Path, description = "The key's id, not the key itself.")), request_body = KeyPatch,
@@ -329,13 +361,13 @@ async fn change_key(
 ) -> Result<Json<KeyView>, ApiError> {
     let command = Command::ChangeKey {
         id: id(&key, "key")?,
-        lenient: change.compat.map(|compat| compat == Compat::Lenient),
+        compat: change.compat.map(|compat| compat.as_str().to_owned()),
         sync: change.sync,
     };
-    Ok(Json(carried_out!(api, operator, command, Key)))
+    Ok(Json(perform_command!(api, operator, command, Key)))
 }
 
-/// Revokes a key for ever.
+/// Revokes a key permanently.
 #[utoipa::path(
     delete, path = "/admin/v1/keys/{id}", tag = "Accounts", operation_id = "revoke_key",
     params(("id" = String, Path, description = "The key's id, not the key itself.")),
@@ -348,5 +380,10 @@ async fn revoke_key(
     Path(key): Path<String>,
 ) -> Result<Json<KeyView>, ApiError> {
     let id = id(&key, "key")?;
-    Ok(Json(carried_out!(api, operator, Command::RevokeKey { id }, Key)))
+    Ok(Json(perform_command!(
+        api,
+        operator,
+        Command::RevokeKey { id },
+        Key
+    )))
 }

@@ -1,4 +1,4 @@
-//! What handlers answer.
+//! Response bodies and helpers shared by the handlers.
 
 use std::str::FromStr;
 
@@ -6,17 +6,24 @@ use serde::Serialize;
 use tollgate_types::{Error, ErrorCode};
 use utoipa::ToSchema;
 
-/// A page of things.
+/// A page of results.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct List<T> {
-    /// The things.
+    /// Results in the documented order.
     pub(super) data: Vec<T>,
-    /// Whether there are more after the last one.
+    /// Whether more results follow.
     pub(super) has_more: bool,
 }
 
+/// Confirmation of a change that has no other result.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Done {
+    /// Always `true`.
+    pub(super) done: bool,
+}
+
 impl<T> List<T> {
-    /// All there are.
+    /// Makes a list of all results.
     pub(super) fn whole(data: Vec<T>) -> Self {
         Self {
             data,
@@ -24,7 +31,7 @@ impl<T> List<T> {
         }
     }
 
-    /// At most `limit`, of which one more was asked for.
+    /// Makes a page of at most `limit` results. `data` contains one more if another page follows.
     pub(super) fn page(mut data: Vec<T>, limit: u32) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = data.len() > limit;
@@ -33,8 +40,8 @@ impl<T> List<T> {
     }
 }
 
-/// Carries out a command whose reply is of this kind, and answers what it has.
-macro_rules! carried_out {
+/// Executes a command and returns the value of its reply, which must be of the given kind.
+macro_rules! perform_command {
     ($api:expr, $operator:expr, $command:expr, $kind:ident) => {
         match $api.perform(&$operator, $command).await? {
             $crate::control::Reply::$kind(value) => value,
@@ -42,13 +49,13 @@ macro_rules! carried_out {
         }
     };
 }
-pub(super) use carried_out;
+pub(super) use perform_command;
 
 pub(super) fn unexpected() -> Error {
-    Error::internal("a command answered something else")
+    Error::internal("unexpected reply to a command")
 }
 
-/// The id in a path. What is no id is one that nothing has.
+/// Parses an id in a path. A malformed id is reported as not found.
 pub(super) fn id<T: FromStr>(text: &str, what: &str) -> Result<T, Error> {
     let unknown = |_| Error::new(ErrorCode::NotFound, format!("There is no such {what}."));
     text.parse().map_err(unknown)

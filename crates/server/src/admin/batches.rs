@@ -1,4 +1,4 @@
-//! Batches of all accounts.
+//! Endpoints for batches of all accounts.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -10,33 +10,33 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, carried_out};
+use super::answer::{List, perform_command};
 use super::query;
 use crate::control::Command;
 use crate::control::batches::BatchView;
 
-/// The routes of this group.
+/// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new()
         .routes(routes!(list_batches))
         .routes(routes!(get_batch))
 }
 
-/// Which batches.
+/// Query parameters of the list of batches.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct BatchesQuery {
-    /// Of this account.
+    /// Only batches of this account (default: all).
     account: Option<String>,
-    /// How many, 1 to 100; 20 when it is not said.
+    /// Batches per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-    /// The last one of the page before.
+    /// The `id` of the last batch of the previous page.
     after: Option<String>,
 }
 
-/// Batches of one account or of all, newest first: how far they are, and nothing of what they say.
+/// Lists batches of one account or of all with their progress, newest first.
 #[utoipa::path(
     get, path = "/admin/v1/batches", tag = "Batches", operation_id = "list_batches",
     params(BatchesQuery),
@@ -59,11 +59,11 @@ async fn list_batches(
         before: before.map_err(unknown)?,
         limit: limit + 1,
     };
-    let found = carried_out!(api, operator, command, Batches);
+    let found = perform_command!(api, operator, command, Batches);
     Ok(Json(List::page(found, limit)))
 }
 
-/// A batch of any account.
+/// Returns a batch of any account.
 #[utoipa::path(
     get, path = "/admin/v1/batches/{id}", tag = "Batches", operation_id = "get_batch",
     params(("id" = String, Path, description = "The batch.")),
@@ -76,11 +76,11 @@ async fn get_batch(
     Path(id): Path<String>,
 ) -> Result<Json<BatchView>, ApiError> {
     let id = batch_id(&id).map_err(|()| Error::new(ErrorCode::NotFound, "There is no such batch."))?;
-    let found = carried_out!(api, operator, Command::ShowBatch { id }, Batch);
+    let found = perform_command!(api, operator, Command::ShowBatch { id }, Batch);
     Ok(Json(*found))
 }
 
-/// A batch by its id in either format.
+/// Parses the id of a batch of either API: `batch_…` or `msgbatch_…`.
 fn batch_id(text: &str) -> Result<BatchId, ()> {
     let of_messages = |_| {
         text.parse::<MessageBatchId>()

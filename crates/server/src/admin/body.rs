@@ -1,4 +1,5 @@
-//! Bodies: JSON objects, each of whose members is read by its name, so that what is wrong with it is told by its name.
+//! Request bodies: JSON objects whose members are read by name, so that errors can name the invalid
+//! member.
 
 use axum::extract::{FromRequest, Request};
 use serde::de::DeserializeOwned;
@@ -8,27 +9,27 @@ use tollgate_types::{Error, ErrorCode, Timestamp};
 
 use crate::control::NewLimit;
 
-/// Largest body.
-const LARGEST: usize = 1024 * 1024;
+/// Maximum size of a request body.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// What can be read from the members of a body.
+/// A type that can be read from the members of a body.
 pub(super) trait Read: Sized {
     fn read(members: &mut Members) -> Result<Self, Error>;
 }
 
-/// A body that was read whole: nothing in it is unknown.
+/// A request body without unknown members.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<S: Send + Sync, T: Read> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let JsonBody(bytes) = JsonBody::<LARGEST>::from_request(request, state).await?;
+        let JsonBody(bytes) = JsonBody::<MAX_BODY_BYTES>::from_request(request, state).await?;
         Ok(Self(read(&bytes)?))
     }
 }
 
-/// Reads a body.
+/// Parses a body. Fails if it is not an object or has unknown members.
 pub(super) fn read<T: Read>(bytes: &[u8]) -> Result<T, Error> {
     let members: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("The body is not a JSON object: {error}.");
@@ -37,22 +38,21 @@ pub(super) fn read<T: Read>(bytes: &[u8]) -> Result<T, Error> {
     let mut members = Members(members);
     let read = T::read(&mut members)?;
     if let Some(unknown) = members.0.keys().next() {
-        let message = format!("'{unknown}' is not a parameter of this endpoint. Leave it out.");
-        return Err(Error::new(ErrorCode::UnknownParameter, message).with_param(unknown));
+        return Err(Error::unknown_parameter(unknown));
     }
     Ok(read)
 }
 
-/// The members that were not read yet.
+/// The members that have not been read yet.
 pub(super) struct Members(Map<String, Value>);
 
 impl Members {
-    /// A member that must be there.
+    /// Reads a required member. `what` describes its valid values in error messages.
     pub(super) fn required<T: DeserializeOwned>(&mut self, name: &str, what: &str) -> Result<T, Error> {
         self.optional(name, what)?.ok_or_else(|| missing(name, what))
     }
 
-    /// One of a few words, which may be left out, or null.
+    /// Reads an optional member with a fixed set of words; null counts as omitted.
     pub(super) fn word<T>(
         &mut self,
         name: &str,
@@ -64,7 +64,7 @@ impl Members {
         known.transpose()
     }
 
-    /// A member that may be left out, or null.
+    /// Reads an optional member; null counts as omitted.
     pub(super) fn optional<T: DeserializeOwned>(
         &mut self,
         name: &str,
@@ -76,7 +76,7 @@ impl Members {
         }
     }
 
-    /// A limit that may be left out; null takes the account's own away.
+    /// Reads an optional limit; null removes the account's override.
     pub(super) fn limit<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<NewLimit<T>>, Error> {
         match self.0.remove(name) {
             None => Ok(None),
@@ -88,9 +88,9 @@ impl Members {
         }
     }
 
-    /// An instant that may be left out, or null.
+    /// Reads an optional time; null counts as omitted.
     pub(super) fn instant(&mut self, name: &str) -> Result<Option<Timestamp>, Error> {
-        let what = "an instant such as 2027-01-01T00:00:00Z or a date such as 2027-01-01";
+        let what = "a time such as 2027-01-01T00:00:00Z or a date such as 2027-01-01";
         let Some(text) = self.optional::<String>(name, what)? else {
             return Ok(None);
         };
@@ -104,9 +104,9 @@ fn parse<T: DeserializeOwned>(name: &str, what: &str, value: Value) -> Result<T,
     serde_json::from_value(value).map_err(|_| invalid(name, what))
 }
 
-/// What must be there is not.
+/// Returns the error for a missing required member.
 pub(super) fn missing(name: &str, what: &str) -> Error {
-    let message = format!("'{name}' is missing: it is {what}.");
+    let message = format!("'{name}' is missing. It must be {what}.");
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param(name)
 }
 

@@ -1,4 +1,4 @@
-//! What accounts have, get and spend.
+//! Endpoints for balances, grants, refunds, usage and statements.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,15 +11,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, carried_out, id};
+use super::answer::{List, id, perform_command};
 use super::body::{Body, Members, Read};
 use super::query;
 use crate::control::view::{
     BalanceView, GrantedView, LotView, RefundView, StatementView, UsageView, WithdrawalView,
 };
-use crate::control::{Command, GrantWish};
+use crate::control::{Command, GrantParams};
 
-/// The routes of this group.
+/// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new()
         .routes(routes!(get_balance))
@@ -32,7 +32,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
 
 const AMOUNT: &str = "credits above 0 with at most nine decimals, as a string such as \"12.5\"";
 
-/// What an account can spend, and what calls that run hold.
+/// Returns the available credits of an account, and those held by running calls.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/balance", tag = "Credits", operation_id = "get_balance",
     params(("id" = String, Path, description = "The account.")),
@@ -46,19 +46,19 @@ async fn get_balance(
 ) -> Result<Json<BalanceView>, ApiError> {
     let account = id(&account, "account")?;
     let command = Command::ShowBalance { account };
-    Ok(Json(carried_out!(api, operator, command, Balance)))
+    Ok(Json(perform_command!(api, operator, command, Balance)))
 }
 
-/// Which grants.
+/// Query parameters of the list of grants.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct GrantsQuery {
-    /// Whether those that are used up are listed, too.
+    /// Whether to include used-up grants.
     all: bool,
 }
 
-/// Grants and refunds with what is left of each, in the order in which they are spent.
+/// Lists grants and refunds with their remaining credits, in spending order.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/grants", tag = "Credits", operation_id = "list_grants",
     params(("id" = String, Path, description = "The account."), GrantsQuery),
@@ -75,28 +75,28 @@ async fn list_grants(
         account: id(&account, "account")?,
         all: query.all,
     };
-    Ok(Json(List::whole(carried_out!(api, operator, command, Lots))))
+    Ok(Json(List::whole(perform_command!(api, operator, command, Lots))))
 }
 
-/// Credits to be put into an account.
+/// Credits to grant.
 #[derive(Debug, ToSchema)]
 struct NewGrant {
-    /// Names the grant in the account, so that it happens once: sent again it changes nothing. At most 200 characters.
+    /// Idempotency id for this grant, at most 200 characters.
     id: Option<String>,
     /// Credits, above 0, with at most nine decimals, such as `12.5`.
     #[schema(value_type = String)]
     amount: Credits,
-    /// `purchase` (when it is not said): they were paid for. `promotion`: the operator gives them.
+    /// `purchase` (default): paid for. `promotion`: given by the operator.
     #[schema(value_type = Option<String>)]
     kind: Option<LotKind>,
-    /// From 0 to 255, 100 when it is not said; lower ones are spent first.
+    /// Spending priority, 0–255 (default: 100); lower values are spent first.
     priority: Option<u8>,
-    /// Days until what is left of them is gone, 1 to 36500.
+    /// Days until unused credits expire, 1 to 36500 (default: never).
     expires_in_days: Option<u32>,
-    /// When what is left of them is gone: RFC 3339, or a date in UTC. Not together with `expires_in_days`.
+    /// Expiry of unused credits: RFC 3339, or a date in UTC. Excludes `expires_in_days`.
     #[schema(value_type = Option<String>)]
     expires_at: Option<Timestamp>,
-    /// For operators: at most 200 characters.
+    /// Note for operators (at most 200 characters).
     note: Option<String>,
 }
 
@@ -115,7 +115,7 @@ impl Read for NewGrant {
     }
 }
 
-impl From<NewGrant> for GrantWish {
+impl From<NewGrant> for GrantParams {
     fn from(new: NewGrant) -> Self {
         Self {
             key: new.id,
@@ -129,7 +129,7 @@ impl From<NewGrant> for GrantWish {
     }
 }
 
-/// Puts credits into an account.
+/// Grants credits to an account.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/grants", tag = "Credits", operation_id = "create_grant",
     params(("id" = String, Path, description = "The account.")), request_body = NewGrant,
@@ -146,10 +146,11 @@ async fn create_grant(
         account: id(&account, "account")?,
         grant: new.into(),
     };
-    Ok(Json(carried_out!(api, operator, command, Granted)))
+    Ok(Json(perform_command!(api, operator, command, Granted)))
 }
 
-/// Takes back what is left of a grant that was paid for, to be paid out. What calls that run hold of it stays.
+/// Withdraws the unused part of a grant: a purchase, to be paid out, or a promotion. Credits held
+/// by running calls stay.
 #[utoipa::path(
     post, path = "/admin/v1/grants/{id}/withdraw", tag = "Credits", operation_id = "withdraw_grant",
     params(("id" = String, Path, description = "The grant.")),
@@ -163,21 +164,22 @@ async fn withdraw_grant(
 ) -> Result<Json<WithdrawalView>, ApiError> {
     let id = id(&grant, "grant")?;
     let command = Command::RefundGrant { id };
-    Ok(Json(carried_out!(api, operator, command, Withdrawal)))
+    Ok(Json(perform_command!(api, operator, command, Withdrawal)))
 }
 
-/// A charge to be given back.
+/// A refund to make.
 #[derive(Debug, ToSchema)]
 struct NewRefund {
     /// The call's `x-request-id`.
     #[schema(value_type = String)]
     request_id: RequestId,
-    /// Credits, above 0; all that can be given back when it is not said. What credits paid is given back first.
+    /// Credits, above 0 (default: the full refundable amount). Paid credits are refunded before
+    /// allowance.
     #[schema(value_type = Option<String>)]
     amount: Option<Credits>,
-    /// For operators: at most 200 characters.
+    /// Note for operators (at most 200 characters).
     reason: Option<String>,
-    /// Names the refund, so that it happens once; the amount when it is not said.
+    /// Idempotency id for this refund (default: the amount).
     key: Option<String>,
 }
 
@@ -192,8 +194,7 @@ impl Read for NewRefund {
     }
 }
 
-/// Gives back what was charged for a call of the account: what credits paid as credits, what a plan paid to its week while
-/// that is open.
+/// Refunds a call: credits to the balance, allowance to its week while that week is open.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/refunds", tag = "Credits", operation_id = "create_refund",
     params(("id" = String, Path, description = "The account.")), request_body = NewRefund,
@@ -213,26 +214,26 @@ async fn create_refund(
         reason: new.reason,
         key: new.key,
     };
-    Ok(Json(carried_out!(api, operator, command, Refund)))
+    Ok(Json(perform_command!(api, operator, command, Refund)))
 }
 
-/// Which usage rows.
+/// Query parameters of the list of usage rows.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct UsageQuery {
-    /// Rows at or after this instant: RFC 3339 (`2026-11-20T00:00:00Z`) or a date (`2026-11-20`).
+    /// Only rows at or after this time: RFC 3339 (`2026-11-20T00:00:00Z`) or a date (`2026-11-20`).
     from: Option<String>,
-    /// Rows before this instant.
+    /// Only rows before this time.
     to: Option<String>,
-    /// Rows on a page, 1 to 100; 20 when it is not said.
+    /// Rows per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-    /// The `id` of the last row of the page before.
+    /// The `id` of the last row of the previous page.
     after: Option<String>,
 }
 
-/// Usage rows of an account, newest first. They hold no text of prompts or answers.
+/// Lists the usage rows of an account, newest first. They contain no text of prompts or answers.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/usage", tag = "Credits", operation_id = "list_usage",
     params(("id" = String, Path, description = "The account."), UsageQuery),
@@ -253,20 +254,20 @@ async fn list_usage(
         after: query::id("after", query.after)?,
         limit: Some(limit + 1),
     };
-    let rows = carried_out!(api, operator, command, UsageRows);
+    let rows = perform_command!(api, operator, command, UsageRows);
     Ok(Json(List::page(rows, limit)))
 }
 
-/// Which month.
+/// Query parameters of the statement.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct StatementQuery {
-    /// The month in UTC, such as `2026-11`. The one that runs is told up to now.
+    /// Month in UTC, such as `2026-11`. The statement of the current month ends now.
     month: String,
 }
 
-/// A month of an account: what there was, what came and went, what there is.
+/// Returns the statement of an account for one month: opening balance, movements, closing balance.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/statement", tag = "Credits", operation_id = "get_statement",
     params(("id" = String, Path, description = "The account."), StatementQuery),
@@ -283,5 +284,5 @@ async fn get_statement(
         account: id(&account, "account")?,
         month: query.month,
     };
-    Ok(Json(*carried_out!(api, operator, command, Statement)))
+    Ok(Json(*perform_command!(api, operator, command, Statement)))
 }

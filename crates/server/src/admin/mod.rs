@@ -1,11 +1,16 @@
-//! The admin API, on the admin listener. Each endpoint is one command of [`crate::control`], which the command line has
-//! too: here is only what is about HTTP. Every endpoint asks for an administrator's token but the document.
+//! The admin API, on the admin listener. Each endpoint executes one command of [`crate::control`],
+//! as the command line does, so this module contains only HTTP. Every endpoint except the OpenAPI
+//! document requires an administrator's token.
 
 mod accounts;
+mod alerts;
 mod answer;
 mod batches;
 mod body;
 mod credits;
+pub(crate) mod host;
+mod ledger;
+mod models;
 mod people;
 mod prices;
 mod providers;
@@ -13,6 +18,7 @@ mod query;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod top_ups;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +29,7 @@ use axum::extract::{ConnectInfo, FromRef, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
-use tollgate_edge::{ApiError, Operator, OperatorGate, Shell, shell};
+use tollgate_edge::{ApiError, Operator, OperatorAuthenticator, RequestLayer, request_layer};
 use tollgate_providers::HttpClient;
 use tollgate_types::{Error, ErrorCode};
 use utoipa::openapi::OpenApi as Document;
@@ -35,20 +41,20 @@ use crate::assemble::assemble;
 use crate::config::{Config, ConfigError, Flags};
 use crate::control::{self, Actor, Command, PriceTable, Reply, perform};
 use crate::documentation;
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
-/// What the handlers need.
+/// State of the handlers.
 #[derive(Clone, FromRef)]
 pub struct AdminApi {
-    /// What commands work on.
-    pub domains: Arc<Domains>,
-    /// Who administers.
-    pub gate: Arc<OperatorGate>,
-    /// Where the prices are.
+    /// Stores and services that commands use.
+    pub app_state: Arc<AppState>,
+    /// Authenticates administrators by their tokens.
+    pub authenticator: Arc<OperatorAuthenticator>,
+    /// Settings on disk, the source of the proposed prices.
     pub settings: Arc<SettingsFile>,
 }
 
-/// The settings as they are on the disk, which may be other ones than those that run.
+/// The settings on disk, which may differ from those of the running server.
 pub struct SettingsFile {
     flags: Flags,
     running: Config,
@@ -56,12 +62,12 @@ pub struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// The settings that a server with these would read.
+    /// Creates a reader of the settings that a restart with these flags would load.
     pub fn new(flags: Flags, running: Config, http: Arc<HttpClient>) -> Self {
         Self { flags, running, http }
     }
 
-    /// The prices that they have, by model.
+    /// Loads the settings and returns their prices by model id.
     async fn prices(&self) -> Result<BTreeMap<String, PriceTable>, Error> {
         let refused = |error: ConfigError| Error::new(ErrorCode::InvalidParameter, error.to_string());
         let config = Config::load(&self.flags, self.running.environment.clone()).map_err(refused)?;
@@ -71,10 +77,10 @@ impl SettingsFile {
 }
 
 impl AdminApi {
-    /// Carries out a command for whoever sent the request.
+    /// Executes a command as the administrator who sent the request.
     async fn perform(&self, operator: &Operator, command: Command) -> Result<Reply, ApiError> {
         let actor = Actor::admin(&operator.admin, operator.request);
-        Ok(perform(&self.domains, &actor, command).await?)
+        Ok(perform(&self.app_state, &actor, command).await?)
     }
 }
 
@@ -82,23 +88,23 @@ impl AdminApi {
 #[openapi(
     info(
         title = "Tollgate: administration",
-        description = "Accounts, keys, credits, and who may change them. It is on the admin listener and takes the tokens \
-                       that `tollgate admins create` makes. Every change is in the audit log.",
+        description = "The API for operators: accounts, keys, credits, prices and administrators. The admin listener serves \
+                       it. Create a token with `tollgate admins create`. The audit log records every change.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     modifiers(&Token),
     tags(
         (name = "Accounts", description = "Accounts, their limits and keys"),
-        (name = "Credits", description = "What accounts have, get and spend"),
-        (name = "Plans", description = "What accounts pay for by the period"),
-        (name = "Prices", description = "Which are in force, and which were"),
-        (name = "Providers", description = "Who is called, and how that goes"),
-        (name = "People", description = "Administrators, members, and what was changed by whom")
+        (name = "Credits", description = "Balances, grants, refunds, sales, usage and the ledger"),
+        (name = "Plans", description = "Plans and subscriptions"),
+        (name = "Prices", description = "Current prices and their history"),
+        (name = "Providers", description = "Providers, their health, and models"),
+        (name = "People", description = "Administrators, members, and the audit log")
     )
 )]
 struct Base;
 
-/// How a token is sent.
+/// Adds the security scheme of admin tokens to the OpenAPI document.
 struct Token;
 
 impl Modify for Token {
@@ -106,7 +112,7 @@ impl Modify for Token {
         let bearer = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .description(Some(
-                "A token of an administrator, as `Authorization: Bearer <token>`.",
+                "The token of an administrator, as `Authorization: Bearer <token>`.",
             ))
             .build();
         let components = document.components.get_or_insert_default();
@@ -122,9 +128,13 @@ fn routes() -> OpenApiRouter<AdminApi> {
         .merge(prices::routes())
         .merge(providers::routes())
         .merge(batches::routes())
+        .merge(alerts::routes())
+        .merge(top_ups::routes())
+        .merge(models::routes())
+        .merge(ledger::routes())
 }
 
-/// The document that describes the admin API.
+/// Returns the OpenAPI document of the admin API.
 pub fn document() -> Document {
     let (_, described) = routes().split_for_parts();
     let mut document = Base::openapi();
@@ -133,8 +143,8 @@ pub fn document() -> Document {
     document
 }
 
-/// The routes of the admin API behind the shell.
-pub fn router(api: AdminApi, shell: Arc<Shell>) -> Router {
+/// Returns the routes of the admin API, wrapped in the request layer.
+pub fn router(api: AdminApi, request_layer: Arc<RequestLayer>) -> Router {
     let document = documentation::document_route(document());
     routes()
         .split_for_parts()
@@ -142,21 +152,22 @@ pub fn router(api: AdminApi, shell: Arc<Shell>) -> Router {
         .with_state(api)
         .route("/admin/openapi.json", document)
         .route("/admin/{*path}", get(nothing).fallback(nothing))
-        .method_not_allowed_fallback(shell::method_not_allowed)
-        .layer(middleware::from_fn_with_state(shell, in_shell))
+        .method_not_allowed_fallback(request_layer::method_not_allowed)
+        .layer(middleware::from_fn_with_state(request_layer, in_request_layer))
 }
 
-async fn in_shell(
-    State(shell): State<Arc<Shell>>,
+async fn in_request_layer(
+    State(request_layer): State<Arc<RequestLayer>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
     next: Next,
 ) -> Response {
-    shell.serve(peer.ip(), request, |request| next.run(request)).await
+    request_layer
+        .serve(peer.ip(), request, |request| next.run(request))
+        .await
 }
 
 async fn nothing() -> ApiError {
-    let message =
-        "There is nothing at this path. GET /admin/openapi.json describes the paths of the admin API.";
+    let message = "There is no such path. GET /admin/openapi.json describes the paths of the admin API.";
     ApiError(Error::new(ErrorCode::NotFound, message))
 }

@@ -1,4 +1,4 @@
-//! Administrators, the members of accounts, and what was changed by whom.
+//! Endpoints for administrators, the members of accounts, and the audit log.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -10,13 +10,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, carried_out, id};
+use super::answer::{List, id, perform_command};
 use super::body::{Body, Members, Read};
 use super::query;
 use crate::control::Command;
 use crate::control::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 
-/// The routes of this group.
+/// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new()
         .routes(routes!(get_own_admin))
@@ -27,7 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(change_member, remove_member))
 }
 
-/// The administrator whose token the request has.
+/// Returns the administrator whose token authenticates the request.
 #[utoipa::path(
     get, path = "/admin/v1/me", tag = "People", operation_id = "get_own_admin",
     responses((status = 200, body = AdminView), (status = "default", body = ErrorBody)),
@@ -37,7 +37,7 @@ async fn get_own_admin(operator: Operator) -> Json<AdminView> {
     Json(AdminView::of(&operator.admin))
 }
 
-/// Administrators, those that are revoked, too.
+/// Lists administrators, including revoked ones.
 #[utoipa::path(
     get, path = "/admin/v1/admins", tag = "People", operation_id = "list_admins",
     responses((status = 200, body = List<AdminView>), (status = "default", body = ErrorBody)),
@@ -47,14 +47,14 @@ async fn list_admins(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<AdminView>>, ApiError> {
-    let admins = carried_out!(api, operator, Command::ListAdmins, Admins);
+    let admins = perform_command!(api, operator, Command::ListAdmins, Admins);
     Ok(Json(List::whole(admins)))
 }
 
-/// An administrator to be made.
+/// An administrator to create.
 #[derive(Debug, ToSchema)]
 struct NewAdmin {
-    /// The name in the audit log: 1 to 64 small letters, digits, and any of . _ @ -
+    /// Name in the audit log: 1 to 64 lower-case letters, digits, and any of `.` `_` `@` `-`.
     name: String,
     /// `viewer`, `support`, `billing` or `owner`.
     role: String,
@@ -69,7 +69,7 @@ impl Read for NewAdmin {
     }
 }
 
-/// Makes an administrator and answers the token. It is shown this once and cannot be read again.
+/// Creates an administrator and returns the token. The token is returned only once; store it now.
 #[utoipa::path(
     post, path = "/admin/v1/admins", tag = "People", operation_id = "create_admin", request_body = NewAdmin,
     responses((status = 200, body = CreatedAdminView), (status = "default", body = ErrorBody)),
@@ -81,10 +81,10 @@ async fn create_admin(
     Body(NewAdmin { name, role }): Body<NewAdmin>,
 ) -> Result<Json<CreatedAdminView>, ApiError> {
     let command = Command::CreateAdmin { name, role };
-    Ok(Json(carried_out!(api, operator, command, CreatedAdmin)))
+    Ok(Json(perform_command!(api, operator, command, CreatedAdmin)))
 }
 
-/// Revokes an administrator for ever, at once on every node.
+/// Revokes an administrator permanently, with immediate effect on every node.
 #[utoipa::path(
     delete, path = "/admin/v1/admins/{id}", tag = "People", operation_id = "revoke_admin",
     params(("id" = String, Path, description = "The administrator.")),
@@ -97,7 +97,7 @@ async fn revoke_admin(
     Path(admin): Path<String>,
 ) -> Result<Json<AdminView>, ApiError> {
     let id = id(&admin, "administrator")?;
-    Ok(Json(carried_out!(
+    Ok(Json(perform_command!(
         api,
         operator,
         Command::RevokeAdmin { id },
@@ -105,27 +105,29 @@ async fn revoke_admin(
     )))
 }
 
-/// Which changes.
+/// Query parameters of the audit log.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct AuditQuery {
-    /// Those about this account.
+    /// Only entries about this account.
     account: Option<String>,
-    /// Those of this name: an administrator's, `cli` for the command line, `settings` for the settings file.
+    /// Only entries of this actor: the name of an administrator, `cli` for the command line, or
+    /// `settings` for the settings file.
     actor: Option<String>,
-    /// Those that did this, such as `credits.grant`.
+    /// Only entries with this action, such as `credits.grant`.
     action: Option<String>,
-    /// Those at or after this instant: RFC 3339 (`2026-11-20T00:00:00Z`) or a date (`2026-11-20`).
+    /// Only entries at or after this time: RFC 3339 (`2026-11-20T00:00:00Z`) or a date
+    /// (`2026-11-20`).
     since: Option<String>,
-    /// Lines on a page, 1 to 100; 20 when it is not said.
+    /// Entries per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-    /// The `id` of the last line of the page before.
+    /// The `id` of the last entry of the previous page.
     after: Option<String>,
 }
 
-/// What was changed by whom, and what was tried, newest first.
+/// Lists changes and attempted changes with their actors, newest first.
 #[utoipa::path(
     get, path = "/admin/v1/audit-log", tag = "People", operation_id = "list_audit_log", params(AuditQuery),
     responses((status = 200, body = List<AuditView>), (status = "default", body = ErrorBody)),
@@ -145,11 +147,11 @@ async fn list_audit_log(
         before: query::id("after", query.after)?,
         limit: limit + 1,
     };
-    let entries = carried_out!(api, operator, command, Audit);
+    let entries = perform_command!(api, operator, command, Audit);
     Ok(Json(List::page(entries, limit)))
 }
 
-/// The members of an account.
+/// Lists the members of an account.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/members", tag = "People", operation_id = "list_members",
     params(("id" = String, Path, description = "The account.")),
@@ -162,14 +164,14 @@ async fn list_members(
     Path(account): Path<String>,
 ) -> Result<Json<List<MemberView>>, ApiError> {
     let account = id(&account, "account")?;
-    let members = carried_out!(api, operator, Command::ListMembers { account }, Members);
+    let members = perform_command!(api, operator, Command::ListMembers { account }, Members);
     Ok(Json(List::whole(members)))
 }
 
-/// A member to be added.
+/// A member to add.
 #[derive(Debug, ToSchema)]
 struct NewMember {
-    /// Address; once in an account.
+    /// E-mail address, unique within the account.
     email: String,
     /// `owner`, `admin`, `member` or `viewer`.
     role: String,
@@ -204,10 +206,10 @@ async fn add_member(
         email,
         role,
     };
-    Ok(Json(carried_out!(api, operator, command, Member)))
+    Ok(Json(perform_command!(api, operator, command, Member)))
 }
 
-/// What is to become of a member.
+/// Changes of a member.
 #[derive(Debug, ToSchema)]
 struct MemberPatch {
     /// `owner`, `admin`, `member` or `viewer`.
@@ -221,7 +223,7 @@ impl Read for MemberPatch {
     }
 }
 
-/// Changes what a member may do with the account. The last owner stays one.
+/// Changes the role of a member. An account always has at least one owner.
 #[utoipa::path(
     patch, path = "/admin/v1/accounts/{id}/members/{member}", tag = "People", operation_id = "change_member",
     params(("id" = String, Path, description = "The account."), ("member" = String, Path, description = "The member.")),
@@ -240,10 +242,10 @@ async fn change_member(
         id: id(&member, "member")?,
         role,
     };
-    Ok(Json(carried_out!(api, operator, command, Member)))
+    Ok(Json(perform_command!(api, operator, command, Member)))
 }
 
-/// Removes a member from an account. The last owner stays.
+/// Removes a member from an account. The last owner cannot be removed.
 #[utoipa::path(
     delete, path = "/admin/v1/accounts/{id}/members/{member}", tag = "People", operation_id = "remove_member",
     params(("id" = String, Path, description = "The account."), ("member" = String, Path, description = "The member.")),
@@ -259,5 +261,5 @@ async fn remove_member(
         account: id(&account, "account")?,
         id: id(&member, "member")?,
     };
-    Ok(Json(carried_out!(api, operator, command, Member)))
+    Ok(Json(perform_command!(api, operator, command, Member)))
 }

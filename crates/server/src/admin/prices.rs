@@ -1,4 +1,4 @@
-//! Prices, which are in force, and whether those of the settings can be meant.
+//! Endpoints for current prices, their history, and the check of new prices.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -9,12 +9,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, carried_out};
+use super::answer::{List, perform_command};
 use super::body::{Body, Members, Read};
 use crate::control::Command;
 use crate::control::view::prices::{PriceChangeView, PriceCheckView, PriceView};
 
-/// The routes of this group.
+/// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new()
         .routes(routes!(list_prices))
@@ -22,7 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(check_prices))
 }
 
-/// The prices in force of every model that ever had any.
+/// Lists the current prices of every model that has or had any.
 #[utoipa::path(
     get, path = "/admin/v1/prices", tag = "Prices", operation_id = "list_prices",
     responses((status = 200, body = List<PriceView>), (status = "default", body = ErrorBody)),
@@ -32,11 +32,11 @@ async fn list_prices(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<PriceView>>, ApiError> {
-    let prices = carried_out!(api, operator, Command::ListPrices, Prices);
+    let prices = perform_command!(api, operator, Command::ListPrices, Prices);
     Ok(Json(List::whole(prices)))
 }
 
-/// The last hundred changes of a model's prices, newest first.
+/// Returns the last hundred price changes of a model, newest first.
 #[utoipa::path(
     get, path = "/admin/v1/prices/{*model}", tag = "Prices", operation_id = "get_price_history",
     params(("model" = String, Path, description = "The model's id, slashes included.")),
@@ -49,14 +49,14 @@ async fn get_price_history(
     Path(model): Path<String>,
 ) -> Result<Json<List<PriceChangeView>>, ApiError> {
     let command = Command::ShowPrices { model };
-    let changes = carried_out!(api, operator, command, PriceHistory);
+    let changes = perform_command!(api, operator, command, PriceHistory);
     Ok(Json(List::whole(changes)))
 }
 
-/// How the prices of the settings are looked at.
+/// Options of the price check.
 #[derive(Debug, ToSchema)]
 struct PriceCheck {
-    /// Puts them in force, however far they are from those before, so that the next reload takes them.
+    /// Whether to accept the new prices, so that the next reload applies them (default: false).
     force: Option<bool>,
 }
 
@@ -67,7 +67,7 @@ impl Read for PriceCheck {
     }
 }
 
-/// Compares the prices in the server's settings file with those in force.
+/// Compares the prices in the server's settings file with the current ones.
 #[utoipa::path(
     post, path = "/admin/v1/price-checks", tag = "Prices", operation_id = "check_prices", request_body = PriceCheck,
     responses((status = 200, body = PriceCheckView), (status = "default", body = ErrorBody)),
@@ -76,11 +76,11 @@ impl Read for PriceCheck {
 async fn check_prices(
     operator: Operator,
     State(api): State<AdminApi>,
-    Body(wish): Body<PriceCheck>,
+    Body(check): Body<PriceCheck>,
 ) -> Result<Json<PriceCheckView>, ApiError> {
     let command = Command::CheckPrices {
         proposed: api.settings.prices().await?,
-        force: wish.force.unwrap_or(false),
+        force: check.force.unwrap_or(false),
     };
-    Ok(Json(carried_out!(api, operator, command, PriceCheck)))
+    Ok(Json(perform_command!(api, operator, command, PriceCheck)))
 }

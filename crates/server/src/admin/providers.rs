@@ -1,4 +1,4 @@
-//! Providers and their health, as this server sees them.
+//! Endpoint for providers and their health, as this node sees them.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,16 +7,16 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, carried_out};
+use super::answer::{List, perform_command};
 use crate::control::Command;
 use crate::control::view::providers::ProviderView;
 
-/// The routes of this group.
+/// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new().routes(routes!(list_providers))
 }
 
-/// Providers in use, which models they have, and how the last calls went. Each server knows of its own calls alone.
+/// Lists providers with their models and the health of each. Each node reports its own calls.
 #[utoipa::path(
     get, path = "/admin/v1/providers", tag = "Providers", operation_id = "list_providers",
     responses((status = 200, body = List<ProviderView>), (status = "default", body = ErrorBody)),
@@ -26,6 +26,6 @@ async fn list_providers(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<ProviderView>>, ApiError> {
-    let providers = carried_out!(api, operator, Command::ListProviders, Providers);
+    let providers = perform_command!(api, operator, Command::ListProviders, Providers);
     Ok(Json(List::whole(providers)))
 }

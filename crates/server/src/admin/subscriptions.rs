@@ -1,4 +1,4 @@
-//! What accounts pay for by the period.
+//! Endpoints for plans and subscriptions.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -10,24 +10,25 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AdminApi;
-use super::answer::{List, carried_out, id, unexpected};
+use super::answer::{List, id, perform_command, unexpected};
 use super::body::{Body, Members, Read};
 use crate::control::view::{PlanView, SubscriptionView};
-use crate::control::{Command, SubscriptionWish};
+use crate::control::{Command, SubscriptionAction};
 
-/// The routes of this group.
+/// Returns the router of this group.
 pub(super) fn routes() -> OpenApiRouter<AdminApi> {
     OpenApiRouter::new()
         .routes(routes!(list_plans))
         .routes(routes!(list_subscriptions, create_subscription))
         .routes(routes!(open_subscription))
         .routes(routes!(get_subscription))
+        .routes(routes!(change_plan))
         .routes(routes!(cancel_subscription))
         .routes(routes!(resume_subscription))
         .routes(routes!(renew_subscription))
 }
 
-/// The plans that can be subscribed to. They are in the settings.
+/// Lists the plans in the settings.
 #[utoipa::path(
     get, path = "/admin/v1/plans", tag = "Plans", operation_id = "list_plans",
     responses((status = 200, body = List<PlanView>), (status = "default", body = ErrorBody)),
@@ -37,11 +38,11 @@ async fn list_plans(
     operator: Operator,
     State(api): State<AdminApi>,
 ) -> Result<Json<List<PlanView>>, ApiError> {
-    let plans = carried_out!(api, operator, Command::ListPlans, Plans);
+    let plans = perform_command!(api, operator, Command::ListPlans, Plans);
     Ok(Json(List::whole(plans)))
 }
 
-/// The subscriptions of an account, newest first.
+/// Lists the subscriptions of an account, newest first.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/subscriptions", tag = "Plans", operation_id = "list_subscriptions",
     params(("id" = String, Path, description = "The account.")),
@@ -55,16 +56,16 @@ async fn list_subscriptions(
 ) -> Result<Json<List<SubscriptionView>>, ApiError> {
     let account = id(&account, "account")?;
     let command = Command::ListSubscriptions { account };
-    let found = carried_out!(api, operator, command, Subscriptions);
+    let found = perform_command!(api, operator, command, Subscriptions);
     Ok(Json(List::whole(found)))
 }
 
-/// A subscription to be made.
+/// A plan and the length of its periods.
 #[derive(Debug, ToSchema)]
 struct NewSubscription {
-    /// The plan's name.
+    /// Name of the plan.
     plan: String,
-    /// `monthly` or `yearly`; that of the plan when it is not said. A year of a monthly plan costs twelve months.
+    /// `monthly` or `yearly` (default: the plan's). A year of a monthly plan costs twelve months.
     cadence: Option<String>,
 }
 
@@ -77,7 +78,7 @@ impl Read for NewSubscription {
     }
 }
 
-/// Subscribes an account to a plan from now on. The first period is paid at once.
+/// Subscribes an account to a plan. The first period is paid immediately.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/subscriptions", tag = "Plans", operation_id = "create_subscription",
     params(("id" = String, Path, description = "The account.")), request_body = NewSubscription,
@@ -95,21 +96,21 @@ async fn create_subscription(
         plan: new.plan,
         cadence: new.cadence,
     };
-    Ok(Json(carried_out!(api, operator, command, Subscription)))
+    Ok(Json(perform_command!(api, operator, command, Subscription)))
 }
 
-/// A page on which a subscription is begun.
+/// The checkout page of a plan.
 #[derive(Debug, Serialize, ToSchema)]
 struct OpenedSubscription {
-    /// The subscription that begins when the page is paid.
+    /// The subscription that starts when the page is paid.
     #[schema(value_type = String)]
     id: SubscriptionId,
-    /// Where the page is, for whoever pays.
+    /// URL of the checkout page, for the payer.
     url: String,
 }
 
-/// Opens a page of the payment provider on which a plan is begun that the provider then renews. A page that was opened for the
-/// account before cannot be paid any more.
+/// Creates a checkout page for a provider-billed plan. Earlier checkout pages of the account become
+/// invalid.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/subscriptions/open", tag = "Plans", operation_id = "open_subscription",
     params(("id" = String, Path, description = "The account.")), request_body = NewSubscription,
@@ -127,14 +128,14 @@ async fn open_subscription(
         plan: new.plan,
         cadence: new.cadence,
     };
-    let page = carried_out!(api, operator, command, Page);
-    let made = page
+    let page = perform_command!(api, operator, command, Page);
+    let opened = page
         .subscription
         .map(|id| OpenedSubscription { id, url: page.url });
-    Ok(Json(made.ok_or_else(unexpected)?))
+    Ok(Json(opened.ok_or_else(unexpected)?))
 }
 
-/// A subscription with what happened to it.
+/// Returns a subscription with its events.
 #[utoipa::path(
     get, path = "/admin/v1/subscriptions/{id}", tag = "Plans", operation_id = "get_subscription",
     params(("id" = String, Path, description = "The subscription.")),
@@ -148,21 +149,44 @@ async fn get_subscription(
 ) -> Result<Json<SubscriptionView>, ApiError> {
     let id = id(&subscription, "subscription")?;
     let command = Command::ShowSubscription { id };
-    Ok(Json(carried_out!(api, operator, command, Subscription)))
+    Ok(Json(perform_command!(api, operator, command, Subscription)))
 }
 
 async fn change(
     api: &AdminApi,
     operator: &Operator,
     subscription: &str,
-    wish: SubscriptionWish,
+    action: SubscriptionAction,
 ) -> Result<Json<SubscriptionView>, ApiError> {
     let id = id(subscription, "subscription")?;
-    let command = Command::ChangeSubscription { id, wish };
-    Ok(Json(carried_out!(api, operator, command, Subscription)))
+    let command = Command::ChangeSubscription { id, action };
+    Ok(Json(perform_command!(api, operator, command, Subscription)))
 }
 
-/// Has a subscription end with the time that is paid for.
+/// Changes the plan of a subscription. A plan with a larger allowance starts immediately, as a new
+/// subscription. Other plans start with the next period. The current plan undoes a scheduled
+/// change.
+#[utoipa::path(
+    post, path = "/admin/v1/subscriptions/{id}/change-plan", tag = "Plans", operation_id = "change_plan",
+    params(("id" = String, Path, description = "The subscription.")), request_body = NewSubscription,
+    responses((status = 200, body = SubscriptionView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn change_plan(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(subscription): Path<String>,
+    Body(new): Body<NewSubscription>,
+) -> Result<Json<SubscriptionView>, ApiError> {
+    let command = Command::ChangePlan {
+        id: id(&subscription, "subscription")?,
+        plan: new.plan,
+        cadence: new.cadence,
+    };
+    Ok(Json(perform_command!(api, operator, command, Subscription)))
+}
+
+/// Cancels a subscription at the end of the paid period.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/cancel", tag = "Plans", operation_id = "cancel_subscription",
     params(("id" = String, Path, description = "The subscription.")),
@@ -174,10 +198,10 @@ async fn cancel_subscription(
     State(api): State<AdminApi>,
     Path(subscription): Path<String>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
-    change(&api, &operator, &subscription, SubscriptionWish::Cancel).await
+    change(&api, &operator, &subscription, SubscriptionAction::Cancel).await
 }
 
-/// Has a subscription that was to end go on.
+/// Resumes a subscription that is scheduled for cancellation.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/resume", tag = "Plans", operation_id = "resume_subscription",
     params(("id" = String, Path, description = "The subscription.")),
@@ -189,10 +213,10 @@ async fn resume_subscription(
     State(api): State<AdminApi>,
     Path(subscription): Path<String>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
-    change(&api, &operator, &subscription, SubscriptionWish::Resume).await
+    change(&api, &operator, &subscription, SubscriptionAction::Resume).await
 }
 
-/// Pays a subscription's next period.
+/// Pays a subscription's next period now.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/renew", tag = "Plans", operation_id = "renew_subscription",
     params(("id" = String, Path, description = "The subscription.")),
@@ -204,5 +228,5 @@ async fn renew_subscription(
     State(api): State<AdminApi>,
     Path(subscription): Path<String>,
 ) -> Result<Json<SubscriptionView>, ApiError> {
-    change(&api, &operator, &subscription, SubscriptionWish::Renew).await
+    change(&api, &operator, &subscription, SubscriptionAction::Renew).await
 }

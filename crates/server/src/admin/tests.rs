@@ -1,11 +1,11 @@
-//! What is read of bodies, and the document.
+//! Tests of request bodies and of the OpenAPI document.
 
 use serde_json::Value;
 use tollgate_types::{Error, ErrorCode};
 
 use super::body::{Members, Read, read};
 use super::document;
-use crate::control::{AccountWish, NewLimit};
+use crate::control::{AccountUpdate, NewLimit};
 
 #[derive(Debug, PartialEq)]
 struct Sample {
@@ -23,7 +23,7 @@ impl Read for Sample {
 }
 
 #[test]
-fn what_is_wrong_with_a_body_is_named() {
+fn invalid_body_members_are_named() {
     use ErrorCode::{InvalidJson, InvalidParameter, MissingRequiredParameter, UnknownParameter};
     for (body, code, param) in [
         ("", InvalidJson, None),
@@ -52,14 +52,14 @@ fn what_is_wrong_with_a_body_is_named() {
 
 #[test]
 fn a_limit_of_null_is_the_default_and_one_left_out_stays() {
-    let wish: AccountWish = read(br#"{"rpm":null,"tpm":5,"state":"suspended"}"#).unwrap();
-    let expected = AccountWish {
+    let change: AccountUpdate = read(br#"{"rpm":null,"tpm":5,"state":"suspended"}"#).unwrap();
+    let expected = AccountUpdate {
         suspended: Some(true),
         rpm: Some(NewLimit::Default),
         tpm: Some(NewLimit::Own(5)),
-        ..AccountWish::default()
+        ..AccountUpdate::default()
     };
-    assert_eq!(wish, expected);
+    assert_eq!(change, expected);
     for (body, param) in [
         (r#"{"rpm":-1}"#, "rpm"),
         (r#"{"rpm":4294967296}"#, "rpm"),
@@ -67,7 +67,7 @@ fn a_limit_of_null_is_the_default_and_one_left_out_stays() {
         (r#"{"state":"closed"}"#, "state"),
         (r#"{"state":7}"#, "state"),
     ] {
-        let error = read::<AccountWish>(body.as_bytes()).unwrap_err();
+        let error = read::<AccountUpdate>(body.as_bytes()).unwrap_err();
         let found = (error.code, error.param.as_deref());
         assert_eq!(found, (ErrorCode::InvalidParameter, Some(param)), "{body}");
     }

@@ -1,8 +1,10 @@
-//! What is in effect beyond what stands in file and environment: providers that a variable switches on, and what a block
-//! leaves to its preset.
+//! Effective settings beyond file and environment: providers that a variable enables, and values
+//! that a block inherits from its preset.
 
 use secrecy::SecretString;
+use tollgate_accounts::{KeyShape, TokenShape};
 use tollgate_providers::bedrock::AccessKeys;
+use tollgate_providers::discover::LocalServer;
 use tollgate_providers::registry::{self, ProviderConfig};
 use tollgate_providers::tokens::{Identity, METADATA_HOST, METADATA_HOST_VARIABLE};
 use tollgate_providers::{discover, openai_compatible};
@@ -10,36 +12,118 @@ use tollgate_providers::{discover, openai_compatible};
 use super::ConfigError;
 use super::file::{CredentialsSetting, ProviderSection};
 use super::resolve::{Config, StorageUrl};
+use super::variable::VariableName;
 
-/// The preset of a block that has only an address.
+/// A variable that normally enables a provider, but does not here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusedKey {
+    /// Name of the variable.
+    pub variable: &'static str,
+    /// Why the variable is not used; a predicate that follows its name.
+    pub reason: String,
+    /// How to fix it.
+    pub remedy: String,
+}
+
+/// Preset of a block that has only a `base_url`.
 const BY_ADDRESS: &str = "openai-compatible";
 
 impl Config {
-    /// Providers whose usual variable is set, and that no block configures. Their keys are in them.
+    /// Returns the providers whose default key variable is set and that no block configures, with
+    /// their keys. A variable that contains a key of this service counts as unset.
     pub fn providers_by_environment(&self) -> Vec<ProviderConfig> {
-        let mut found = discover::from_environment(|name| self.environment.get(name).map(str::to_owned));
+        let usable = |name: &str| {
+            let value = self.environment.get(name)?;
+            self.own_prefix_of(value).is_none().then(|| value.to_owned())
+        };
+        let mut found = discover::from_environment(usable);
         found.retain(|block| !self.is_configured(&block.name));
         found
     }
 
-    /// Whether there is a block for the preset, be it switched off.
+    /// Returns the variables that normally enable a provider, but do not here. Ignores providers
+    /// that a block configures.
+    pub fn unused_keys(&self) -> Vec<UnusedKey> {
+        // A variable of several presets is reported for the first one only.
+        let (mut checked, mut unused) = (Vec::new(), Vec::new());
+        for preset in registry::preset_names() {
+            for variable in registry::key_variables(preset).filter(|variable| !checked.contains(variable)) {
+                if !self.is_configured(preset) {
+                    unused.extend(self.why_unused(preset, variable));
+                }
+            }
+            checked.extend(registry::key_variables(preset));
+        }
+        unused
+    }
+
+    fn why_unused(&self, preset: &str, variable: &'static str) -> Option<UnusedKey> {
+        let value = self.environment.get(variable)?;
+        if let Some(prefix) = self.own_prefix_of(value) {
+            return Some(UnusedKey {
+                variable,
+                reason: format!(
+                    "contains a key of this gateway (it starts with {prefix}), which is never sent to a provider: {preset} is not enabled"
+                ),
+                remedy: format!("set {variable} to a key of the provider, or unset it"),
+            });
+        }
+        let filled = |name: &str| self.environment.get(name).map(str::to_owned);
+        let (address_variable, _) = discover::other_address(preset, filled)?;
+        Some(UnusedKey {
+            variable,
+            reason: format!(
+                "belongs to the server in {address_variable}, so it is not sent to {preset}: {preset} is not enabled"
+            ),
+            remedy: format!(
+                "unset {address_variable}, or add a [providers.NAME] block with the base_url and key of that server"
+            ),
+        })
+    }
+
+    /// Returns the prefix if the text is a key or admin token of this service. Other services do
+    /// not accept such a secret.
+    pub(super) fn own_prefix_of(&self, text: &str) -> Option<String> {
+        let slug = &self.file.service.slug;
+        let (keys, tokens) = (KeyShape::new(slug), TokenShape::new(slug));
+        let text = text.trim();
+        if keys.resembles(text) {
+            return Some(keys.prefix().to_owned());
+        }
+        tokens.resembles(text).then(|| tokens.prefix().to_owned())
+    }
+
+    /// Returns whether a block, even a disabled one, uses the preset.
     pub fn is_configured(&self, preset: &str) -> bool {
         let mut blocks = self.file.providers.iter();
         blocks.any(|(name, section)| section.preset.as_deref().unwrap_or(name) == preset)
     }
 
-    /// The account's keys of a block whose preset signs requests, when they are in the environment. A block that names
-    /// variables means those, and none of the usual ones.
+    /// Returns whether a block, even a disabled one, configures this server. A block matches by its
+    /// name, its address, or a preset that stands for one kind of server.
+    pub fn is_configured_server(&self, server: &LocalServer) -> bool {
+        let has_kind = server.preset.local_port.is_some();
+        let mut blocks = self.file.providers.iter();
+        blocks.any(|(name, section)| {
+            let preset = section.preset.as_deref().unwrap_or(name);
+            *name == *server.config.name
+                || (has_kind && preset == server.preset.name)
+                || server.is_at(preset, section.base_url.as_deref())
+        })
+    }
+
+    /// Returns the access keys of a block whose preset signs requests, if they are in the
+    /// environment. A block that names variables uses only those and none of the default ones.
     pub fn access_keys_of(&self, name: &str, section: &ProviderSection) -> Option<AccessKeys> {
-        let usual = registry::access_key_variables(section.preset.as_deref().unwrap_or(name))?;
+        let fallback = registry::access_key_variables(section.preset.as_deref().unwrap_or(name))?;
         let stated = [
             &section.access_key_id_env,
             &section.secret_access_key_env,
             &section.session_token_env,
         ];
         let [id, secret, token] = match stated.iter().any(|variable| variable.is_some()) {
-            true => stated.map(Option::as_deref),
-            false => usual.map(Some),
+            true => stated.map(|name| name.as_deref()),
+            false => fallback.map(Some),
         };
         let value = |variable: Option<&str>| self.environment.get(variable?);
         Some(AccessKeys {
@@ -49,26 +133,39 @@ impl Config {
         })
     }
 
-    /// Where a provider is in the world: what its block says, else what the environment says.
+    /// Returns the region of a provider: from its block, or else from the environment.
     pub fn region_of(&self, name: &str, section: &ProviderSection) -> Option<String> {
         let variables = registry::region_variables(section.preset.as_deref().unwrap_or(name));
-        let usual = || {
+        let fallback = || {
             variables
                 .iter()
                 .find_map(|variable| self.environment.get(variable))
         };
-        section.region.clone().or_else(|| usual().map(str::to_owned))
+        section.region.clone().or_else(|| fallback().map(str::to_owned))
     }
 
-    /// The project of a provider whose preset has projects: what its block says, else what the environment says.
+    /// Returns the key variable that a block names, if the variable is not set and no file contains
+    /// the key.
+    pub fn unset_key_variable<'s>(&self, section: &'s ProviderSection) -> Option<&'s str> {
+        let variable = section.api_key_env.as_deref()?;
+        let is_unset = section.api_key_file.is_none() && self.environment.get(variable).is_none();
+        is_unset.then_some(variable)
+    }
+
+    /// Returns the project of a provider whose preset has projects: from its block, or else from
+    /// the environment.
     pub fn project_of(&self, name: &str, section: &ProviderSection) -> Option<String> {
         let variables = registry::identity_variables(section.preset.as_deref().unwrap_or(name));
-        let usual = || variables.and_then(|[_, project]| self.environment.get(project));
-        section.project.clone().or_else(|| usual().map(str::to_owned))
+        let fallback = || variables.and_then(|[_, project]| self.environment.get(project));
+        section.project.clone().or_else(|| fallback().map(str::to_owned))
     }
 
-    /// As whom a provider whose preset is shown tokens asks for them: what its block says, else the key in the file that
-    /// the environment names.
+    /// Returns the identity that a provider requests access tokens with: from its block, or else
+    /// the key file that the environment names. `None` if there is no identity.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the block sets several credentials or if one cannot be read.
     pub fn identity_of(
         &self,
         name: &str,
@@ -81,7 +178,7 @@ impl Config {
             section.credentials_file.is_some(),
         ];
         if stated.into_iter().filter(|is_stated| *is_stated).count() > 1 {
-            let message = "one of credentials, credentials_env and credentials_file is enough";
+            let message = "set only one of credentials, credentials_env and credentials_file";
             return Err(ConfigError::new(block, message));
         }
         if let Some(CredentialsSetting::Metadata) = section.credentials {
@@ -89,13 +186,13 @@ impl Config {
             return Ok(Some(Identity::Machine(host.unwrap_or(METADATA_HOST).to_owned())));
         }
         let variables = registry::identity_variables(section.preset.as_deref().unwrap_or(name));
-        let usual = || variables.and_then(|[file, _]| self.environment.get(file));
+        let fallback = || variables.and_then(|[file, _]| self.environment.get(file));
         let variable = section.credentials_env.as_deref();
         let file = section.credentials_file.as_deref();
         let (place, file) = match (variable, file) {
             (Some(_), _) => (format!("{block}.credentials_env"), None),
             (None, Some(file)) => (format!("{block}.credentials_file"), Some(file)),
-            (None, None) => (block, usual()),
+            (None, None) => (block, fallback()),
         };
         let key = self.key(&place, variable, file)?;
         if let (Some(variable), None) = (variable, &key) {
@@ -107,7 +204,8 @@ impl Config {
         Ok(key.map(Identity::ServiceAccount))
     }
 
-    /// The settings as TOML, without secrets, for `--print-config`. A key is shown as the name of its variable or file.
+    /// Renders the settings as TOML without secrets, for `--print-config`. A key appears as the
+    /// name of its variable or file.
     pub fn printed(&self) -> Result<String, toml::ser::Error> {
         let mut shown = self.file.clone();
         shown.server.listen = self.listen.to_string();
@@ -138,14 +236,15 @@ impl Config {
     }
 }
 
-/// What a block does not say and its preset does.
+/// Fills unset values of a block from its preset.
 fn fill(name: &str, section: &mut ProviderSection) {
     if section.preset.is_none() {
         let by_name = registry::preset_names().find(|known| *known == name);
         let by_address = section.base_url.as_ref().map(|_| BY_ADDRESS);
         section.preset = by_name.or(by_address).map(str::to_owned);
     }
-    // No provider takes an address with a password; the settings can be printed before that is found out.
+    // Providers reject an address with a password, but the settings can be printed before that
+    // check.
     section.base_url = section.base_url.as_deref().map(without_password);
     let preset = section.preset.as_deref().and_then(openai_compatible::preset);
     let Some(preset) = preset else { return };
@@ -153,15 +252,15 @@ fn fill(name: &str, section: &mut ProviderSection) {
         section.base_url = preset.base_url.map(str::to_owned);
     }
     if section.api_key_env.is_none() && section.api_key_file.is_none() {
-        section.api_key_env = preset.key_env().map(str::to_owned);
+        section.api_key_env = preset.key_env().map(VariableName::known);
     }
 }
 
-/// Where a provider is, as operators may see it.
+/// Returns the address of a provider without its password.
 pub fn shown_address(preset: &str, base_url: Option<&str>) -> Option<String> {
     let own = base_url.map(without_password);
-    let usual = || openai_compatible::preset(preset)?.base_url.map(str::to_owned);
-    own.or_else(usual)
+    let fallback = || openai_compatible::preset(preset)?.base_url.map(str::to_owned);
+    own.or_else(fallback)
 }
 
 fn without_password(url: &str) -> String {
@@ -196,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn printed_settings_hold_no_password_and_can_be_read_again() {
+    fn printed_settings_hide_passwords_and_parse_again() {
         let text = "[storage]\nurl = \"postgres://u:canary@h/d\"\n[service]\npepper_env = \"P\"";
         printed(text, &[]);
         let both = format!("{text}\n[redis]\nurl = \"rediss://u:canary@h/1\"");
@@ -208,24 +307,24 @@ mod tests {
         assert_eq!(shown.providers["vertex"].region.as_deref(), Some("global"));
     }
 
-    /// Variables that are set, what a block says, and whose keys sign: id, secret, token.
+    /// Each case: variables, block, and the expected access key as id, secret and token.
     #[test]
-    fn the_keys_of_an_account_are_those_that_the_block_means() {
+    fn access_keys_follow_the_provider_block() {
         use secrecy::ExposeSecret;
 
-        let usual = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+        let fallback = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret")];
         let other = [("ID", "id-2"), ("SECRET", "secret-2"), ("TOKEN", "token-2")];
-        let all = [&usual[..], &other[..], &[("AWS_SESSION_TOKEN", "token")]].concat();
+        let all = [&fallback[..], &other[..], &[("AWS_SESSION_TOKEN", "token")]].concat();
         let named = "access_key_id_env = \"ID\"\nsecret_access_key_env = \"SECRET\"\n";
         let with_token = format!("{named}session_token_env = \"TOKEN\"\n");
         for (env, keys, expected) in [
-            (&usual[..], "", Some(("id", "secret", None))),
-            (&usual[..1], "", None),
-            (&usual[1..], "", None),
+            (&fallback[..], "", Some(("id", "secret", None))),
+            (&fallback[..1], "", None),
+            (&fallback[1..], "", None),
             (&all[..], "", Some(("id", "secret", Some("token")))),
             (&all[..], named, Some(("id-2", "secret-2", None))),
             (&all[..], &with_token, Some(("id-2", "secret-2", Some("token-2")))),
-            (&usual[..], named, None),
+            (&fallback[..], named, None),
         ] {
             let config = load(&format!("[providers.cloud]\npreset = \"bedrock\"\n{keys}"), env);
             let found = config.access_keys_of("cloud", &config.file.providers["cloud"]);
@@ -237,13 +336,13 @@ mod tests {
         }
         let config = load("[providers.openai]\n", &all);
         let found = config.access_keys_of("openai", &config.file.providers["openai"]);
-        assert!(found.is_none(), "it signs nothing");
+        assert!(found.is_none(), "the preset does not sign requests");
     }
 
     #[test]
     fn a_region_is_that_of_the_block_or_of_the_environment() {
         let both = [("AWS_REGION", "eu-west-1"), ("AWS_DEFAULT_REGION", "us-east-1")];
-        for (preset, said, env, expected) in [
+        for (preset, settings_text, env, expected) in [
             (
                 "bedrock",
                 "region = \"eu-central-1\"",
@@ -255,15 +354,18 @@ mod tests {
             ("bedrock", "", &[], None),
             ("openai", "", &both[..], None),
         ] {
-            let config = load(&format!("[providers.x]\npreset = \"{preset}\"\n{said}\n"), env);
+            let config = load(
+                &format!("[providers.x]\npreset = \"{preset}\"\n{settings_text}\n"),
+                env,
+            );
             let found = config.region_of("x", &config.file.providers["x"]);
-            assert_eq!(found.as_deref(), expected, "{preset} {said}");
+            assert_eq!(found.as_deref(), expected, "{preset} {settings_text}");
         }
     }
 
-    /// What a block says, variables that are set, and as whom tokens are asked for.
+    /// Each case: block, variables, and the expected identity.
     #[test]
-    fn an_account_is_the_one_that_the_block_means() {
+    fn identities_follow_the_provider_block() {
         use secrecy::ExposeSecret;
         use tollgate_providers::tokens::Identity;
 
@@ -271,9 +373,9 @@ mod tests {
         let file = |name: &str| directory.path().join(name).display().to_string();
         std::fs::write(file("usual"), "{\"usual\":1}\n").unwrap();
         std::fs::write(file("other"), "{\"other\":1}").unwrap();
-        let usual = file("usual");
+        let fallback = file("usual");
         let env = [
-            ("GOOGLE_APPLICATION_CREDENTIALS", usual.as_str()),
+            ("GOOGLE_APPLICATION_CREDENTIALS", fallback.as_str()),
             ("ACCOUNT", "{\"variable\":1}"),
             ("GOOGLE_CLOUD_PROJECT", "p"),
         ];
@@ -281,7 +383,7 @@ mod tests {
         let missing = format!("credentials_file = \"{}\"\n", file("missing"));
         let host = [("GCE_METADATA_HOST", "127.0.0.1:9")];
         let metadata = "credentials = \"metadata\"\n";
-        for (said, env, expected) in [
+        for (settings_text, env, expected) in [
             ("", &env[..], Ok(Some("{\"usual\":1}"))),
             ("", &[], Ok(None)),
             (&*other, &env[..], Ok(Some("{\"other\":1}"))),
@@ -298,10 +400,10 @@ mod tests {
                 &env[..],
                 Err("the variable OTHER is not set"),
             ),
-            (&format!("{metadata}{other}"), &env[..], Err("is enough")),
+            (&format!("{metadata}{other}"), &env[..], Err("set only one of")),
         ] {
             let config = load(
-                &format!("[providers.vertex]\nlocation = \"us-central1\"\n{said}"),
+                &format!("[providers.vertex]\nlocation = \"us-central1\"\n{settings_text}"),
                 env,
             );
             let section = &config.file.providers["vertex"];
@@ -313,9 +415,9 @@ mod tests {
                 })
             });
             match (shown, expected) {
-                (Ok(shown), Ok(expected)) => assert_eq!(shown, expected, "{said}"),
+                (Ok(shown), Ok(expected)) => assert_eq!(shown, expected, "{settings_text}"),
                 (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
-                (shown, _) => panic!("{said}: {shown:?}"),
+                (shown, _) => panic!("{settings_text}: {shown:?}"),
             }
             assert_eq!(
                 config.region_of("vertex", section).as_deref(),
@@ -330,20 +432,81 @@ mod tests {
         );
         assert_eq!(config.project_of("openai", &providers["openai"]), None);
         let other = config.identity_of("openai", &providers["openai"]);
-        assert!(other.unwrap().is_none(), "it is shown no tokens");
+        assert!(other.unwrap().is_none(), "the preset uses no access tokens");
     }
 
-    /// Block, what is printed of it: preset, address, variable.
+    /// Each case: settings, variables, and the expected unused variable with a part of the reason.
+    #[test]
+    fn keys_of_other_servers_enable_no_provider() {
+        let own = ("OPENAI_API_KEY", "sk-service-canary");
+        let token = ("GROQ_API_KEY", " adm-service-canary");
+        let real = ("OPENAI_API_KEY", "sk-proj-canary");
+        let elsewhere = ("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1");
+        for (text, env, expected) in [
+            ("", &[real][..], None),
+            ("", &[own], Some(("OPENAI_API_KEY", "starts with sk-service-"))),
+            ("", &[token], Some(("GROQ_API_KEY", "starts with adm-service-"))),
+            (
+                "",
+                &[own, elsewhere],
+                Some(("OPENAI_API_KEY", "starts with sk-service-")),
+            ),
+            (
+                "",
+                &[real, elsewhere],
+                Some(("OPENAI_API_KEY", "OPENAI_BASE_URL")),
+            ),
+            ("[service]\nslug = \"acme\"\n", &[own], None),
+            // Keys of other services may start with a slug's prefix.
+            (
+                "[service]\nslug = \"ant\"\n",
+                &[("ANTHROPIC_API_KEY", "sk-ant-api03-canary")],
+                None,
+            ),
+            (
+                "[service]\nslug = \"proj\"\n",
+                &[(
+                    "OPENAI_API_KEY",
+                    "sk-proj-canary0123456789012345678901234567890123T3BlbkFJ",
+                )],
+                None,
+            ),
+            (
+                "[service]\nslug = \"ant\"\n",
+                &[("ANTHROPIC_API_KEY", "sk-ant-test-canary")],
+                Some(("ANTHROPIC_API_KEY", "starts with sk-ant-")),
+            ),
+            ("[providers.openai]\n", &[real, elsewhere], None),
+        ] {
+            let config = load(text, env);
+            let unused = config.unused_keys();
+            assert!(!format!("{unused:?}").contains("canary"), "{unused:?}");
+            let found: Vec<&str> = unused.iter().map(|unused| unused.variable).collect();
+            assert_eq!(
+                found,
+                Vec::from_iter(expected.map(|(variable, _)| variable)),
+                "{env:?}"
+            );
+            let switched_on = config.providers_by_environment().len();
+            let configured = config.file.providers.len();
+            assert_eq!(switched_on + configured + found.len(), 1, "{text}{env:?}");
+            if let Some((_, part)) = expected {
+                assert!(unused[0].reason.contains(part), "{unused:?}");
+            }
+        }
+    }
+
+    /// Each case: block, and the expected preset, address and variable.
     #[test]
     fn providers_are_shown_with_what_is_in_effect() {
         let text = "[providers.backup]\npreset = \"groq\"\napi_key_file = \"/run/groq\"\n\
-                    [providers.house]\nbase_url = \"http://h/v1\"\napi_key_env = \"HOUSE\"\n\
+                    [providers.lab]\nbase_url = \"http://h/v1\"\napi_key_env = \"LAB\"\n\
                     [providers.mistral]\nenabled = false\n[providers.together]\n";
         let env = [
             ("OPENAI_API_KEY", "canary"),
             ("GROQ_API_KEY", "canary"),
             ("MISTRAL_API_KEY", "canary"),
-            ("HOUSE", "canary"),
+            ("LAB", "canary"),
             ("AZURE_OPENAI_API_KEY", "canary"),
             ("AZURE_OPENAI_ENDPOINT", "https://x.example.com"),
             ("XAI_API_KEY", ""),
@@ -351,7 +514,7 @@ mod tests {
         let shown = printed(text, &env);
         let cases = [
             ("backup", "groq", "https://api.groq.com/openai/v1", None),
-            ("house", "openai-compatible", "http://h/v1", Some("HOUSE")),
+            ("lab", "openai-compatible", "http://h/v1", Some("LAB")),
             (
                 "mistral",
                 "mistral",

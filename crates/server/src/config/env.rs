@@ -1,4 +1,4 @@
-//! `TOLLGATE_<SECTION>__<KEY>` variables, as an overlay over the file.
+//! Settings from `TOLLGATE_<SECTION>__<KEY>` variables, which override the file.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use super::error::ConfigError;
 
 const PREFIX: &str = "TOLLGATE_";
 
-/// The environment at start. It is read once; everything else is handed this.
+/// The environment at start. It is read once and passed to all code that needs it.
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The process's environment.
+    /// Reads the environment of the process.
     pub fn of_process() -> Self {
         Self(std::env::vars().collect())
     }
 
-    /// These variables.
+    /// Creates an environment of these names and values.
     pub fn of(pairs: &[(&str, &str)]) -> Self {
         Self(
             pairs
@@ -28,7 +28,7 @@ impl Environment {
         )
     }
 
-    /// A variable that is set and not empty.
+    /// Returns the value of a variable; `None` if it is unset or empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0
             .get(name)
@@ -36,7 +36,11 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// The settings among the variables, as a table, and the variable behind each section.
+    /// Returns the settings among the variables as a table.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a variable has no section or key, or if two variables contradict each other.
     pub fn overlay(&self) -> Result<Table, ConfigError> {
         let mut overlay = Table::new();
         for (name, text) in &self.0 {
@@ -55,7 +59,7 @@ impl Environment {
     }
 }
 
-/// A number, a boolean or an array as TOML writes them; anything else is text.
+/// Parses a number, a boolean or an array in TOML syntax. Other values are strings.
 fn value_of(text: &str) -> Value {
     let parsed = format!("v = {text}")
         .parse::<Table>()
@@ -79,7 +83,7 @@ fn insert(table: &mut Table, path: &[String], value: Value) -> Option<()> {
     insert(inner.as_table_mut()?, rest, value)
 }
 
-/// Lays `over` over `base`; tables are merged, everything else is replaced.
+/// Merges `over` into `base`. Tables are merged; other values are replaced.
 pub fn merge(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {

@@ -1,19 +1,18 @@
-//! What is wrong with the settings: where, what, and the nearest thing that would be right.
+//! Errors in the settings: place, message and the nearest valid key.
 
 use std::fmt;
 use std::path::Path;
 
-/// A fault in the settings.
+/// An error in the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// File, line and column, or the name of a variable or flag.
+    /// File, line and column, or the name of a setting, variable or flag.
     pub place: String,
-    /// What is wrong and what to do.
+    /// The problem and its fix.
     pub message: String,
 }
 
 impl ConfigError {
-    /// A fault at a place.
     pub fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             place: place.into(),
@@ -21,30 +20,92 @@ impl ConfigError {
         }
     }
 
-    /// A fault that the TOML reader found in a file.
+    /// Converts an error of the TOML parser; `text` is the content of the file.
     pub fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
+        let written = error.span().and_then(|span| text.get(span));
+        if let Some(message) = unquoted(error.message(), written) {
+            let place = error
+                .span()
+                .map_or_else(|| path.display().to_string(), |span| at(path, text, span.start));
+            return Self::new(place, message);
+        }
         let place = match error.span() {
-            Some(span) => {
-                let before = text.get(..span.start).unwrap_or(text);
-                let line = before.matches('\n').count() + 1;
-                let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-                format!("{}:{line}:{column}", path.display())
-            }
+            Some(span) => at(path, text, span.start),
             None => path.display().to_string(),
         };
         Self::new(place, explain(error.message()))
     }
+
+    /// Converts an error in a value that an environment variable overrides; `error` names the
+    /// setting.
+    pub(super) fn from_variable(error: &toml::de::Error) -> Self {
+        let text = error.to_string();
+        let setting = text
+            .lines()
+            .last()
+            .and_then(|line| line.strip_prefix("in `")?.strip_suffix('`'));
+        // The message names an unknown key, and the setting is then its section.
+        let setting = setting.filter(|_| !error.message().starts_with("unknown field"));
+        Self::new(setting.unwrap_or("environment"), explain(error.message()))
+    }
 }
 
-/// Adds the nearest known key to serde's words about an unknown one.
+/// Returns file, line and column of a byte offset in the text.
+fn at(path: &Path, text: &str, start: usize) -> String {
+    let before = text.get(..start).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("{}:{line}:{column}", path.display())
+}
+
+/// Returns the hint for a number where a string is required, such as a price; `written` is the
+/// number as it appears in the file. `None` for other errors.
+fn unquoted(message: &str, written: Option<&str>) -> Option<String> {
+    let rest = message.strip_prefix("invalid type: ")?;
+    let rest = rest
+        .strip_prefix("floating point `")
+        .or_else(|| rest.strip_prefix("integer `"))?;
+    let (number, expected) = rest.split_once('`')?;
+    if !expected.lines().next()?.contains("expected a string") {
+        return None;
+    }
+    let is_number = |text: &&str| {
+        text.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)) && !text.contains('\n')
+    };
+    let number = written.filter(is_number).unwrap_or(number);
+    Some(format!(
+        "must be a string, so that no digit is rounded: write \"{number}\""
+    ))
+}
+
+/// Keys of earlier versions with their current names. A pair applies where the section has the
+/// current name.
+const RENAMED_KEYS: &[(&str, &str)] = &[
+    ("least", "min_amount"),
+    ("most", "max_amount"),
+    ("most", "max_concurrent"),
+    ("most_at_once", "max_concurrent"),
+];
+
+/// Rewrites serde's message about an unknown key so that it names the nearest known key. Returns
+/// the first line of other messages.
 pub fn explain(message: &str) -> String {
     let first_line = message.lines().next().unwrap_or_default();
+    if let Some(message) = unquoted(first_line, None) {
+        return message;
+    }
     let Some(rest) = first_line.strip_prefix("unknown field `") else {
         return first_line.to_owned();
     };
     let mut quoted = rest.split('`').step_by(2);
     let unknown = quoted.next().unwrap_or_default();
     let known: Vec<&str> = rest.split('`').skip(2).step_by(2).collect();
+    let new_name = RENAMED_KEYS
+        .iter()
+        .find(|(old, new)| *old == unknown && known.contains(new));
+    if let Some((_, new)) = new_name {
+        return format!("key '{unknown}' is now '{new}': rename it");
+    }
     let nearest = known.iter().max_by(|a, b| {
         let closeness = |name: &str| strsim::jaro_winkler(unknown, name);
         closeness(a).total_cmp(&closeness(b))
@@ -52,11 +113,11 @@ pub fn explain(message: &str) -> String {
     match nearest {
         Some(nearest) if strsim::jaro_winkler(unknown, nearest) > 0.7 => {
             format!(
-                "unknown key '{unknown}': did you mean '{nearest}'? Known here: {}",
+                "unknown key '{unknown}': did you mean '{nearest}'? Known keys: {}",
                 known.join(", ")
             )
         }
-        _ => format!("unknown key '{unknown}'. Known here: {}", known.join(", ")),
+        _ => format!("unknown key '{unknown}'. Known keys: {}", known.join(", ")),
     }
 }
 
@@ -71,6 +132,63 @@ impl std::error::Error for ConfigError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_in_the_place_of_text_is_shown_in_quotes() {
+        for (text, place, written) in [
+            (
+                "[providers.x]\ndefault_price = { input = 0.05 }",
+                "t.toml:2:27",
+                "0.05",
+            ),
+            (
+                "[providers.x.default_price]\ninput = 0.10\noutput = \"1\"",
+                "t.toml:2:9",
+                "0.10",
+            ),
+            (
+                "[models.\"a/b\"]\nprices = { input = \"1\", output = 2 }",
+                "t.toml:2:34",
+                "2",
+            ),
+            (
+                "[models.\"a/b\".media]\nfactors = { audio = 1.5 }",
+                "t.toml:2:21",
+                "1.5",
+            ),
+            ("[plans.x]\nprice = 15", "t.toml:2:9", "15"),
+        ] {
+            let error = toml::from_str::<crate::config::FileConfig>(text).unwrap_err();
+            let error = ConfigError::from_toml(Path::new("t.toml"), text, &error);
+            assert!(
+                error.message.ends_with(&format!("write \"{written}\"")),
+                "{text}: {error}"
+            );
+            assert_eq!(error.place, place, "{text}");
+        }
+        let text = "[limits]\nrpm = \"5\"";
+        let error = toml::from_str::<crate::config::FileConfig>(text).unwrap_err();
+        let error = ConfigError::from_toml(Path::new("t.toml"), text, &error);
+        assert!(error.message.contains("invalid type: string"), "{error}");
+    }
+
+    #[test]
+    fn keys_of_earlier_versions_are_named_with_their_new_names() {
+        for (text, old, new) in [
+            ("[payments]\nleast = \"5\"", "least", "min_amount"),
+            ("[payments]\nmost = \"50\"", "most", "max_amount"),
+            ("[drain]\nmost = 4", "most", "max_concurrent"),
+            ("[egress]\nmost_at_once = 4", "most_at_once", "max_concurrent"),
+        ] {
+            let error = toml::from_str::<crate::config::FileConfig>(text).unwrap_err();
+            let error = ConfigError::from_toml(Path::new("t.toml"), text, &error);
+            assert_eq!(error.message, format!("key '{old}' is now '{new}': rename it"));
+            assert_eq!(error.place, "t.toml:2:1");
+        }
+        let text = "[limits]\nmost = 4";
+        let error = toml::from_str::<crate::config::FileConfig>(text).unwrap_err();
+        assert!(explain(error.message()).starts_with("unknown key 'most'"));
+    }
 
     #[test]
     fn an_unknown_key_is_placed_and_the_nearest_known_one_is_named() {

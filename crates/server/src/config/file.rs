@@ -1,4 +1,4 @@
-//! The shape of `tollgate.toml`. tollgate.example.toml shows every key with what it does.
+//! The schema of `tollgate.toml`. tollgate.example.toml documents every key.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,71 +8,79 @@ use serde::{Deserialize, Serialize};
 use tollgate_catalog::{ModelEntry, PricesEntry, TemplateEntry};
 use tollgate_types::{Credits, Currency};
 
-/// The whole file.
+use super::address;
+use super::variable::VariableName;
+
+/// The contents of the settings file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileConfig {
-    /// Listeners and what surrounds a request.
+    /// Listeners and HTTP settings.
     pub server: ServerSection,
-    /// Where everything is kept.
+    /// The storage engine.
     pub storage: StorageSection,
-    /// Name, key prefix, support.
+    /// Key prefix, support contact and secret.
     pub service: ServiceSection,
-    /// Limits of accounts that have none of their own.
+    /// Default limits of accounts.
     pub limits: LimitsSection,
-    /// Where several nodes share limits.
+    /// The Redis server through which nodes share limits.
     pub redis: RedisSection,
-    /// Companies and servers whose models are called, by name. The first that has a model wins its bare name.
+    /// Model providers, by name. If several providers have a model, the first one gets the model's
+    /// bare name.
     pub providers: IndexMap<String, ProviderSection>,
     /// Models, by public id.
     pub models: BTreeMap<String, ModelEntry>,
-    /// Other names of models: alias → id.
+    /// Aliases of models: alias → id.
     pub aliases: BTreeMap<String, String>,
-    /// Templates for pictures and films, by slug.
+    /// Templates for images and videos, by slug.
     pub templates: BTreeMap<String, TemplateEntry>,
-    /// Plans that accounts can have, by name.
+    /// Subscription plans, by name.
     pub plans: PlansSection,
-    /// How credits are sold.
+    /// The payment provider and the price of credits.
     pub payments: PaymentsSection,
-    /// What mail is sent through.
+    /// The mail server.
     pub mail: MailSection,
-    /// Where media are kept.
+    /// The media store.
     pub media: MediaSection,
-    /// What callers' addresses may reach.
+    /// Rules for fetching caller-supplied URLs.
     pub egress: EgressSection,
-    /// How long to wait for what.
+    /// Timeouts, in milliseconds.
     pub timeouts: TimeoutsSection,
-    /// When to try again.
+    /// Retries and circuit breakers.
     pub retries: RetriesSection,
-    /// What happens to the answer of a caller that left.
+    /// Limits for reading responses after callers disconnect.
     pub drain: DrainSection,
-    /// What goes on after its request was answered.
+    /// Concurrency of asynchronous jobs.
     pub jobs: JobsSection,
-    /// What may be sent to models, and what of their answers may be shown.
+    /// Content policy for requests and responses.
     pub policy: PolicySection,
 }
 
-/// `[server]`.
+/// `[server]`: listeners and HTTP settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSection {
-    /// Where callers connect.
+    /// Address of the public listener.
+    #[serde(deserialize_with = "address::listener")]
     pub listen: String,
-    /// Where operators connect: metrics.
+    /// Address of the admin listener: metrics and the admin API.
+    #[serde(deserialize_with = "address::listener")]
     pub admin: String,
-    /// The address that callers use, for absolute addresses in answers.
+    /// Public URL of the gateway, for absolute URLs in responses.
     pub public_url: Option<String>,
-    /// Addresses whose `X-Forwarded-For` is believed.
+    /// Proxy addresses whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Vec<IpAddr>,
-    /// Whether to listen beyond loopback without TLS in front.
+    /// Host names that the admin listener accepts in addition to IP addresses and `localhost`.
+    pub admin_hosts: Vec<String>,
+    /// Whether the public listener may use a non-loopback address without TLS.
     pub allow_plain_http: bool,
-    /// Threads that serve requests; 0 for one per processor.
+    /// Number of request threads; 0 means one for each processor.
     pub workers: usize,
-    /// Which requests are logged: `errors` or `all`.
+    /// Which requests are logged: `errors`, `identified` or `all`.
     pub access_log: AccessLogSetting,
-    /// Most connections from one address that is neither loopback nor a trusted proxy.
+    /// Maximum connections from one address; loopback and trusted proxies are exempt.
     pub connections_per_address: usize,
-    /// Whether model servers on this machine are looked for at their usual ports.
+    /// Whether the gateway looks for model servers on the usual ports of this machine.
     pub discover: bool,
 }
 
@@ -80,9 +88,11 @@ pub struct ServerSection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessLogSetting {
-    /// Those that fail.
+    /// Only requests that fail.
     Errors,
-    /// All.
+    /// Failed requests, and requests whose caller sends `x-request-id`.
+    Identified,
+    /// Every request, successful or not.
     All,
 }
 
@@ -93,24 +103,25 @@ impl Default for ServerSection {
             admin: "127.0.0.1:9464".to_owned(),
             public_url: None,
             trusted_proxies: Vec::new(),
+            admin_hosts: Vec::new(),
             allow_plain_http: false,
             workers: 0,
-            access_log: AccessLogSetting::Errors,
+            access_log: AccessLogSetting::Identified,
             connections_per_address: 4096,
             discover: true,
         }
     }
 }
 
-/// `[storage]`.
+/// `[storage]`: the database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageSection {
-    /// `sqlite:DIR/tollgate.db` or `postgres://…`; SQLite in the data directory when it is not said.
+    /// `sqlite:DIR/tollgate.db` or `postgres://…`; SQLite in the data directory if omitted.
     pub url: Option<String>,
-    /// Connections to PostgreSQL.
+    /// Maximum connections to PostgreSQL.
     pub max_connections: u32,
-    /// Whether busy accounts are served out of leases of their balance.
+    /// Whether busy accounts use leases of their balance.
     pub leases: bool,
 }
 
@@ -124,17 +135,17 @@ impl Default for StorageSection {
     }
 }
 
-/// `[service]`.
+/// `[service]`: key prefix, support contact and pepper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceSection {
-    /// Keys begin `sk-<slug>-`.
+    /// Slug in key prefixes: `sk-<slug>-`.
     pub slug: String,
-    /// Whom callers ask for help; shown in the documentation.
+    /// Support contact, shown in the documentation.
     pub support: Option<String>,
-    /// The variable that holds the secret under which keys are digested (at least 32 characters).
-    pub pepper_env: Option<String>,
-    /// The file that holds it.
+    /// Environment variable with the secret that keys are hashed with (at least 32 characters).
+    pub pepper_env: Option<VariableName>,
+    /// File with the same secret.
     pub pepper_file: Option<String>,
 }
 
@@ -149,21 +160,21 @@ impl Default for ServiceSection {
     }
 }
 
-/// `[limits]`.
+/// `[limits]`: defaults for accounts without their own limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSection {
-    /// Requests per minute of an account.
+    /// Requests per minute for each account.
     pub rpm: u32,
-    /// Tokens per minute of an account.
+    /// Tokens per minute for each account.
     pub tpm: u64,
-    /// Keys of an account that are not revoked.
+    /// Active keys of each account.
     pub keys: u32,
-    /// Files of an account.
+    /// Stored files of each account.
     pub files: u64,
-    /// What they may have together, in GiB.
+    /// Total size of the files of each account, in GiB.
     pub files_gib: u64,
-    /// Tokens that the unfinished batches of an account may consume.
+    /// Estimated tokens of all unfinished batches of each account.
     pub batch_tokens: u64,
 }
 
@@ -180,15 +191,16 @@ impl Default for LimitsSection {
     }
 }
 
-/// `[redis]`.
+/// `[redis]`: shared counters of rate limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RedisSection {
-    /// `redis://user:password@host:6379/0`, or `rediss://` with TLS. Without it each node counts for itself.
+    /// `redis://user:password@host:6379/0`, or `rediss://` for TLS. If omitted, each node counts
+    /// separately.
     pub url: Option<String>,
-    /// What every key begins with.
+    /// Prefix of all Redis keys.
     pub prefix: String,
-    /// How long a request waits for a decision, in milliseconds, before its node decides by itself.
+    /// How long a request waits for Redis, in milliseconds, before its node decides alone.
     pub timeout_ms: u64,
 }
 
@@ -202,47 +214,80 @@ impl Default for RedisSection {
     }
 }
 
-/// `[providers.NAME]`.
+/// `[providers.NAME]`: one provider of models.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProviderSection {
-    /// What it speaks and its quirks: `openai`, `openrouter`, `vllm`, …; the block's own name when it is not said.
+    /// API preset: `openai`, `openrouter`, `vllm`, …; the name of the block if omitted.
     pub preset: Option<String>,
-    /// Where it is, such as `http://10.0.0.5:8000/v1`; the preset's own address when it is not said.
+    /// Base URL, such as `http://10.0.0.5:8000/v1`; the preset's URL if omitted.
     pub base_url: Option<String>,
-    /// The variable that holds the key; the preset's usual one when it is not said.
-    pub api_key_env: Option<String>,
-    /// The file that holds the key.
+    /// Environment variable with the key; the preset's default variable if omitted.
+    pub api_key_env: Option<VariableName>,
+    /// File with the key.
     pub api_key_file: Option<String>,
-    /// Where in the world it is, such as `us-east-1`, for presets that have regions; `AWS_REGION` and the like when it is
-    /// not said.
+    /// Region, such as `us-east-1`, for presets with regions; `AWS_REGION` and similar variables if
+    /// omitted.
     #[serde(alias = "location")]
     pub region: Option<String>,
-    /// The project that is billed, for presets that have projects.
+    /// Billing project, for presets with projects.
     pub project: Option<String>,
-    /// Where tokens come from, when no key of an account is named.
+    /// Source of access tokens if no service account key is set.
     pub credentials: Option<CredentialsSetting>,
-    /// The variable that holds the key of a service account, the whole JSON text.
-    pub credentials_env: Option<String>,
-    /// The file that holds it.
+    /// Environment variable with a service account key, as JSON text.
+    pub credentials_env: Option<VariableName>,
+    /// File with a service account key.
     pub credentials_file: Option<String>,
-    /// The variable that holds the id of an account's key, for presets that sign requests.
-    pub access_key_id_env: Option<String>,
-    /// The variable that holds its secret.
-    pub secret_access_key_env: Option<String>,
-    /// The variable that holds the token of a temporary one.
-    pub session_token_env: Option<String>,
-    /// The folder with the workflows that are its models, for presets that have workflows.
+    /// Environment variable with the access key id, for presets that sign requests.
+    pub access_key_id_env: Option<VariableName>,
+    /// Environment variable with the secret access key.
+    pub secret_access_key_env: Option<VariableName>,
+    /// Environment variable with the session token of temporary credentials.
+    pub session_token_env: Option<VariableName>,
+    /// Directory of the workflows that serve as models, for presets with workflows.
     pub workflows: Option<String>,
-    /// Who carries batches out: the gateway, request by request, or the provider, for presets that have batches.
+    /// Whether the gateway runs batches request by request or the provider runs them, for presets
+    /// with a batch API.
     pub batches: Option<BatchesSetting>,
-    /// The price of its models that have no other. Without it such models are not offered.
+    /// Whether a stream whose caller disconnected is stopped or read to its end. Default: `stop`
+    /// for self-hosted servers, `drain` for others.
+    pub on_disconnect: Option<DisconnectSetting>,
+    /// How a request for several answers is sent: `together` in one call or `separately` in one
+    /// call each. Defaults to the preset's value.
+    pub answers: Option<AnswersSetting>,
+    /// Whether error texts of the provider are hidden (`hide`), logged (`log`), or logged and sent
+    /// to callers (`pass`). Default: `log` for servers on this machine and in private networks,
+    /// `hide` for others.
+    pub error_text: Option<ErrorTextSetting>,
+    /// Price of models without their own price. If omitted, such models are not offered.
     pub default_price: Option<PricesEntry>,
-    /// Whether it is used.
+    /// Whether the provider is enabled; default: true.
     pub enabled: Option<bool>,
 }
 
-/// Every `[plans.NAME]`. As soon as there is one, the default ones are not offered.
+/// How a request for several answers is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswersSetting {
+    /// One call for all answers.
+    Together,
+    /// One call for each answer.
+    Separately,
+}
+
+/// Handling of a provider's error texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorTextSetting {
+    /// Error texts are discarded.
+    Hide,
+    /// Error texts are logged.
+    Log,
+    /// Error texts are logged and sent to callers.
+    Pass,
+}
+
+/// All `[plans.NAME]` blocks. If there is at least one, the default plans are not offered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PlansSection(pub BTreeMap<String, PlanSection>);
@@ -257,7 +302,7 @@ impl Default for PlansSection {
             };
             (name.to_owned(), section)
         };
-        // A month of a plan costs about 70 percent of what its weeks include.
+        // The price of a month is about 70 percent of the allowances of its weeks.
         Self(
             [("lite", 15, 5), ("pro", 75, 25), ("max", 300, 100)]
                 .map(plan)
@@ -270,15 +315,14 @@ impl Default for PlansSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanSection {
-    /// Credits that a period costs.
+    /// Price of a period, in credits.
     pub price: Credits,
-    /// How long a period is.
+    /// Length of a period.
     pub cadence: CadenceSetting,
-    /// Who pays.
     pub payer: PayerSetting,
-    /// Credits that a week includes.
+    /// Credits included each week.
     pub allowance: Credits,
-    /// The models that it covers, by id; `*` stands for anything.
+    /// Patterns of the model ids that the plan covers; `*` matches any text.
     pub models: Vec<String>,
 }
 
@@ -294,23 +338,21 @@ impl Default for PlanSection {
     }
 }
 
-/// How long a period of a plan is.
+/// Length of a plan's period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CadenceSetting {
-    /// A month.
     Monthly,
-    /// A year.
     Yearly,
 }
 
-/// Who pays for a plan.
+/// How a plan is paid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PayerSetting {
-    /// The account's credits.
+    /// From the account's credits.
     Credits,
-    /// A payment provider.
+    /// Through the payment provider.
     Provider,
 }
 
@@ -318,27 +360,27 @@ pub enum PayerSetting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PaymentsSection {
-    /// Who takes the money: `stripe`. Without it credits are only granted.
+    /// Payment provider: `stripe`. If omitted, credits cannot be bought.
     pub provider: Option<PaymentProviderSetting>,
-    /// What it takes, by its ISO 4217 code.
+    /// Currency of payments, as ISO 4217 code.
     pub currency: Currency,
-    /// What a credit costs, in the smallest unit of the currency, such as cents.
+    /// Price of a credit in the smallest unit of the currency, such as cents.
     pub credit_price: i64,
-    /// The fewest credits of one top-up.
-    pub least: Credits,
-    /// The most.
-    pub most: Credits,
-    /// Where the provider's pages lead back to; `server.public_url` when it is not said.
+    /// Minimum credits of a top-up.
+    pub min_amount: Credits,
+    /// Maximum credits of a top-up.
+    pub max_amount: Credits,
+    /// URL that the provider's pages return to; `server.public_url` if omitted.
     pub return_url: Option<String>,
-    /// The variable that holds the provider's secret key.
-    pub secret_key_env: String,
-    /// The file that holds it.
+    /// Environment variable with the provider's secret key.
+    pub secret_key_env: VariableName,
+    /// File with the provider's secret key.
     pub secret_key_file: Option<String>,
-    /// The variable that holds the secret that its events are signed with.
-    pub webhook_secret_env: String,
-    /// The file that holds it.
+    /// Environment variable with the signing secret of the provider's webhooks.
+    pub webhook_secret_env: VariableName,
+    /// File with the signing secret.
     pub webhook_secret_file: Option<String>,
-    /// Where the provider is, when not at its own address.
+    /// Base URL of the provider's API, if it differs from the default.
     pub base_url: Option<String>,
 }
 
@@ -346,74 +388,75 @@ pub struct PaymentsSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MailSection {
-    /// The mail server, such as `smtp.example.com:587`. Without it no mail is sent.
+    /// Address of the mail server, such as `smtp.example.com:587`. If omitted, no mail is sent.
+    #[serde(deserialize_with = "address::mail_server")]
     pub server: Option<String>,
-    /// How it is spoken to.
+    /// TLS mode of the connection.
     pub tls: MailTlsSetting,
-    /// Who mails are from, such as `Acme <billing@example.com>`.
+    /// Sender, such as `Acme <billing@example.com>`.
     pub from: Option<String>,
-    /// As whom the server is spoken to.
+    /// User name for the mail server.
     pub user: Option<String>,
-    /// The variable that holds the password.
-    pub password_env: String,
-    /// The file that holds it.
+    /// Environment variable with the password.
+    pub password_env: VariableName,
+    /// File with the password.
     pub password_file: Option<String>,
 }
 
-/// `[media]`: where images, videos and recordings are kept.
+/// `[media]`: storage of images, videos and recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MediaSection {
     /// `files` in the data directory, or `s3`.
     pub store: MediaStoreSetting,
-    /// The variable that holds the key that addresses are signed with (at least 32 characters); it follows from the
-    /// pepper when none is named.
-    pub signing_key_env: Option<String>,
-    /// The file that holds it.
+    /// Environment variable with the key that signs media URLs (at least 32 characters). If
+    /// omitted, the key is derived from the pepper.
+    pub signing_key_env: Option<VariableName>,
+    /// File with the signing key.
     pub signing_key_file: Option<String>,
-    /// The variable that holds the key before it, whose addresses stay good.
-    pub previous_signing_key_env: Option<String>,
-    /// The file that holds it.
+    /// Environment variable with the previous signing key, whose URLs stay valid.
+    pub previous_signing_key_env: Option<VariableName>,
+    /// File with the previous signing key.
     pub previous_signing_key_file: Option<String>,
-    /// The bucket, where it is `s3`.
+    /// The bucket for `store = "s3"`.
     pub s3: Option<S3Section>,
 }
 
-/// Where media are kept.
+/// Storage of media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaStoreSetting {
-    /// In the data directory.
+    /// Files in the data directory.
     #[default]
     Files,
-    /// In a bucket of S3, or of what speaks like it.
+    /// Objects in an S3 bucket or a compatible store.
     S3,
 }
 
-/// `[media.s3]`.
+/// `[media.s3]`: the bucket for media.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct S3Section {
-    /// The bucket.
+    /// Name of the bucket.
     pub bucket: String,
-    /// Where in the world it is, such as `eu-central-1`; `AWS_REGION` when it is not said.
+    /// Region, such as `eu-central-1`; `AWS_REGION` if omitted.
     pub region: Option<String>,
-    /// Where the server is, when it is not Amazon's.
+    /// URL of the server, if it is not Amazon S3.
     pub endpoint: Option<String>,
-    /// What keys begin with.
+    /// Prefix of object keys.
     pub prefix: String,
-    /// Whether the bucket stands in the path of addresses; as servers that are not Amazon's want it, when it is not said.
+    /// Whether the bucket is part of the URL path. Default: true if `endpoint` is set.
     pub path_style: Option<bool>,
-    /// Whether the endpoint may be another machine that has no TLS.
+    /// Whether `endpoint` may be another machine without TLS.
     pub allow_http: bool,
-    /// The variable that holds the id of the key.
-    pub access_key_id_env: String,
-    /// The variable that holds its secret.
-    pub secret_access_key_env: String,
-    /// The file that holds it.
+    /// Environment variable with the access key id.
+    pub access_key_id_env: VariableName,
+    /// Environment variable with the secret access key.
+    pub secret_access_key_env: VariableName,
+    /// File with the secret access key.
     pub secret_access_key_file: Option<String>,
-    /// The variable that holds the token of a temporary one.
-    pub session_token_env: String,
+    /// Environment variable with the session token of temporary credentials.
+    pub session_token_env: VariableName,
 }
 
 impl Default for S3Section {
@@ -425,24 +468,24 @@ impl Default for S3Section {
             prefix: String::new(),
             path_style: None,
             allow_http: false,
-            access_key_id_env: "AWS_ACCESS_KEY_ID".to_owned(),
-            secret_access_key_env: "AWS_SECRET_ACCESS_KEY".to_owned(),
+            access_key_id_env: VariableName::known("AWS_ACCESS_KEY_ID"),
+            secret_access_key_env: VariableName::known("AWS_SECRET_ACCESS_KEY"),
             secret_access_key_file: None,
-            session_token_env: "AWS_SESSION_TOKEN".to_owned(),
+            session_token_env: VariableName::known("AWS_SESSION_TOKEN"),
         }
     }
 }
 
-/// How a mail server is spoken to.
+/// TLS mode of a mail connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailTlsSetting {
-    /// Over TLS after the greeting.
+    /// Plain text upgraded to TLS with STARTTLS.
     #[default]
     Starttls,
-    /// Over TLS from the beginning.
+    /// TLS from the start of the connection.
     Always,
-    /// In the open, on this machine.
+    /// No TLS; only for a server on this machine.
     Never,
 }
 
@@ -453,17 +496,16 @@ impl Default for MailSection {
             tls: MailTlsSetting::Starttls,
             from: None,
             user: None,
-            password_env: "SMTP_PASSWORD".to_owned(),
+            password_env: VariableName::known("SMTP_PASSWORD"),
             password_file: None,
         }
     }
 }
 
-/// Who takes the money.
+/// A supported company that processes payments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PaymentProviderSetting {
-    /// Stripe.
     Stripe,
 }
 
@@ -473,25 +515,49 @@ impl Default for PaymentsSection {
             provider: None,
             currency: Currency::USD,
             credit_price: 100,
-            least: Credits::from_whole(5).unwrap_or_default(),
-            most: Credits::from_whole(10_000).unwrap_or_default(),
+            min_amount: Credits::from_whole(5).unwrap_or_default(),
+            max_amount: Credits::from_whole(10_000).unwrap_or_default(),
             return_url: None,
-            secret_key_env: "STRIPE_SECRET_KEY".to_owned(),
+            secret_key_env: VariableName::known("STRIPE_SECRET_KEY"),
             secret_key_file: None,
-            webhook_secret_env: "STRIPE_WEBHOOK_SECRET".to_owned(),
+            webhook_secret_env: VariableName::known("STRIPE_WEBHOOK_SECRET"),
             webhook_secret_file: None,
             base_url: None,
         }
     }
 }
 
-/// Who carries batches out.
+/// Handling of a stream whose caller disconnected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", try_from = "String")]
+pub enum DisconnectSetting {
+    /// The gateway closes the connection to the provider, which ends generation. The charge is
+    /// estimated from the received part.
+    Stop,
+    /// The gateway reads the stream to its end, within the limits of `[drain]`. The charge follows
+    /// the provider's usage report.
+    Drain,
+}
+
+impl TryFrom<String> for DisconnectSetting {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        match name.as_str() {
+            "stop" => Ok(DisconnectSetting::Stop),
+            "drain" => Ok(DisconnectSetting::Drain),
+            other => Err(format!("must be \"stop\" or \"drain\", not '{other}'")),
+        }
+    }
+}
+
+/// Where the requests of a batch run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum BatchesSetting {
-    /// The gateway, which makes each request of them.
+    /// The gateway sends each request separately.
     Gateway,
-    /// The provider, which is given them.
+    /// The provider runs the batch through its batch API.
     Native,
 }
 
@@ -502,34 +568,34 @@ impl TryFrom<String> for BatchesSetting {
         match name.as_str() {
             "gateway" => Ok(BatchesSetting::Gateway),
             "native" => Ok(BatchesSetting::Native),
-            _ => Err(format!("`batches` is `gateway` or `native`, and not `{name}`")),
+            _ => Err(format!("`batches` must be `gateway` or `native`, not `{name}`")),
         }
     }
 }
 
-/// Where tokens come from.
+/// Source of access tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialsSetting {
-    /// From the metadata server of the machine.
+    /// The metadata server of the machine.
     Metadata,
 }
 
-/// `[egress]`: fetching what callers name by its address.
+/// `[egress]`: fetching caller-supplied URLs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EgressSection {
-    /// Networks that may be reached although they are not public, such as `10.1.2.0/24` or `10.1.2.3:9000`.
+    /// Non-public networks that may be reached, such as `10.1.2.0/24` or `10.1.2.3:9000`.
     pub allow: Vec<String>,
-    /// Most fetches at once.
-    pub most_at_once: usize,
+    /// Maximum concurrent fetches.
+    pub max_concurrent: usize,
 }
 
 impl Default for EgressSection {
     fn default() -> Self {
         Self {
             allow: Vec::new(),
-            most_at_once: 16,
+            max_concurrent: 16,
         }
     }
 }
@@ -538,31 +604,33 @@ impl Default for EgressSection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeoutsSection {
-    /// Until a connection to an upstream stands.
+    /// Time to connect to an upstream.
     pub connect_ms: u64,
-    /// Until the upstream's response headers.
+    /// Time until the upstream's response headers.
     pub headers_ms: u64,
-    /// Until the first content of a stream.
+    /// Time until the first content of a stream.
     pub first_content_ms: u64,
-    /// The same for models that reason first.
+    /// Time until the first content of a reasoning model's stream.
     pub first_content_reasoning_ms: u64,
-    /// How long response headers are kept back for the first content.
+    /// How long the gateway delays response headers to wait for the first content.
     pub commit_ms: u64,
-    /// Between two events of a stream.
+    /// Maximum time between two events of a stream.
     pub idle_ms: u64,
-    /// For the whole call.
+    /// Maximum duration of a call.
     pub total_ms: u64,
-    /// How long a caller may not read before it counts as gone.
+    /// How long a caller may stop reading before it counts as disconnected.
     pub write_stall_ms: u64,
-    /// Between two signs of life on a quiet stream.
+    /// Interval of keep-alive pings on an idle stream.
     pub ping_ms: u64,
-    /// Until a caller's request line and headers are there; idle connections are closed after it too.
+    /// Time until a caller's request line and headers have arrived; also the timeout of idle
+    /// connections.
     pub request_headers_ms: u64,
-    /// How long a caller's body may take before it must come at 1 KiB a second.
+    /// How long a request body may take before it must arrive at 1 KiB/s or faster.
     pub request_body_ms: u64,
-    /// After the signal to stop: how long new connections are still taken, for load balancers to notice.
+    /// How long the server still accepts connections after the stop signal, so that load balancers
+    /// notice.
     pub drain_delay_ms: u64,
-    /// After the signal to stop: how long calls that run may take.
+    /// How long running calls may take after the stop signal.
     pub shutdown_ms: u64,
 }
 
@@ -586,19 +654,19 @@ impl Default for TimeoutsSection {
     }
 }
 
-/// `[retries]`.
+/// `[retries]`: retries and circuit breakers of upstream calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetriesSection {
-    /// Attempts beyond the first.
+    /// Maximum attempts after the first.
     pub extra_attempts: u32,
-    /// Share of the last ten seconds' requests that may be retries, in percent.
+    /// Maximum share of retries among the requests of the last ten seconds, in percent.
     pub budget_percent: u32,
-    /// Retries a second that are allowed whatever the share.
+    /// Retries per second that are always allowed, regardless of the share.
     pub budget_per_second: u32,
-    /// Failures in a row after which a candidate is set aside.
+    /// Consecutive failures that open a candidate's circuit breaker.
     pub breaker_consecutive: u32,
-    /// How long it is set aside at first, in milliseconds.
+    /// How long the breaker first stays open, in milliseconds.
     pub breaker_open_ms: u64,
 }
 
@@ -614,37 +682,38 @@ impl Default for RetriesSection {
     }
 }
 
-/// `[drain]`.
+/// `[drain]`: reading of responses after their callers disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DrainSection {
-    /// Answers read to their end at once after their callers left.
-    pub most: usize,
-    /// How long one is read, in milliseconds.
+    /// Maximum responses read concurrently after their callers disconnected.
+    pub max_concurrent: usize,
+    /// Maximum time for reading one response, in milliseconds.
     pub time_ms: u64,
-    /// How many bytes of generated output of one are read.
+    /// Maximum generated output read of one response, in bytes.
     pub bytes: u64,
 }
 
 impl Default for DrainSection {
     fn default() -> Self {
         Self {
-            most: 64,
+            max_concurrent: 64,
             time_ms: 120_000,
             bytes: 4 * 1024 * 1024,
         }
     }
 }
 
-/// `[jobs]`.
+/// `[jobs]`: where and how many asynchronous jobs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobsSection {
-    /// Whether `serve` carries jobs out; else it accepts them and leaves them to workers.
+    /// Whether `serve` runs jobs. If false, it only accepts them, and `tollgate worker` processes
+    /// run them.
     pub run_here: bool,
-    /// Jobs that a process carries out at once; with zero it accepts jobs and leaves them to others.
+    /// Maximum concurrent jobs of a process. If 0, the process only accepts jobs.
     pub concurrency: usize,
-    /// Jobs of one account at once, in all processes together.
+    /// Maximum concurrent jobs of an account, across all processes.
     pub per_account: u32,
 }
 
@@ -658,79 +727,80 @@ impl Default for JobsSection {
     }
 }
 
-/// `[policy]`. Empty, nothing is looked at.
+/// `[policy]`. If it is empty, no content is checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicySection {
-    /// Rules, by name.
+    /// Word and pattern rules, by name.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub rules: IndexMap<String, RuleSection>,
-    /// A classifier that is asked.
+    /// An external classifier.
     pub classifier: Option<ClassifierSection>,
 }
 
-/// `[policy.rules.NAME]`.
+/// `[policy.rules.NAME]`: forbidden words and patterns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSection {
-    /// What it looks at.
+    /// Whether the rule checks input, output or both.
     pub apply: Applies,
-    /// What it finds, as `POST /v1/moderations` calls it; the rule's name when it is not said.
+    /// Category reported by `POST /v1/moderations`; the rule's name if omitted.
     pub category: Option<String>,
-    /// Words and phrases.
+    /// Forbidden words and phrases.
     pub words: Vec<String>,
-    /// A file with more of them, one in a line.
+    /// File with more words and phrases, one per line.
     pub words_file: Option<String>,
-    /// Regular expressions.
+    /// Regular expressions of forbidden text.
     pub patterns: Vec<String>,
-    /// A file with more of them, one in a line.
+    /// File with more expressions, one per line.
     pub patterns_file: Option<String>,
 }
 
-/// What a part of the policy looks at.
+/// Which content a part of the policy checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Applies {
-    /// What callers send.
+    /// Requests of callers.
     Input,
-    /// What models answer.
+    /// Responses of models.
     Output,
-    /// Both.
+    /// Requests and responses.
     #[default]
     Both,
 }
 
 impl Applies {
-    /// Whether it looks at what callers send.
+    /// Returns whether requests are checked.
     pub fn to_input(self) -> bool {
         self != Applies::Output
     }
 
-    /// Whether it looks at what models answer.
+    /// Returns whether responses are checked.
     pub fn to_output(self) -> bool {
         self != Applies::Input
     }
 }
 
-/// `[policy.classifier]`.
+/// `[policy.classifier]`: an external moderation endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClassifierSection {
-    /// Where it is: the whole address, `…/moderations`.
+    /// Full URL of the endpoint, such as `https://api.openai.com/v1/moderations`.
     pub url: String,
-    /// The variable that holds the key.
-    pub api_key_env: Option<String>,
-    /// The file that holds the key.
+    /// Environment variable with the key.
+    pub api_key_env: Option<VariableName>,
+    /// File with the key.
     pub api_key_file: Option<String>,
-    /// Its model.
+    /// Model of the classifier.
     pub model: String,
-    /// From which score on a category forbids a text; without any, what the classifier flags is forbidden.
+    /// Minimum score, 0 to 1, that forbids a text, by category. If empty, the classifier's
+    /// `flagged` value decides.
     pub thresholds: BTreeMap<String, f64>,
-    /// How long it may take.
+    /// Timeout of a request, in milliseconds.
     pub timeout_ms: u64,
-    /// What happens when it does not answer.
+    /// Handling of classifier failures.
     pub on_error: OnErrorSetting,
-    /// What it looks at.
+    /// Whether the classifier checks input, output or both.
     pub apply: Applies,
 }
 
@@ -749,12 +819,12 @@ impl Default for ClassifierSection {
     }
 }
 
-/// What happens when the classifier does not answer.
+/// Handling of a request or response that the classifier could not check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnErrorSetting {
-    /// What it was asked about is not let through.
+    /// The content is refused.
     Refuse,
-    /// It is let through.
+    /// The content is allowed.
     Allow,
 }

@@ -1,4 +1,4 @@
-//! From file, environment and flags to one [`Config`] that has been checked.
+//! Builds a validated [`Config`] from file, environment and flags.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use tollgate_billing::Plan;
 use tollgate_jobs::WorkerSettings;
 use tollgate_pipeline::{Drain, Retries, Settings, Timeouts};
 use tollgate_providers::egress::Allowed;
-use tollgate_storage::{Cadence, Payer};
+use tollgate_storage::{Cadence, MAX_HOLD_LIFETIME, Payer};
 use tollgate_types::Credits;
 use toml::Table;
 
 use super::env::{Environment, merge};
-use super::error::{ConfigError, explain};
+use super::error::ConfigError;
 use super::file::{CadenceSetting, FileConfig, PayerSetting, PlansSection, RedisSection, ServiceSection};
 
-/// The name of the embedded database's file.
+/// File name of the embedded database.
 const DATABASE_FILE: &str = "tollgate.db";
 
-/// Longest that a request may wait for its limits to be decided elsewhere.
-const LONGEST_DECISION_MS: u64 = 1_000;
+/// Upper bound of `redis.timeout_ms`, in milliseconds. Requests wait that long for a decision.
+const MAX_CLASSIFIER_TIMEOUT_MS: u64 = 1_000;
 
-/// What the command line says.
+/// Command-line flags that select or override settings.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// `--config FILE`.
@@ -37,40 +37,55 @@ pub struct Flags {
     pub admin: Option<String>,
 }
 
-/// Checked settings.
+impl Flags {
+    /// Returns the path of the settings file, whether it exists or not.
+    pub fn settings_file(&self) -> PathBuf {
+        self.config
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("tollgate.toml"))
+    }
+}
+
+/// Settings after validation, with parsed addresses and URLs.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// As it stands in file and environment.
+    /// The settings from file and environment.
     pub file: FileConfig,
-    /// The file that was read, if one was.
+    /// The settings file; `None` if none was read.
     pub path: Option<PathBuf>,
-    /// Where the secrets are, and the embedded database unless `storage.url` says another place.
+    /// The data directory: secrets, and the embedded database unless `storage.url` sets another
+    /// place.
     pub data: PathBuf,
-    /// Where callers connect.
+    /// Address of the public listener.
     pub listen: SocketAddr,
-    /// Where operators connect.
+    /// Address of the admin listener.
     pub admin: SocketAddr,
-    /// What callers' addresses may reach although it is not public.
+    /// Non-public networks that fetches of caller-supplied URLs may reach.
     pub egress: Vec<Allowed>,
-    /// Where everything is kept.
+    /// The storage engine and its address.
     pub storage: StorageUrl,
-    /// Where several nodes share limits; nothing with SQLite, which has one process. The address may hold a password.
+    /// Redis URL for shared limits; `None` with SQLite, which has a single process. May contain a
+    /// password.
     pub redis: Option<SecretString>,
-    /// The environment, for keys.
+    /// The environment, which holds keys.
     pub environment: Environment,
 }
 
-/// Where everything is kept.
+/// A storage engine and its address.
 #[derive(Clone, Debug)]
 pub enum StorageUrl {
-    /// A file on this machine.
+    /// Path of a database file on this machine.
     Sqlite(PathBuf),
-    /// A PostgreSQL database. The address may hold a password.
+    /// URL of a PostgreSQL database. May contain a password.
     Postgres(SecretString),
 }
 
 impl Config {
-    /// Reads and checks everything.
+    /// Reads and validates the settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error in file, environment or flags.
     pub fn load(flags: &Flags, environment: Environment) -> Result<Self, ConfigError> {
         let path = config_path(flags);
         let mut file = match &path {
@@ -80,7 +95,7 @@ impl Config {
         merge(&mut file, environment.overlay()?);
         let file: FileConfig = file
             .try_into()
-            .map_err(|error: toml::de::Error| ConfigError::new("environment", explain(error.message())))?;
+            .map_err(|error: toml::de::Error| ConfigError::from_variable(&error))?;
         let data = flags
             .data
             .clone()
@@ -108,8 +123,9 @@ impl Config {
         Ok(config)
     }
 
-    /// The directory of the embedded database. Its lock, its journal and the socket for commands stand there, too: whoever
-    /// means a database finds the process that has it. Nothing with PostgreSQL, which nobody has alone.
+    /// Returns the directory of the embedded database; `None` with PostgreSQL, which several
+    /// processes share. The database's lock, journal and command socket are in the same directory,
+    /// so commands on a database find the process that owns it.
     pub fn home(&self) -> Option<&Path> {
         match &self.storage {
             StorageUrl::Sqlite(database) => database.parent(),
@@ -117,11 +133,18 @@ impl Config {
         }
     }
 
+    /// Returns the directory of the command socket: the directory of the embedded database, or the
+    /// data directory with PostgreSQL. There, a node answers commands that only a running server
+    /// can answer.
+    pub fn socket_home(&self) -> &Path {
+        self.home().unwrap_or(&self.data)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let server = &self.file.server;
         if !self.listen.ip().is_loopback() && !server.allow_plain_http {
             let message = format!(
-                "{} can be reached from other machines without TLS. Put a TLS proxy in front and set \
+                "other machines can reach {} without TLS. Put a TLS proxy in front and set \
                  server.allow_plain_http = true, or listen on 127.0.0.1.",
                 self.listen
             );
@@ -129,17 +152,17 @@ impl Config {
         }
         check_slug(&self.file.service.slug)?;
         if matches!(self.storage, StorageUrl::Postgres(_)) && !has_pepper(&self.file.service) {
-            let message = "with PostgreSQL the secret under which keys are digested is shared by all nodes: set pepper_file or pepper_env";
+            let message = "with PostgreSQL all nodes share the secret that keys are hashed with: set pepper_file or pepper_env";
             return Err(ConfigError::new("service", message));
         }
         check_plans(&self.file.plans)?;
         if matches!(self.storage, StorageUrl::Sqlite(_)) && !self.file.jobs.run_here {
-            let message = "with SQLite there is one process, and it carries the jobs out: leave run_here = true, or set storage.url \
-                to a PostgreSQL database and start `tollgate worker` beside the nodes";
+            let message = "with SQLite the server process must run the jobs: set run_here = true, or set storage.url to a \
+                PostgreSQL database and start `tollgate worker`";
             return Err(ConfigError::new("jobs.run_here", message));
         }
-        if self.file.egress.most_at_once == 0 {
-            return Err(ConfigError::new("egress.most_at_once", "must be above 0"));
+        if self.file.egress.max_concurrent == 0 {
+            return Err(ConfigError::new("egress.max_concurrent", "must be above 0"));
         }
         let timeouts = &self.file.timeouts;
         let positive = [
@@ -154,13 +177,31 @@ impl Config {
             ("request_headers_ms", timeouts.request_headers_ms),
             ("request_body_ms", timeouts.request_body_ms),
         ];
-        match positive.iter().find(|(_, value)| *value == 0) {
-            Some((name, _)) => Err(ConfigError::new(format!("timeouts.{name}"), "must be above 0")),
+        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return Err(ConfigError::new(format!("timeouts.{name}"), "must be above 0"));
+        }
+        // The lifetime of a hold is twice the longest call including its drain.
+        let max_ms = MAX_HOLD_LIFETIME.as_millis() / 4;
+        let bounded = [
+            ("timeouts.total_ms", timeouts.total_ms),
+            ("drain.time_ms", self.file.drain.time_ms),
+        ];
+        match bounded.into_iter().find(|(_, value)| u128::from(*value) > max_ms) {
+            Some((name, _)) => Err(ConfigError::new(
+                name,
+                format!("must be at most {max_ms} (12 hours)"),
+            )),
             None => Ok(()),
         }
     }
 
-    /// A key: the text of a file, or a variable. `place` is the setting that names the file.
+    /// Returns a key: the content of `file`, or the first variable that is set. `place` is the
+    /// setting that names the file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read. Also rejects keys of this service: they are useless
+    /// elsewhere, and their recipient could misuse them.
     pub fn key<'v>(
         &self,
         place: &str,
@@ -170,15 +211,32 @@ impl Config {
         if let Some(file) = file {
             let text = std::fs::read_to_string(file)
                 .map_err(|error| ConfigError::new(place, format!("cannot read {file}: {error}")))?;
-            return Ok(Some(text.trim().to_owned().into()));
+            return self
+                .foreign(text.trim(), || format!("{place} ({file})"))
+                .map(Some);
         }
-        let key = variables
+        let found = variables
             .into_iter()
-            .find_map(|variable| self.environment.get(variable));
-        Ok(key.map(|key| key.to_owned().into()))
+            .find_map(|variable| Some((variable, self.environment.get(variable)?)));
+        found
+            .map(|(variable, key)| self.foreign(key, || format!("variable {variable}")))
+            .transpose()
     }
 
-    /// Plans that can be subscribed to.
+    /// Rejects a secret of this service.
+    fn foreign(&self, secret: &str, place: impl FnOnce() -> String) -> Result<SecretString, ConfigError> {
+        match self.own_prefix_of(secret) {
+            None => Ok(secret.to_owned().into()),
+            Some(prefix) => {
+                let message = format!(
+                    "contains a key of this gateway (it starts with {prefix}), which is never sent elsewhere: use a key of the other service"
+                );
+                Err(ConfigError::new(place(), message))
+            }
+        }
+    }
+
+    /// Returns the plans that accounts can subscribe to.
     pub fn plans(&self) -> Vec<Plan> {
         let plan = |(name, section): (&String, &super::file::PlanSection)| Plan {
             name: name.as_str().into(),
@@ -197,7 +255,7 @@ impl Config {
         self.file.plans.0.iter().map(plan).collect()
     }
 
-    /// The figures of workers.
+    /// Returns the settings of job workers.
     pub fn worker_settings(&self) -> WorkerSettings {
         WorkerSettings {
             concurrency: self.file.jobs.concurrency,
@@ -207,7 +265,7 @@ impl Config {
         }
     }
 
-    /// The figures of the pipeline.
+    /// Returns the settings of the request pipeline.
     pub fn pipeline_settings(&self) -> Settings {
         let (times, retries, drain) = (&self.file.timeouts, &self.file.retries, &self.file.drain);
         let ms = Duration::from_millis;
@@ -231,7 +289,7 @@ impl Config {
                 ..Retries::default()
             },
             drain: Drain {
-                most: drain.most,
+                max_concurrent: drain.max_concurrent,
                 time: ms(drain.time_ms),
                 bytes: drain.bytes,
             },
@@ -239,16 +297,16 @@ impl Config {
     }
 }
 
-/// `--config FILE`, or `tollgate.toml` in the working directory when there is one.
+/// Returns `--config FILE`, or `tollgate.toml` in the working directory if it exists.
 fn config_path(flags: &Flags) -> Option<PathBuf> {
-    let usual = PathBuf::from("tollgate.toml");
-    flags.config.clone().or_else(|| usual.exists().then_some(usual))
+    let file = flags.settings_file();
+    (flags.config.is_some() || file.exists()).then_some(file)
 }
 
 fn read_file(path: &Path) -> Result<Table, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new(path.display().to_string(), format!("cannot be read: {error}")))?;
-    // Read as the typed shape first: only that way a fault has a line and a column.
+    // The typed shape is parsed first because only its errors have a line and a column.
     toml::from_str::<FileConfig>(&text).map_err(|error| ConfigError::from_toml(path, &text, &error))?;
     text.parse::<Table>()
         .map_err(|error| ConfigError::from_toml(path, &text, &error))
@@ -256,21 +314,22 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
 
 fn address(place: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     text.parse().map_err(|_| {
-        ConfigError::new(
-            place,
-            format!("'{text}' is not an address: write 127.0.0.1:8080 or [::1]:8080"),
-        )
+        let message = match text.parse::<u16>() {
+            Ok(port) => format!("'{text}' is a port without an address: write \"127.0.0.1:{port}\""),
+            Err(_) => format!("'{text}' is not an address: write \"127.0.0.1:8080\" or \"[::1]:8080\""),
+        };
+        ConfigError::new(place, message)
     })
 }
 
-/// The rules of `egress.allow`. None lets a caller reach the gateway's own listeners.
+/// Parses the rules of `egress.allow`. No rule may let callers reach the gateway's own listeners.
 fn allowed(rules: &[String], own: [SocketAddr; 2]) -> Result<Vec<Allowed>, ConfigError> {
     let fault = |message: String| ConfigError::new("egress.allow", message);
     let read = |text: &String| {
-        let rule = Allowed::parse(text).map_err(|error| fault(format!("'{text}' is no rule: {error}")))?;
+        let rule = Allowed::parse(text).map_err(|error| fault(format!("invalid rule '{text}': {error}")))?;
         match own.iter().find(|address| rule.covers(**address)) {
             Some(address) => Err(fault(format!(
-                "'{text}' lets callers reach the gateway's own listener {address}: name another port or a smaller network"
+                "'{text}' lets callers reach the gateway's own listener {address}: set another port or a smaller network"
             ))),
             None => Ok(rule),
         }
@@ -285,21 +344,25 @@ fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError
     }
 }
 
-/// What an address of storage means; `place` is the setting or the flag that has it.
+/// Parses a storage URL; `place` is the setting or flag that contains it.
 pub fn storage_at(place: &str, url: &str, data: &Path) -> Result<StorageUrl, ConfigError> {
     let fault = |message: &str| Err(ConfigError::new(place, message));
     match url.split_once(':') {
         Some(("sqlite", path)) if !path.is_empty() => {
             let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));
-            // Lock and journal stand beside the database: a directory belongs to one installation.
+            // Lock and journal are beside the database, so a directory belongs to one installation.
             if path.file_name().is_none_or(|name| name != DATABASE_FILE) {
                 return fault(
-                    "the file is called tollgate.db and has a directory of its own: write sqlite:DIR/tollgate.db",
+                    "the file must be named tollgate.db and be in its own directory: write sqlite:DIR/tollgate.db",
                 );
             }
-            // A bare name says no directory.
-            let said = path.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
-            Ok(StorageUrl::Sqlite(if said { path } else { data.join(path) }))
+            // A bare file name is relative to the data directory.
+            let has_directory = path.parent().is_some_and(|parent| !parent.as_os_str().is_empty());
+            Ok(StorageUrl::Sqlite(if has_directory {
+                path
+            } else {
+                data.join(path)
+            }))
         }
         Some(("postgres" | "postgresql", _)) => match postgres::check_url(url) {
             Ok(()) => Ok(StorageUrl::Postgres(url.to_owned().into())),
@@ -311,8 +374,9 @@ pub fn storage_at(place: &str, url: &str, data: &Path) -> Result<StorageUrl, Con
     }
 }
 
-/// The most that a plan may cost or include. Above it, sums of many years would not fit.
-const MOST_OF_A_PLAN: i64 = 1_000_000;
+/// Maximum price and allowance of a plan, in credits. With larger amounts, sums over many years
+/// could overflow.
+const MAX_PLAN_CREDITS: i64 = 1_000_000;
 
 fn check_plans(plans: &PlansSection) -> Result<(), ConfigError> {
     for (name, plan) in &plans.0 {
@@ -327,40 +391,40 @@ fn check_plans(plans: &PlansSection) -> Result<(), ConfigError> {
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         if !plain || !(1..=32).contains(&name.len()) {
-            return fault("", "a plan's name is 1 to 32 small letters, digits and hyphens");
+            return fault("", "must be 1 to 32 lowercase letters, digits and hyphens");
         }
         for (key, amount) in [("price", plan.price), ("allowance", plan.allowance)] {
-            if amount < Credits::ZERO || Credits::from_whole(MOST_OF_A_PLAN).is_some_and(|most| amount > most)
+            if amount < Credits::ZERO || Credits::from_whole(MAX_PLAN_CREDITS).is_some_and(|max| amount > max)
             {
-                return fault(key, "is 0 to 1000000 credits");
+                return fault(key, "must be 0 to 1000000 credits");
             }
         }
         if plan.models.is_empty() || plan.models.iter().any(String::is_empty) {
             return fault(
                 "models",
-                "is at least one pattern, such as \"maker/*\"; \"*\" is all models",
+                "must contain a pattern, such as \"provider/*\", or \"*\" for all models",
             );
         }
     }
     Ok(())
 }
 
-/// The address of Redis, if limits are shared.
+/// Returns the Redis URL; `None` if limits are not shared.
 fn redis_url(section: &RedisSection, storage: &StorageUrl) -> Result<Option<SecretString>, ConfigError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     if !(1..=64).contains(&section.prefix.len()) || !section.prefix.chars().all(plain) {
-        let message = "a prefix is 1 to 64 letters, digits and -_.: such as \"tollgate\"";
+        let message = "must be 1 to 64 letters, digits and -_.: such as \"tollgate\"";
         return Err(ConfigError::new("redis.prefix", message));
     }
-    if !(1..=LONGEST_DECISION_MS).contains(&section.timeout_ms) {
-        let message = format!("must be 1 to {LONGEST_DECISION_MS}: requests wait for it");
+    if !(1..=MAX_CLASSIFIER_TIMEOUT_MS).contains(&section.timeout_ms) {
+        let message = format!("must be 1 to {MAX_CLASSIFIER_TIMEOUT_MS}, because requests wait for it");
         return Err(ConfigError::new("redis.timeout_ms", message));
     }
     let Some(url) = &section.url else {
         return Ok(None);
     };
     redis::check_url(url).map_err(|message| ConfigError::new("redis.url", message))?;
-    // With SQLite there is one process, which counts by itself.
+    // With SQLite, a single process counts in memory.
     let has_nodes = matches!(storage, StorageUrl::Postgres(_));
     Ok(has_nodes.then(|| url.as_str().into()))
 }
@@ -379,7 +443,7 @@ fn check_slug(slug: &str) -> Result<(), ConfigError> {
     }
     Err(ConfigError::new(
         "service.slug",
-        "a slug is 1 to 32 small letters, digits and inner hyphens, such as \"acme\"",
+        "must be 1 to 32 lowercase letters, digits and inner hyphens, such as \"acme\"",
     ))
 }
 
@@ -425,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unsafe_or_senseless_is_refused_with_its_place() {
+    fn unsafe_and_invalid_settings_are_refused_with_their_key() {
         let cases = [
             ("[server]\nlisten = \"0.0.0.0:80\"", "server.listen"),
             ("[server]\nlisten = \"nonsense\"", "server.listen"),
@@ -442,7 +506,7 @@ mod tests {
             ("[redis]\ntimeout_ms = 0", "redis.timeout_ms"),
             ("[redis]\ntimeout_ms = 1001", "redis.timeout_ms"),
             ("[timeouts]\nidle_ms = 0", "timeouts.idle_ms"),
-            ("[egress]\nmost_at_once = 0", "egress.most_at_once"),
+            ("[egress]\nmax_concurrent = 0", "egress.max_concurrent"),
             ("[plans.Lite]", "plans.Lite"),
             ("[plans.lite]\nprice = \"-1\"", "plans.lite.price"),
             ("[plans.lite]\nallowance = \"1000000.1\"", "plans.lite.allowance"),
@@ -463,6 +527,67 @@ mod tests {
         let one_process = load("[redis]\nurl = \"redis://h\"", &[]).unwrap();
         assert!(one_process.redis.is_none());
         assert!(load("[server]\nlisten = \"0.0.0.0:80\"\nallow_plain_http = true", &[]).is_ok());
+    }
+
+    #[test]
+    fn a_secret_in_place_of_a_variable_name_is_refused_and_not_repeated() {
+        let settings = [
+            ("service", "pepper_env"),
+            ("providers.x", "api_key_env"),
+            ("providers.x", "credentials_env"),
+            ("providers.x", "access_key_id_env"),
+            ("providers.x", "secret_access_key_env"),
+            ("providers.x", "session_token_env"),
+            ("payments", "secret_key_env"),
+            ("payments", "webhook_secret_env"),
+            ("mail", "password_env"),
+            ("media", "signing_key_env"),
+            ("media", "previous_signing_key_env"),
+            ("media.s3", "access_key_id_env"),
+            ("media.s3", "secret_access_key_env"),
+            ("media.s3", "session_token_env"),
+            ("policy.classifier", "api_key_env"),
+        ];
+        let refused = |error: ConfigError, setting: &str| {
+            assert!(
+                error.message.contains("name of an environment variable"),
+                "{setting}: {error}"
+            );
+            assert!(!error.to_string().contains("4711"), "{setting}: {error}");
+        };
+        for (section, key) in settings {
+            for value in ["\"sk-proj-4711\"", "\"4711\"", "4711", "[\"4711\"]", "\"\""] {
+                let error = load(&format!("[{section}]\n{key} = {value}"), &[]).unwrap_err();
+                assert!(error.place.ends_with(&format!(":2:{}", key.len() + 4)), "{error}");
+                refused(error, key);
+            }
+            let variable = format!("TOLLGATE_{}__{key}", section.replace('.', "__")).to_uppercase();
+            for value in ["sk-proj-4711", "4711"] {
+                let error = load("", &[(&variable, value)]).unwrap_err();
+                assert_eq!(error.place, format!("{section}.{key}"));
+                refused(error, &variable);
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_in_place_of_an_address_is_answered_with_a_whole_address() {
+        let written = "write \"127.0.0.1:8080\"";
+        for key in ["listen", "admin"] {
+            let variable = format!("TOLLGATE_SERVER__{}", key.to_uppercase());
+            for error in [
+                load(&format!("[server]\n{key} = 8080"), &[]).unwrap_err(),
+                load(&format!("[server]\n{key} = \"8080\""), &[]).unwrap_err(),
+                load("", &[(&variable, "8080")]).unwrap_err(),
+            ] {
+                assert!(error.message.ends_with(written), "{error}");
+            }
+        }
+        let error = load("[mail]\nserver = 587", &[]).unwrap_err();
+        assert!(
+            error.message.ends_with("write \"smtp.example.com:587\""),
+            "{error}"
+        );
     }
 
     #[test]
@@ -503,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_a_variable_is_told_as_such() {
+    fn errors_in_variables_name_the_variable() {
         let error = load("", &[("TOLLGATE_SERVER__LISTNE", "127.0.0.1:1")]).unwrap_err();
         assert_eq!(error.place, "environment");
         assert!(error.message.contains("'listen'"), "{error}");

@@ -1,102 +1,217 @@
-//! Accounts and their limits.
+//! Commands on accounts and their limits.
 
 use std::time::Duration;
 
 use serde_json::to_value;
-use tollgate_storage::{Account, AccountChanged, AccountState, Limits, News, StorageError};
+use tollgate_storage::{
+    Account, AccountChanged, AccountState, Budget, CloseBlockers, CloseOutcome, Limits, Notification,
+    StorageError,
+};
 use tollgate_types::{AccountId, Error, ErrorCode, Timestamp};
 
-use super::audited::Carried;
+use super::audited::CommandResult;
 use super::execute::balance;
-use super::view::{AccountView, Reply};
+use super::view::{AccountView, LimitsView, Reply};
 pub(super) use tollgate_billing::refusal::no_such_account;
 
-use super::{AccountWish, NewLimit};
-use crate::wiring::Domains;
+use super::{AccountUpdate, NewLimit};
+use crate::wiring::AppState;
 
-/// Accounts that are read at once.
+/// Accounts per read from the database.
 const PAGE: u32 = 500;
 
-pub(super) async fn find(domains: &Domains, id: AccountId) -> Result<Account, Error> {
-    let found = domains.storage.accounts.get(id).await.map_err(Error::internal)?;
+pub(super) async fn find(app_state: &AppState, id: AccountId) -> Result<Account, Error> {
+    let found = app_state
+        .storage
+        .accounts
+        .get(id)
+        .await
+        .map_err(Error::internal)?;
     found.ok_or_else(|| no_such_account(StorageError::not_found(id)))
 }
 
-/// The time that it is for what the account pays and has.
-pub(super) async fn time_of(domains: &Domains, id: AccountId) -> Result<Timestamp, Error> {
-    Ok(find(domains, id).await?.time(domains.clock.now()))
+/// Returns the current time of the account: that of its test clock if it has one.
+pub(super) async fn time_of(app_state: &AppState, id: AccountId) -> Result<Timestamp, Error> {
+    Ok(find(app_state, id).await?.time(app_state.clock.now()))
 }
 
-pub(super) async fn create(domains: &Domains, name: String, test_clock: bool) -> Result<Reply, Error> {
+pub(super) async fn create(app_state: &AppState, name: String, test_clock: bool) -> Result<Reply, Error> {
     check_name(&name)?;
-    let now = domains.clock.now();
+    let now = app_state.clock.now();
     let account = Account {
-        id: AccountId::from_u128(domains.ids.next(now)),
+        id: AccountId::from_u128(app_state.ids.next(now)),
         name,
         state: AccountState::Active,
         limits: Limits::default(),
         test_clock: test_clock.then_some(Duration::ZERO),
         created_at: now,
     };
-    let created = domains.storage.accounts.create(account.clone()).await;
+    let created = app_state.storage.accounts.create(account.clone()).await;
     created.map_err(Error::internal)?;
     Ok(Reply::Account(AccountView::of(&account)))
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.chars().count() > 200 || name.chars().any(char::is_control) {
-        let message = "A name has 1 to 200 characters.";
+        let message = "'name' must have 1 to 200 characters.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("name"));
     }
     Ok(())
 }
 
-/// Accounts in order of id, after one; all of them where no limit is given.
+/// Lists accounts by id, starting after `after`; `limit` of `None` returns all. With `name`, lists
+/// only accounts whose names contain it, ignoring case.
 pub(super) async fn list(
-    domains: &Domains,
+    app_state: &AppState,
     mut after: Option<AccountId>,
     limit: Option<u32>,
+    name: Option<&str>,
 ) -> Result<Reply, Error> {
+    let part = name.map(str::to_lowercase);
+    let fits = |account: &Account| match &part {
+        Some(part) => account.name.to_lowercase().contains(part),
+        None => true,
+    };
+    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    // Matches may be rare, so the filter reads full pages.
+    let page_size = match &part {
+        Some(_) => PAGE,
+        None => u32::try_from(limit).unwrap_or(PAGE).min(PAGE),
+    };
     let mut views: Vec<AccountView> = Vec::new();
     loop {
-        let page = domains.storage.accounts.list(after, limit.unwrap_or(PAGE)).await;
+        let page = app_state.storage.accounts.list(after, page_size).await;
         let page = page.map_err(Error::internal)?;
-        views.extend(page.iter().map(AccountView::of));
         after = page.last().map(|account| account.id);
-        if page.is_empty() || limit.is_some() {
+        views.extend(page.iter().filter(|account| fits(account)).map(AccountView::of));
+        if page.is_empty() || views.len() >= limit {
+            views.truncate(limit);
             return Ok(Reply::Accounts(views));
         }
     }
 }
 
-pub(super) async fn show(domains: &Domains, id: AccountId) -> Result<Reply, Error> {
-    let account = find(domains, id).await?;
-    let balance = Some(balance(domains, id).await?);
+pub(super) async fn show(app_state: &AppState, id: AccountId) -> Result<Reply, Error> {
+    let account = find(app_state, id).await?;
+    let balance = Some(balance(app_state, id).await?);
     Ok(Reply::Account(AccountView {
         balance,
+        limits_in_force: Some(in_force(app_state, &account)),
         ..AccountView::of(&account)
     }))
 }
 
-pub(super) async fn change(domains: &Domains, id: AccountId, wish: AccountWish) -> Result<Carried, Error> {
-    if let Some(name) = &wish.name {
+fn in_force(app_state: &AppState, account: &Account) -> LimitsView {
+    let (own, default) = (account.limits, app_state.default_limits);
+    LimitsView {
+        rpm: app_state.limiter.rpm(account, Budget::Work),
+        tpm: app_state.limiter.tpm(account),
+        keys: own.keys.unwrap_or(default.keys),
+        files: own.files.map_or(default.files, u64::from),
+        files_gib: own.files_gib.map_or(default.files_gib, u64::from),
+        batch_tokens: own.batch_tokens.unwrap_or(default.batch_tokens),
+    }
+}
+
+pub(super) async fn change(
+    app_state: &AppState,
+    id: AccountId,
+    update: AccountUpdate,
+) -> Result<CommandResult, Error> {
+    if let Some(name) = &update.name {
         check_name(name)?;
     }
-    check_rate("rpm", wish.rpm == Some(NewLimit::Own(0)))?;
-    check_rate("tpm", wish.tpm == Some(NewLimit::Own(0)))?;
-    let changed = domains.storage.accounts.change(id, wish.into()).await;
+    check_rate("rpm", update.rpm == Some(NewLimit::Own(0)))?;
+    check_rate("tpm", update.tpm == Some(NewLimit::Own(0)))?;
+    let changed = app_state.storage.accounts.change(id, update.into()).await;
     let changed = changed.map_err(no_such_account)?;
-    Ok(done(domains, &changed))
+    Ok(done(app_state, &changed))
 }
 
-pub(super) async fn advance(domains: &Domains, id: AccountId, to: Timestamp) -> Result<Carried, Error> {
-    let changed = domains.test_clocks().advance(id, to).await?;
-    Ok(done(domains, &changed))
+/// Closes an account. Fails with the reasons if the account cannot be closed yet.
+pub(super) async fn close(app_state: &AppState, id: AccountId) -> Result<Reply, Error> {
+    let closing = app_state
+        .storage
+        .accounts
+        .close_account(id, app_state.clock.now())
+        .await;
+    match closing.map_err(no_such_account)? {
+        CloseOutcome::Closed(account) => {
+            app_state.keys.invalidate(Notification::Account(id));
+            Ok(Reply::Account(AccountView::of(&account)))
+        }
+        CloseOutcome::Refused(unfinished) => Err(not_closed(unfinished)),
+    }
 }
 
-fn done(domains: &Domains, changed: &AccountChanged) -> Carried {
-    domains.keys.hear(News::Account(changed.after.id));
-    Carried {
+fn not_closed(unfinished: CloseBlockers) -> Error {
+    let CloseBlockers {
+        is_active,
+        calls,
+        jobs,
+        subscriptions,
+    } = unfinished;
+    let counted = |number: u64, what: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        many => Some(format!("{many} {what}s")),
+    };
+    let open = [
+        counted(calls, "running call"),
+        counted(jobs, "unfinished job"),
+        counted(subscriptions, "open subscription"),
+    ];
+    let open: Vec<String> = open.into_iter().flatten().collect();
+    if is_active {
+        let message = "The account is active. Suspend it first, then close it.";
+        return Error::new(ErrorCode::Conflict, message);
+    }
+    // Only the owner's keys cancel jobs and batches, and those keys work only while the account is
+    // active.
+    let advice = [
+        (calls, "Wait until the running calls end."),
+        (
+            jobs,
+            "Wait until the jobs and batches end, or resume the account so that its owner can cancel them.",
+        ),
+        (
+            subscriptions,
+            "Cancel the open subscriptions and wait until their paid periods end.",
+        ),
+    ];
+    let mut message = format!("The account has {}.", open.join(", "));
+    for (_, text) in advice.into_iter().filter(|(number, _)| *number > 0) {
+        message.push(' ');
+        message.push_str(text);
+    }
+    message.push_str(" Then close the account.");
+    Error::new(ErrorCode::Conflict, message)
+}
+
+/// Refuses to add anything to a closed account. An account that does not exist is refused by the
+/// command itself.
+pub(super) async fn refuse_closed(app_state: &AppState, id: AccountId) -> Result<(), Error> {
+    let found = app_state
+        .storage
+        .accounts
+        .get(id)
+        .await
+        .map_err(Error::internal)?;
+    found.map_or(Ok(()), |account| account.refuse_closed().map_err(no_such_account))
+}
+
+pub(super) async fn advance(
+    app_state: &AppState,
+    id: AccountId,
+    to: Timestamp,
+) -> Result<CommandResult, Error> {
+    let changed = app_state.test_clocks().advance(id, to).await?;
+    Ok(done(app_state, &changed))
+}
+
+fn done(app_state: &AppState, changed: &AccountChanged) -> CommandResult {
+    app_state.keys.invalidate(Notification::Account(changed.after.id));
+    CommandResult {
         reply: Reply::Account(AccountView::of(&changed.after)),
         before: to_value(AccountView::of(&changed.before)).ok(),
         is_gone: false,
@@ -105,8 +220,36 @@ fn done(domains: &Domains, changed: &AccountChanged) -> Carried {
 
 fn check_rate(param: &str, is_zero: bool) -> Result<(), Error> {
     if is_zero {
-        let message = "A limit per minute is above 0; to keep an account from calling, suspend it.";
+        let message = "A limit per minute must be above 0. To block an account, suspend it.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param(param));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_to_close_names_only_steps_that_an_operator_can_take() {
+        let open = |calls, jobs, subscriptions| {
+            let unfinished = CloseBlockers {
+                is_active: false,
+                calls,
+                jobs,
+                subscriptions,
+            };
+            not_closed(unfinished).message
+        };
+        assert_eq!(
+            open(0, 2, 0),
+            "The account has 2 unfinished jobs. Wait until the jobs and batches end, or resume the account so that its \
+             owner can cancel them. Then close the account."
+        );
+        assert_eq!(
+            open(1, 0, 1),
+            "The account has 1 running call, 1 open subscription. Wait until the running calls end. Cancel the open \
+             subscriptions and wait until their paid periods end. Then close the account."
+        );
+    }
 }

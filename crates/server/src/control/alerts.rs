@@ -1,56 +1,48 @@
-//! Alerts from the command line.
+//! Commands on low-balance alerts and their deliveries.
 
 use serde::{Deserialize, Serialize};
-use tollgate_billing::notices::AlertWish;
+use tollgate_billing::notices::AlertParams;
 use tollgate_storage::{BalanceAlert, Notice};
 use tollgate_types::{AccountId, Credits, Error, NoticeId};
+use utoipa::ToSchema;
 
-use super::accounts::no_such_account;
+use super::accounts::{find, no_such_account};
 use super::view::Reply;
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
-/// Notices that one page has.
+/// Maximum number of listed deliveries.
 const PAGE: u32 = 200;
 
-/// What is to be done about alerts.
+/// An action on alerts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "wish")]
+#[serde(rename_all = "snake_case", tag = "kind")]
 pub enum AlertCommand {
-    /// Sets when an account is told that its balance is low, and how.
+    /// Sets the low-balance alert of an account.
     Set {
-        /// Which account.
         account: AccountId,
-        /// When less than this can be spent.
+        /// Threshold in credits: a lower spendable amount triggers the alert.
         below: Credits,
-        /// An address to post to.
+        /// Webhook URL that receives the alert.
         webhook: Option<String>,
-        /// A mailbox.
+        /// E-mail address that receives the alert.
         email: Option<String>,
-        /// Whether posts are signed with another secret from now on.
+        /// Whether to replace the signing secret of webhooks.
         new_secret: bool,
     },
-    /// Shows it.
-    Show {
-        /// Of which account.
-        account: AccountId,
-    },
-    /// The account is not told any more.
-    Stop {
-        /// Which account.
-        account: AccountId,
-    },
-    /// Lists what an account was told.
-    List {
-        /// Which account.
-        account: AccountId,
-    },
-    /// Looks at all balances now, and sends what is due.
+    /// Returns the alert of an account.
+    Show { account: AccountId },
+    /// Removes the alert of an account.
+    Stop { account: AccountId },
+    /// Lists the latest deliveries of an account, newest first.
+    List { account: AccountId },
+    /// Checks all balances now and sends due alerts.
     Send,
 }
 
 impl AlertCommand {
-    /// What the audit log says of it, and whose it is; nothing where nothing is changed.
-    pub(super) fn deed(&self) -> Option<(&'static str, AccountId)> {
+    /// Returns the action name for the audit log and the account; `None` for actions that record
+    /// nothing.
+    pub(super) fn audit_record(&self) -> Option<(&'static str, AccountId)> {
         match self {
             AlertCommand::Set { account, .. } => Some(("alert.set", *account)),
             AlertCommand::Stop { account } => Some(("alert.remove", *account)),
@@ -59,41 +51,44 @@ impl AlertCommand {
     }
 }
 
-/// When an account is told that its balance is low, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A low-balance alert.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AlertView {
-    /// Which account.
+    /// Account whose balance is watched.
+    #[schema(value_type = String)]
     pub account: AccountId,
-    /// When less than this can be spent.
+    /// Threshold in credits. The alert is sent when the spendable amount is lower.
+    #[schema(value_type = String)]
     pub below: Credits,
-    /// An address that is posted to.
+    /// Webhook URL that receives the alert; null if none.
     pub webhook: Option<String>,
-    /// What posts are signed with.
+    /// Secret that signs webhooks; null without a webhook.
     pub webhook_secret: Option<String>,
-    /// A mailbox.
+    /// E-mail address that receives the alert; null if none.
     pub email: Option<String>,
-    /// Whether the account was told, and the balance has been low since.
+    /// Whether the alert was sent and the balance has been low since.
     pub is_low: bool,
 }
 
-/// Something that an account was told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A delivery of an alert to one webhook or e-mail address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NoticeView {
-    /// Id; `webhook-id` of the post.
+    /// Id of the delivery, sent as `webhook-id`.
+    #[schema(value_type = String)]
     pub id: NoticeId,
     /// `webhook` or `email`.
     pub channel: String,
-    /// Where.
+    /// Webhook URL or e-mail address.
     pub address: String,
     /// `pending`, `delivered` or `failed`.
     pub state: String,
-    /// How often it was sent.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// Why it did not arrive when it was sent last.
+    /// Error of the last attempt; null if it succeeded or there was none.
     pub failure: Option<String>,
-    /// RFC 3339.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// When it is sent again, while it is pending.
+    /// Time of the next attempt while the delivery is pending, RFC 3339.
     pub due_at: String,
 }
 
@@ -112,9 +107,9 @@ impl NoticeView {
     }
 }
 
-/// Carries it out.
-pub(super) async fn carry_out(domains: &Domains, command: AlertCommand) -> Result<Reply, Error> {
-    let store = &domains.storage.notices;
+/// Executes an action on alerts.
+pub(super) async fn execute(app_state: &AppState, command: AlertCommand) -> Result<Reply, Error> {
+    let store = &app_state.storage.notices;
     match command {
         AlertCommand::Set {
             account,
@@ -123,19 +118,20 @@ pub(super) async fn carry_out(domains: &Domains, command: AlertCommand) -> Resul
             email,
             new_secret,
         } => {
-            let wish = AlertWish {
+            let params = AlertParams {
                 below,
                 webhook,
                 email,
                 new_secret,
             };
-            let alert = domains.notices.set_alert(account, wish).await?;
-            Ok(Reply::Alert(Some(view(domains, alert).await?)))
+            let alert = app_state.notices.set_alert(account, params).await?;
+            Ok(Reply::Alert(Some(view(app_state, alert).await?)))
         }
         AlertCommand::Show { account } => {
+            find(app_state, account).await?;
             let alert = store.alert(account).await.map_err(Error::internal)?;
             Ok(Reply::Alert(match alert {
-                Some(alert) => Some(view(domains, alert).await?),
+                Some(alert) => Some(view(app_state, alert).await?),
                 None => None,
             }))
         }
@@ -145,18 +141,19 @@ pub(super) async fn carry_out(domains: &Domains, command: AlertCommand) -> Resul
             Ok(Reply::Alert(None))
         }
         AlertCommand::List { account } => {
+            find(app_state, account).await?;
             let found = store.list(account, PAGE).await.map_err(Error::internal)?;
             Ok(Reply::Notices(found.iter().map(NoticeView::of).collect()))
         }
         AlertCommand::Send => {
-            domains.notices.tell().await;
+            app_state.notices.send_alerts().await;
             Ok(Reply::Done)
         }
     }
 }
 
-async fn view(domains: &Domains, alert: BalanceAlert) -> Result<AlertView, Error> {
-    let secret = domains.webhook_secrets.of(alert.account).await;
+async fn view(app_state: &AppState, alert: BalanceAlert) -> Result<AlertView, Error> {
+    let secret = app_state.webhook_secrets.of(alert.account).await;
     let secret = secret.map_err(Error::internal)?.reveal();
     Ok(AlertView {
         account: alert.account,

@@ -1,18 +1,18 @@
-//! Every change leaves a line in the audit log, whoever makes it and however it ends. The line is written after the change
-//! and before the answer: what was answered is in the log.
+//! The audit log. Every attempted change is recorded, by any actor and with any outcome. The entry
+//! is written after the change and before the reply, so that every reported change is in the log.
 
 use serde_json::Value;
 use tollgate_storage::{Admin, AuditEntry, Role};
 use tollgate_types::{AccountId, AdminId, AuditId, Error, RequestId};
 
 use super::permission::Permission;
-use super::{Command, Reply, SubscriptionWish, execute};
-use crate::wiring::Domains;
+use super::{Command, Reply, SubscriptionAction, execute, names};
+use crate::wiring::AppState;
 
-/// What entries of changes that were made say.
+/// Outcome of entries for completed changes.
 const DONE: &str = "done";
 
-/// Who does something.
+/// The actor of a command, as recorded in the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     name: String,
@@ -22,7 +22,8 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Whoever may read the data directory: the command line, here or over the socket.
+    /// Returns the actor of the command line, here or over the socket. Access to the data directory
+    /// is its authorization.
     pub fn command_line() -> Self {
         Self {
             name: "cli".to_owned(),
@@ -32,7 +33,7 @@ impl Actor {
         }
     }
 
-    /// The settings file of a server.
+    /// Returns the actor for changes of the settings file.
     pub fn settings() -> Self {
         Self {
             name: "settings".to_owned(),
@@ -40,7 +41,7 @@ impl Actor {
         }
     }
 
-    /// An administrator, by a request.
+    /// Returns the actor for an administrator's request.
     pub fn admin(admin: &Admin, request: RequestId) -> Self {
         Self {
             name: admin.name.clone(),
@@ -50,21 +51,21 @@ impl Actor {
         }
     }
 
-    /// The name in the audit log.
+    /// Returns the name in the audit log.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// What a command answers, and what was there before it, where that is known.
-pub(super) struct Carried {
+/// The reply to a command, with the state before it if known.
+pub(super) struct CommandResult {
     pub(super) reply: Reply,
     pub(super) before: Option<Value>,
-    /// Whether what the answer shows is gone.
+    /// Whether the command removed the object in the reply.
     pub(super) is_gone: bool,
 }
 
-impl From<Reply> for Carried {
+impl From<Reply> for CommandResult {
     fn from(reply: Reply) -> Self {
         Self {
             reply,
@@ -74,9 +75,9 @@ impl From<Reply> for Carried {
     }
 }
 
-/// What is written down of a change.
+/// The part of an audit entry that depends on the command.
 #[derive(Default)]
-pub(crate) struct Deed {
+pub(crate) struct AuditRecord {
     pub(crate) action: &'static str,
     pub(crate) account: Option<AccountId>,
     pub(crate) object: String,
@@ -84,80 +85,88 @@ pub(crate) struct Deed {
     pub(crate) after: Option<Value>,
 }
 
-/// Carries out a command if the actor may, and writes down what was changed, or that it was tried.
-pub async fn perform(domains: &Domains, actor: &Actor, command: Command) -> Result<Reply, Error> {
-    let deed = deed(&command);
+/// Executes a command if the actor has permission. Records the change or the attempt in the audit
+/// log.
+pub async fn perform(app_state: &AppState, actor: &Actor, command: Command) -> Result<Reply, Error> {
+    let mut reply = execute_and_record(app_state, actor, command).await?;
+    names::fill(app_state, &mut reply).await;
+    Ok(reply)
+}
+
+/// Like [`perform`], but without the account names, which the audit log does not record.
+async fn execute_and_record(app_state: &AppState, actor: &Actor, command: Command) -> Result<Reply, Error> {
+    let audit_record = audit_record(&command);
     let done = match Permission::check(actor.role, &command) {
-        Ok(()) => execute::carry_out(domains, actor, command).await,
+        Ok(()) => execute::execute(app_state, actor, command).await,
         Err(denied) => Err(denied),
     };
-    let Some(deed) = deed else {
-        return done.map(|carried| carried.reply);
+    let Some(audit_record) = audit_record else {
+        return done.map(|result| result.reply);
     };
     match done {
-        Ok(Carried {
+        Ok(CommandResult {
             reply,
             before,
             is_gone,
         }) => {
-            let account = deed.account.or_else(|| reply.account());
-            let object = Some(deed.object).filter(|object| !object.is_empty());
-            let made = Deed {
+            let account = audit_record.account.or_else(|| reply.account());
+            let object = Some(audit_record.object).filter(|object| !object.is_empty());
+            let completed_record = AuditRecord {
                 account,
                 object: object.unwrap_or_else(|| reply.object()),
                 before,
                 after: reply.recorded().filter(|_| !is_gone),
-                ..deed
+                ..audit_record
             };
-            write_down(domains, actor, made, DONE).await?;
+            write_audit_record(app_state, actor, completed_record, DONE).await?;
             Ok(reply)
         }
         Err(error) => {
-            // The failure is the answer, whether it could be written down or not.
-            let _ = write_down(domains, actor, deed, error.code.as_str()).await;
+            // The caller receives the failure even if its audit entry cannot be written.
+            let _ = write_audit_record(app_state, actor, audit_record, error.code.as_str()).await;
             Err(error)
         }
     }
 }
 
-/// Writes a line into the audit log. One that cannot be written there is in the server's log.
-pub(crate) async fn write_down(
-    domains: &Domains,
+/// Appends an entry to the audit log. If this fails, the server's log contains the entry.
+pub(crate) async fn write_audit_record(
+    app_state: &AppState,
     actor: &Actor,
-    deed: Deed,
+    audit_record: AuditRecord,
     outcome: &str,
 ) -> Result<(), Error> {
-    let at = domains.clock.now();
+    let at = app_state.clock.now();
     let text = |value: Option<Value>| value.map(|value| value.to_string());
     let entry = AuditEntry {
-        id: AuditId::from_u128(domains.ids.next(at)),
+        id: AuditId::from_u128(app_state.ids.next(at)),
         at,
         actor: actor.name.clone(),
         actor_id: actor.id,
         role: actor.role.as_str().to_owned(),
-        action: deed.action.to_owned(),
-        account: deed.account,
-        object: deed.object,
-        before: text(deed.before),
-        after: text(deed.after),
+        action: audit_record.action.to_owned(),
+        account: audit_record.account,
+        object: audit_record.object,
+        before: text(audit_record.before),
+        after: text(audit_record.after),
         request: actor.request,
         outcome: outcome.to_owned(),
     };
-    let written = domains.storage.audit_log.append(entry.clone()).await;
+    let written = app_state.storage.audit_log.append(entry.clone()).await;
     written.map_err(|error| {
         tracing::error!(%error, ?entry, "the audit log could not be written");
         Error::internal(error)
     })
 }
 
-/// What is written down of a command before it is carried out; nothing of one that only looks.
-fn deed(command: &Command) -> Option<Deed> {
+/// Returns the audit record of a command before its execution; `None` for commands that only read.
+fn audit_record(command: &Command) -> Option<AuditRecord> {
     let of = |action, account, object: String| {
-        Some(Deed {
+        Some(AuditRecord {
             action,
             account,
             object,
-            ..Deed::default()
+            ..AuditRecord::default()
         })
     };
     let new = String::new;
@@ -165,6 +174,7 @@ fn deed(command: &Command) -> Option<Deed> {
         Command::CreateAccount { .. } => of("account.create", None, new()),
         Command::AdvanceClock { account, .. } => of("account.advance", Some(*account), account.to_string()),
         Command::ChangeAccount { id, .. } => of("account.change", Some(*id), id.to_string()),
+        Command::CloseAccount { id } => of("account.close", Some(*id), id.to_string()),
         Command::CreateKey { account, .. } => of("key.create", Some(*account), new()),
         Command::ChangeKey { id, .. } => of("key.change", None, id.to_string()),
         Command::RevokeKey { id } => of("key.revoke", None, id.to_string()),
@@ -173,21 +183,21 @@ fn deed(command: &Command) -> Option<Deed> {
         Command::RefundGrant { id } => of("credits.refund_grant", None, id.to_string()),
         Command::Subscribe { account, .. } => of("subscription.create", Some(*account), new()),
         Command::OpenSubscription { account, .. } => of("subscription.open", Some(*account), new()),
-        Command::ChangeSubscription { id, wish } => {
-            let action = match wish {
-                SubscriptionWish::Cancel => "subscription.cancel",
-                SubscriptionWish::Resume => "subscription.resume",
-                SubscriptionWish::Renew => "subscription.renew",
+        Command::ChangeSubscription { id, action } => {
+            let action = match action {
+                SubscriptionAction::Cancel => "subscription.cancel",
+                SubscriptionAction::Resume => "subscription.resume",
+                SubscriptionAction::Renew => "subscription.renew",
             };
             of(action, None, id.to_string())
         }
         Command::ChangePlan { id, .. } => of("subscription.change_plan", None, id.to_string()),
-        Command::TopUps { wish } => {
-            let (action, account) = wish.deed()?;
+        Command::TopUps { action } => {
+            let (action, account) = action.audit_record()?;
             of(action, account, new())
         }
-        Command::Alerts { wish } => {
-            let (action, account) = wish.deed()?;
+        Command::Alerts { action } => {
+            let (action, account) = action.audit_record()?;
             of(action, Some(account), new())
         }
         Command::AddMember { account, .. } => of("member.add", Some(*account), new()),
@@ -214,6 +224,7 @@ fn deed(command: &Command) -> Option<Deed> {
         | Command::ListAdmins
         | Command::ListPrices
         | Command::ListProviders
+        | Command::ShowServer
         | Command::ShowPrices { .. }
         | Command::CheckPrices { force: false, .. }
         | Command::ListAudit { .. }

@@ -1,4 +1,4 @@
-//! Batches of all accounts, as operators see them: how far they are, and nothing of what they say.
+//! Batches of all accounts for operators: their progress, without the contents of their requests.
 
 use serde::{Deserialize, Serialize};
 use tollgate_inference::batches::KINDS;
@@ -8,67 +8,72 @@ use utoipa::ToSchema;
 
 use super::accounts::find;
 use super::view::Reply;
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
-/// A batch.
+/// A batch of requests, with its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BatchView {
-    /// As its owner knows it: `batch_…`, or `msgbatch_…` of one in the format of messages.
+    /// Id that the owner sees: `batch_…`, or `msgbatch_…` for a batch of the Messages API.
     pub id: String,
-    /// Whose.
+    /// Account that owns the batch.
     #[schema(value_type = String)]
     pub account: AccountId,
-    /// `validating`, `in_progress`, `finalizing`, `completed`, `failed`, `expired`, `cancelling` or `cancelled`.
+    /// Display name of the account.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(nullable = false, required = false)]
+    pub account_name: Option<String>,
+    /// `validating`, `in_progress`, `finalizing`, `completed`, `failed`, `expired`, `cancelling` or
+    /// `cancelled`.
     pub state: String,
-    /// Where its requests go.
+    /// Path of the endpoint that serves the requests.
     pub endpoint: String,
-    /// Their model.
+    /// Canonical id of the requested model.
     pub model: String,
-    /// Requests.
+    /// Number of requests.
     pub total: u64,
-    /// Those that were answered, by now.
+    /// Number of requests that succeeded so far.
     pub completed: u64,
-    /// Those that have failed, by now.
+    /// Number of requests that failed so far.
     pub failed: u64,
-    /// Tokens that they may consume, by a likely measure.
+    /// Estimated tokens of all requests.
     pub tokens: u64,
-    /// What is held for it, or was.
+    /// Credits held for the batch.
     #[schema(value_type = String)]
     pub held: Credits,
-    /// What it has cost, once it has ended.
+    /// Cost of the batch; null until it ended.
     #[schema(value_type = Option<String>)]
     pub cost: Option<Credits>,
-    /// Its requests, as a file of its owner.
+    /// Id of the file with the requests.
     pub input_file: String,
-    /// What was answered, once it has ended.
+    /// Id of the file with the results; null until the batch ended.
     pub output_file: Option<String>,
-    /// What has failed or was not begun, once it has ended.
+    /// Id of the file with failed and unstarted requests; null until the batch ended.
     pub error_file: Option<String>,
-    /// Why it has failed as a whole.
+    /// Reason why the whole batch failed; null if it did not.
     pub failure: Option<String>,
-    /// RFC 3339, as all that follow.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// When it was begun.
+    /// Start of processing, RFC 3339; null until then.
     pub started_at: Option<String>,
-    /// When it ended.
+    /// Time when the batch ended, RFC 3339; null until then.
     pub ended_at: Option<String>,
-    /// When it is too late.
+    /// Deadline, RFC 3339. Requests not finished by then fail.
     pub expires_at: String,
-    /// How long ago it was accepted, in seconds.
+    /// Seconds since the batch was created.
     pub age_seconds: u64,
 }
 
-/// Batches of one account or of all, newest first, older than one.
+/// Lists batches of one account or of all, newest first, starting after `before`.
 pub(super) async fn list(
-    domains: &Domains,
+    app_state: &AppState,
     account: Option<AccountId>,
     before: Option<BatchId>,
     limit: u32,
 ) -> Result<Reply, Error> {
     if let Some(account) = account {
-        find(domains, account).await?;
+        find(app_state, account).await?;
     }
-    let mut found = search(domains, limit, |kind| JobSearch {
+    let mut found = search(app_state, limit, |kind| JobSearch {
         account,
         kind,
         before: before.map(job_of),
@@ -79,14 +84,14 @@ pub(super) async fn list(
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     let mut views = Vec::with_capacity(found.len());
     for job in &found {
-        views.extend(view(domains, job).await?);
+        views.extend(view(app_state, job).await?);
     }
     Ok(Reply::Batches(views))
 }
 
-/// A batch of any account.
-pub(super) async fn show(domains: &Domains, id: BatchId) -> Result<Reply, Error> {
-    let found = search(domains, 1, |kind| JobSearch {
+/// Returns a batch of any account.
+pub(super) async fn show(app_state: &AppState, id: BatchId) -> Result<Reply, Error> {
+    let found = search(app_state, 1, |kind| JobSearch {
         id: Some(job_of(id)),
         kind,
         ..JobSearch::default()
@@ -94,7 +99,7 @@ pub(super) async fn show(domains: &Domains, id: BatchId) -> Result<Reply, Error>
     .await?;
     let not_found = || Error::new(ErrorCode::NotFound, "There is no such batch.");
     let job = found.first().ok_or_else(not_found)?;
-    let view = view(domains, job).await?.ok_or_else(not_found)?;
+    let view = view(app_state, job).await?.ok_or_else(not_found)?;
     Ok(Reply::Batch(Box::new(view)))
 }
 
@@ -102,28 +107,29 @@ fn job_of(id: BatchId) -> JobId {
     JobId::from_u128(id.as_u128())
 }
 
-/// What is found of each kind.
+/// Returns up to `limit` batches of each kind.
 async fn search(
-    domains: &Domains,
+    app_state: &AppState,
     limit: u32,
     wanted: impl Fn(Option<String>) -> JobSearch,
 ) -> Result<Vec<Job>, Error> {
     let mut found = Vec::new();
     for kind in KINDS {
-        let jobs = domains.jobs.search(wanted(Some(kind.to_owned())), limit).await;
+        let jobs = app_state.jobs.search(wanted(Some(kind.to_owned())), limit).await;
         found.extend(jobs.map_err(Error::internal)?);
     }
     Ok(found)
 }
 
-async fn view(domains: &Domains, job: &Job) -> Result<Option<BatchView>, Error> {
-    let Some(summary) = domains.batch_records.summary(job).await? else {
+async fn view(app_state: &AppState, job: &Job) -> Result<Option<BatchView>, Error> {
+    let Some(summary) = app_state.batch_records.summary(job).await? else {
         return Ok(None);
     };
-    let age = domains.clock.now().since(job.created_at);
+    let age = app_state.clock.now().since(job.created_at);
     Ok(Some(BatchView {
         id: summary.id,
         account: job.account,
+        account_name: None,
         state: summary.status.to_owned(),
         endpoint: summary.endpoint.to_owned(),
         model: job.model.to_string(),

@@ -1,4 +1,4 @@
-//! Credits: what is granted, what is left of it, and what is given back.
+//! Commands on credits: grants, their remainders, refunds and withdrawals.
 
 use std::time::Duration;
 
@@ -7,48 +7,49 @@ use tollgate_storage::{Grant, Lot, LotKind, LotTerms, NewRefund, RefundOutcome, 
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, RequestId, Timestamp};
 
-use super::GrantWish;
+use super::GrantParams;
 use super::accounts::{no_such_account, time_of};
 use super::execute::balance;
 use super::view::{BalanceView, GrantedView, LotView, RefundView, WithdrawalView};
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A hundred years.
-const MOST_DAYS: u32 = 36_500;
+/// Maximum days until expiry: one hundred years.
+const MAX_EXPIRY_DAYS: u32 = 36_500;
 
-/// Characters of a text that an operator writes beside an amount.
-const LONGEST_TEXT: usize = 200;
+/// Maximum length of notes, reasons and idempotency ids, in characters.
+const MAX_TEXT_CHARS: usize = 200;
 
-/// Puts credits into an account; once under a key, where one is given.
+/// Adds credits to an account. A repeated grant with the same key adds nothing and returns the
+/// first.
 pub(super) async fn grant(
-    domains: &Domains,
+    app_state: &AppState,
     account: AccountId,
-    wish: GrantWish,
+    params: GrantParams,
 ) -> Result<GrantedView, Error> {
-    if wish.amount <= Credits::ZERO {
-        return Err(invalid("amount", "An amount is above 0."));
+    if params.amount <= Credits::ZERO {
+        return Err(invalid("amount", "'amount' must be above 0."));
     }
-    let now = time_of(domains, account).await?;
-    let key = text("id", wish.key.clone())?;
+    let now = time_of(app_state, account).await?;
+    let key = text("id", params.key.clone())?;
     let id = match key.as_str() {
-        "" => TransferId::from_u128(domains.ids.next(now)),
+        "" => TransferId::from_u128(app_state.ids.next(now)),
         key => grant_id(account, key),
     };
-    let (amount, is_relative) = (wish.amount, wish.expires_in_days.is_some());
-    let terms = terms(wish, now)?;
+    let (amount, is_relative) = (params.amount, params.expires_in_days.is_some());
+    let terms = terms(params, now)?;
     let before = match key.is_empty() {
         true => None,
-        false => granted_before(domains, account, id).await?,
+        false => granted_before(app_state, account, id).await?,
     };
     if let Some(lot) = before {
         let is_same = lot.amount == amount && same_terms(&lot.terms, &terms, is_relative);
         let lot = is_same.then_some(lot).ok_or_else(|| {
-            let message = "Another grant was made under this id. Take another id, or send the same grant.";
+            let message = "This id belongs to a different grant. Use another id, or repeat the same grant.";
             Error::new(ErrorCode::Conflict, message).with_param("id")
         })?;
-        return Ok(granted(&lot, balance(domains, account).await?, true));
+        return Ok(granted(&lot, balance(app_state, account).await?, true));
     }
     let lot = Lot::new(id, account, amount, terms, now);
     let grant = Grant {
@@ -58,35 +59,40 @@ pub(super) async fn grant(
         at: now,
         terms: lot.terms.clone(),
     };
-    let made = domains.storage.ledger.grant(grant).await;
-    let balance = made.map_err(|error| match error.kind {
+    let stored = app_state.storage.ledger.grant(grant).await;
+    let balance = stored.map_err(|error| match error.kind {
         StorageErrorKind::Conflict => invalid("amount", "The balance would be too large."),
         _ => no_such_account(error),
     })?;
     Ok(granted(&lot, balance.into(), false))
 }
 
-async fn granted_before(domains: &Domains, account: AccountId, id: TransferId) -> Result<Option<Lot>, Error> {
-    let lots = domains
+async fn granted_before(
+    app_state: &AppState,
+    account: AccountId,
+    id: TransferId,
+) -> Result<Option<Lot>, Error> {
+    let lots = app_state
         .storage
         .lots
-        .lots(account, time_of(domains, account).await?)
+        .lots(account, time_of(app_state, account).await?)
         .await;
     let lots = lots.map_err(no_such_account)?;
     Ok(lots.into_iter().find(|lot| lot.id == id))
 }
 
-/// Whether a grant is the one that was made. An end that is given in days is another instant every time.
-fn same_terms(made: &LotTerms, sent: &LotTerms, is_relative: bool) -> bool {
+/// Whether a repeated grant has the terms of the stored one. With `is_relative` the expiry is not
+/// compared, because days from now are another time at each request.
+fn same_terms(stored: &LotTerms, sent: &LotTerms, is_relative: bool) -> bool {
     let expires_at = match is_relative {
-        true => made.expires_at,
+        true => stored.expires_at,
         false => sent.expires_at,
     };
     let sent = LotTerms {
         expires_at,
         ..sent.clone()
     };
-    *made == sent
+    *stored == sent
 }
 
 fn granted(lot: &Lot, balance: BalanceView, repeated: bool) -> GrantedView {
@@ -103,41 +109,50 @@ fn granted(lot: &Lot, balance: BalanceView, repeated: bool) -> GrantedView {
     }
 }
 
-/// The instant so many days from now.
+/// Returns the time `days` after `now`. Fails unless `days` is from 1 to [`MAX_EXPIRY_DAYS`].
 pub(super) fn in_days(now: Timestamp, days: u32) -> Result<Timestamp, Error> {
     match days {
-        1..=MOST_DAYS => Ok(now.plus(DAY * days)),
-        _ => Err(invalid("expires_in_days", "It is from 1 to 36500 days.")),
+        1..=MAX_EXPIRY_DAYS => Ok(now.plus(DAY * days)),
+        _ => Err(invalid(
+            "expires_in_days",
+            "'expires_in_days' must be from 1 to 36500.",
+        )),
     }
 }
 
-fn terms(wish: GrantWish, now: Timestamp) -> Result<LotTerms, Error> {
-    if wish.expires_in_days.is_some() && wish.expires_at.is_some() {
-        let message = "It stands for itself: leave out one of 'expires_at' and 'expires_in_days'.";
+fn terms(params: GrantParams, now: Timestamp) -> Result<LotTerms, Error> {
+    if params.expires_in_days.is_some() && params.expires_at.is_some() {
+        let message = "Send only one of 'expires_at' and 'expires_in_days'.";
         return Err(invalid("expires_at", message));
     }
-    let in_days = wish.expires_in_days.map(|days| in_days(now, days)).transpose()?;
-    let expires_at = in_days.or(wish.expires_at);
+    let in_days = params
+        .expires_in_days
+        .map(|days| in_days(now, days))
+        .transpose()?;
+    let expires_at = in_days.or(params.expires_at);
     if expires_at.is_some_and(|at| at <= now) {
-        return Err(invalid("expires_at", "Credits expire in the future."));
+        return Err(invalid("expires_at", "'expires_at' must be in the future."));
     }
     Ok(LotTerms {
-        kind: if wish.promotion {
+        kind: if params.promotion {
             LotKind::Promotion
         } else {
             LotKind::Purchase
         },
-        priority: wish.priority.unwrap_or(LotTerms::PRIORITY),
+        priority: params.priority.unwrap_or(LotTerms::PRIORITY),
         expires_at,
-        note: text("note", wish.note)?,
+        note: text("note", params.note)?,
     })
 }
 
-/// What an operator wrote, which may be nothing.
+/// Validates an operator's text and returns it; empty if omitted.
 fn text(param: &str, text: Option<String>) -> Result<String, Error> {
     let text = text.unwrap_or_default();
-    if text.chars().count() > LONGEST_TEXT || text.chars().any(char::is_control) {
-        return Err(invalid(param, "It has at most 200 characters, on one line."));
+    if text.chars().count() > MAX_TEXT_CHARS || text.chars().any(char::is_control) {
+        return Err(invalid(
+            param,
+            "The text must be one line of at most 200 characters.",
+        ));
     }
     Ok(text)
 }
@@ -146,56 +161,56 @@ fn invalid(param: &str, message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-/// The lots of an account in the order in which they are spent; with `all` also those that are used up.
-pub(super) async fn lots(domains: &Domains, account: AccountId, all: bool) -> Result<Vec<LotView>, Error> {
-    balance(domains, account).await?;
-    let lots = domains
+/// Lists the lots of an account in the order of spending; with `all` including used-up ones.
+pub(super) async fn lots(app_state: &AppState, account: AccountId, all: bool) -> Result<Vec<LotView>, Error> {
+    balance(app_state, account).await?;
+    let lots = app_state
         .storage
         .lots
-        .lots(account, time_of(domains, account).await?)
+        .lots(account, time_of(app_state, account).await?)
         .await;
     let lots = lots.map_err(no_such_account)?;
     let shown = |lot: &&Lot| all || lot.remaining > Credits::ZERO;
     Ok(lots.iter().filter(shown).map(LotView::of).collect())
 }
 
-/// A charge to be given back.
-pub(super) struct RefundWish {
-    /// The request of the call.
+/// Parameters of a refund.
+pub(super) struct RefundParams {
+    /// Request of the call.
     pub(super) request: RequestId,
-    /// Whose call it must be, where that is said.
+    /// Account that must own the call; `None` accepts any.
     pub(super) account: Option<AccountId>,
-    /// How many credits; all that can be given back when it is not said.
+    /// Credits to refund; `None` for the full refundable amount.
     pub(super) amount: Option<Credits>,
-    /// For operators.
+    /// Note for operators.
     pub(super) reason: Option<String>,
-    /// What names the refund; the amount when it is not said.
+    /// Idempotency id of the refund; `None` uses the amount.
     pub(super) key: Option<String>,
 }
 
-/// Gives back what was charged for a call.
-pub(super) async fn refund(domains: &Domains, wish: RefundWish) -> Result<RefundView, Error> {
-    let RefundWish {
+/// Refunds the charge of a call.
+pub(super) async fn refund(app_state: &AppState, params: RefundParams) -> Result<RefundView, Error> {
+    let RefundParams {
         request,
         account,
         amount,
         reason,
         key,
-    } = wish;
+    } = params;
     let reason = text("reason", reason)?;
     if amount.is_some_and(|amount| amount <= Credits::ZERO) {
-        return Err(invalid("amount", "An amount is above 0."));
+        return Err(invalid("amount", "'amount' must be above 0."));
     }
     let key = match (text("key", key)?, amount) {
         (key, _) if !key.is_empty() => format!("key {key}"),
         (_, Some(amount)) => format!("amount {amount}"),
         (_, None) => "all".to_owned(),
     };
-    let row = domains.storage.usage.of_request(request).await;
+    let row = app_state.storage.usage.of_request(request).await;
     let row = row.map_err(Error::internal)?;
     let row = row.filter(|row| account.is_none_or(|account| account == row.account));
     let row = row.ok_or_else(|| {
-        let message = "There is no usage row of this request: it was never served, or still runs.";
+        let message = "This request has no usage row: it was never served, or is still running.";
         Error::new(ErrorCode::NotFound, message)
     })?;
     let new = NewRefund {
@@ -204,9 +219,14 @@ pub(super) async fn refund(domains: &Domains, wish: RefundWish) -> Result<Refund
         hold: row.id,
         amount,
         reason,
-        at: time_of(domains, row.account).await?,
+        at: time_of(app_state, row.account).await?,
     };
-    let outcome = domains.storage.lots.refund(new).await.map_err(Error::internal)?;
+    let outcome = app_state
+        .storage
+        .lots
+        .refund(new)
+        .await
+        .map_err(Error::internal)?;
     let (refund, repeated) = match outcome {
         RefundOutcome::Done { refund, is_repeated } => (refund, is_repeated),
         RefundOutcome::Denied { refundable } => return Err(not_refundable(&row, refundable)),
@@ -214,6 +234,7 @@ pub(super) async fn refund(domains: &Domains, wish: RefundWish) -> Result<Refund
     Ok(RefundView {
         id: refund.id,
         account: refund.account,
+        account_name: None,
         request,
         credits: refund.credits,
         allowance: refund.allowance,
@@ -225,29 +246,32 @@ pub(super) async fn refund(domains: &Domains, wish: RefundWish) -> Result<Refund
 
 fn not_refundable(row: &UsageRow, refundable: Credits) -> Error {
     let (charge, refunded) = (row.charge, row.refunded);
-    let most = format!(
-        "{refundable} credits of this call can be given back: {charge} were charged, {refunded} given back."
+    let limit_text = format!(
+        "At most {refundable} credits of this call can be refunded: {charge} were charged, {refunded} refunded."
     );
     let weeks = match row.included {
         Credits::ZERO => String::new(),
         included => {
-            format!(" A plan paid {included} of it, which goes back only to its week, while that is open.")
+            format!(" A plan paid {included} of it, refundable only to its week while that week is open.")
         }
     };
-    invalid("amount", most + &weeks)
+    invalid("amount", limit_text + &weeks)
 }
 
-/// Takes back what is left of a grant that was paid for.
-pub(super) async fn refund_grant(domains: &Domains, id: TransferId) -> Result<WithdrawalView, Error> {
-    let (lots, now) = (&domains.storage.lots, domains.clock.now());
+/// Withdraws the unused part of a purchase or promotion.
+pub(super) async fn refund_grant(app_state: &AppState, id: TransferId) -> Result<WithdrawalView, Error> {
+    let (lots, now) = (&app_state.storage.lots, app_state.clock.now());
     let withdrawn = lots.withdraw(id, Credits::MAX, now).await;
     let withdrawn = withdrawn.map_err(|error| match error.kind {
         StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such grant."),
-        StorageErrorKind::Conflict => invalid("id", "It was not paid for; only purchases are taken back."),
+        StorageErrorKind::Conflict => invalid(
+            "id",
+            "This is a refund; only purchases and promotions can be withdrawn.",
+        ),
         _ => Error::internal(error),
     })?;
     if withdrawn.is_zero() {
-        let message = "Nothing of the grant is left, or calls that run hold it.";
+        let message = "The grant has no unused credits, or running calls hold them.";
         return Err(invalid("id", message));
     }
     Ok(WithdrawalView { id, withdrawn })

@@ -1,6 +1,7 @@
-//! What operators do, from the command line and over the admin API. A command is a value: it is carried out in this
-//! process, or by the server that has the database, over its socket or its admin listener. All ways run the same
-//! [`perform`], which asks whether the actor may and keeps the audit log.
+//! Commands of operators, from the command line and the admin API. A command is a value: this
+//! process executes it, or the server that owns the database, over its socket or its admin
+//! listener. All ways run the same [`perform`], which checks the actor's permission and writes the
+//! audit log.
 
 mod accounts;
 pub mod alerts;
@@ -8,6 +9,8 @@ mod audited;
 pub mod batches;
 mod credits;
 mod execute;
+pub mod export;
+mod names;
 mod people;
 mod permission;
 pub mod prices;
@@ -18,372 +21,356 @@ pub mod top_ups;
 pub mod view;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tollgate_storage::{AccountChange, AccountState};
+use tollgate_storage::{AccountChange, AccountState, StorageError, StorageErrorKind};
 use tollgate_types::id::TransferId;
 use tollgate_types::{
     AccountId, AdminId, AuditId, BatchId, Credits, Error, ErrorCode, HoldId, KeyId, MemberId, RequestId,
     SubscriptionId, Timestamp,
 };
 
-use crate::config::{Config, ConfigError};
-use crate::{assemble, wiring};
+use crate::config::{Config, ConfigError, StorageUrl};
+use crate::{assemble, cause, wiring};
 
 pub use audited::{Actor, perform};
 pub use permission::Permission;
 pub use prices::PriceTable;
 pub use view::{Reply, TransferView};
 
-/// Something to do.
+/// A command of an operator, as JSON on the control socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "command")]
 pub enum Command {
-    /// Creates an account.
     CreateAccount {
-        /// For people.
+        /// Display name (1–200 characters).
         name: String,
-        /// Whether it has a test clock.
+        /// Whether to give the account a test clock.
         #[serde(default)]
         test_clock: bool,
     },
-    /// Advances an account's test clock.
     AdvanceClock {
-        /// Whose.
         account: AccountId,
-        /// To which time of its own.
+        /// New time of the test clock, at most 366 days ahead.
         to: Timestamp,
     },
-    /// Lists accounts.
+    /// Lists accounts in order of creation.
     ListAccounts {
-        /// The last one of the page before.
+        /// Last account of the previous page.
         #[serde(default)]
         after: Option<AccountId>,
-        /// How many; all when it is not said.
+        /// Page size; `None` for all.
         #[serde(default)]
         limit: Option<u32>,
-    },
-    /// Shows an account with its balance.
-    ShowAccount {
-        /// Which.
-        id: AccountId,
-    },
-    /// Changes an account.
-    ChangeAccount {
-        /// Which.
-        id: AccountId,
-        /// What becomes of it.
-        #[serde(flatten)]
-        change: AccountWish,
-    },
-    /// Creates a key.
-    CreateKey {
-        /// Whose.
-        account: AccountId,
-        /// For people.
-        name: String,
-        /// Days until it stops to work.
-        expires_in_days: Option<u32>,
-        /// Whether what a model cannot use is left out of requests.
+        /// Text that the names must contain, ignoring case.
         #[serde(default)]
-        lenient: bool,
-        /// Whether it reaches simulated models only and spends nothing.
+        name: Option<String>,
+    },
+    /// Returns an account with its balance and effective limits.
+    ShowAccount {
+        id: AccountId,
+    },
+    ChangeAccount {
+        id: AccountId,
+        /// Fields to change.
+        #[serde(flatten)]
+        change: AccountUpdate,
+    },
+    /// Closes an account and removes its personal data.
+    CloseAccount {
+        id: AccountId,
+    },
+    CreateKey {
+        /// Account that owns the key.
+        account: AccountId,
+        /// Display name of the key.
+        name: String,
+        /// Days until the key expires; `None` for never.
+        expires_in_days: Option<u32>,
+        /// Adaptation of requests to a model: `strict`, `standard` (default) or `lenient`.
+        #[serde(default)]
+        compat: Option<String>,
+        /// Whether to create a test key, which reaches only simulated models and spends nothing.
         #[serde(default)]
         test: bool,
-        /// Whether pictures are waited for, unless the request says otherwise.
+        /// Whether image requests wait for the images by default, instead of returning a job.
         #[serde(default)]
         sync: bool,
     },
-    /// Lists an account's keys.
     ListKeys {
-        /// Whose.
         account: AccountId,
     },
-    /// Changes a key; what is not said stays.
+    /// Changes the settings of a key; `None` leaves a setting unchanged.
     ChangeKey {
-        /// Which.
         id: KeyId,
-        /// Whether what a model cannot use is left out of requests.
-        lenient: Option<bool>,
-        /// Whether pictures are waited for, unless the request says otherwise.
+        /// Adaptation of requests to a model: `strict`, `standard` or `lenient`.
+        compat: Option<String>,
+        /// Whether image requests wait for the images by default.
         sync: Option<bool>,
     },
-    /// Revokes a key for ever.
+    /// Revokes a key permanently.
     RevokeKey {
-        /// Which.
         id: KeyId,
     },
-    /// Puts credits into an account.
+    /// Adds credits to an account.
     Grant {
-        /// Whose.
         account: AccountId,
-        /// How many, and on which terms.
+        /// Amount and terms of the grant.
         #[serde(flatten)]
-        grant: GrantWish,
+        grant: GrantParams,
     },
-    /// Lists what is left of an account's grants and refunds.
+    /// Lists the grants and refunds of an account with their remaining credits.
     ListLots {
-        /// Whose.
         account: AccountId,
-        /// Whether those that are used up are listed, too.
+        /// Whether to include used-up grants.
         all: bool,
     },
-    /// Shows what an account can spend.
+    /// Returns the available and held credits of an account.
     ShowBalance {
-        /// Whose.
         account: AccountId,
     },
-    /// Gives back what was charged for a call.
+    /// Refunds the charge of a call.
     Refund {
-        /// The request of the call.
+        /// Request of the call.
         request: RequestId,
-        /// Whose call it must be, where that is said.
+        /// Account that must own the call; `None` accepts any.
         #[serde(default)]
         account: Option<AccountId>,
-        /// How many credits; all that can be given back when it is not said.
+        /// Credits to refund; `None` for the full refundable amount.
         amount: Option<Credits>,
-        /// For operators.
+        /// Note for operators.
         reason: Option<String>,
-        /// What names the refund, so that it happens once; the amount when it is not said.
+        /// Idempotency id of the refund; `None` uses the amount.
         key: Option<String>,
     },
-    /// Takes back what is left of a grant that was paid for.
+    /// Withdraws the unused part of a purchase or promotion.
     RefundGrant {
-        /// Which.
+        /// Id of the grant.
         id: TransferId,
     },
-    /// Sells credits, or shows what was sold.
+    /// Sells credits, or lists sales.
     TopUps {
-        /// What is to be done.
-        wish: top_ups::TopUpWish,
+        /// The action on top-ups.
+        action: top_ups::TopUpAction,
     },
-    /// Tells accounts that their balance is low, or shows what they were told.
+    /// Configures low-balance alerts, or lists their deliveries.
     Alerts {
-        /// What is to be done.
-        wish: alerts::AlertCommand,
+        /// The action on alerts.
+        action: alerts::AlertCommand,
     },
-    /// Lists the plans that can be subscribed to.
+    /// Lists the plans of the settings.
     ListPlans,
-    /// Subscribes an account to a plan.
+    /// Subscribes an account to a plan and charges the first period.
     Subscribe {
-        /// Which account.
         account: AccountId,
-        /// The plan's name.
+        /// Name of the plan.
         plan: String,
-        /// `monthly` or `yearly`; that of the plan when it is not said.
+        /// `monthly` or `yearly`; `None` for the plan's default.
         cadence: Option<String>,
     },
-    /// Opens a page on which a plan is begun that the payment provider renews.
+    /// Creates a checkout page for a plan that the payment provider renews.
     OpenSubscription {
-        /// For which account.
         account: AccountId,
-        /// The plan's name.
+        /// Name of the plan.
         plan: String,
-        /// `monthly` or `yearly`; that of the plan when it is not said.
+        /// `monthly` or `yearly`; `None` for the plan's default.
         cadence: Option<String>,
     },
     /// Lists batches, newest first.
     ListBatches {
-        /// Of this account; of all when it is not said.
+        /// Account of the batches; `None` for all accounts.
         account: Option<AccountId>,
-        /// The last one of the page before.
+        /// Last batch of the previous page.
         before: Option<BatchId>,
-        /// How many.
+        /// Maximum number of batches to return.
         limit: u32,
     },
-    /// Shows a batch.
     ShowBatch {
-        /// Which.
         id: BatchId,
     },
-    /// Lists an account's subscriptions.
     ListSubscriptions {
-        /// Whose.
         account: AccountId,
     },
-    /// Shows a subscription with what happened to it.
+    /// Returns a subscription with its events.
     ShowSubscription {
-        /// Which.
         id: SubscriptionId,
     },
-    /// Changes a subscription.
+    /// Cancels, resumes or renews a subscription.
     ChangeSubscription {
-        /// Which.
         id: SubscriptionId,
-        /// How.
-        wish: SubscriptionWish,
+        /// The action on the subscription.
+        action: SubscriptionAction,
     },
-    /// Makes another plan of a subscription.
+    /// Moves a subscription to another plan.
     ChangePlan {
-        /// Which.
         id: SubscriptionId,
-        /// The plan's name.
+        /// Name of the new plan.
         plan: String,
-        /// `monthly` or `yearly`; that of the plan when it is not said.
+        /// `monthly` or `yearly`; `None` for the plan's default.
         cadence: Option<String>,
     },
-    /// A page of an account's transfers, in order of what they belong to.
+    /// Returns a page of an account's transfers, ordered by entry id.
     ListTransfers {
-        /// Whose.
         account: AccountId,
-        /// At or after.
+        /// Start of the time range, inclusive.
         from: Option<Timestamp>,
-        /// Before.
+        /// End of the time range, exclusive.
         to: Option<Timestamp>,
-        /// The last one of the page before.
+        /// Last transfer of the previous page.
         after: Option<Box<TransferView>>,
     },
-    /// A page of an account's usage rows, newest first.
+    /// Returns a page of an account's usage rows, newest first.
     ListUsage {
-        /// Whose.
         account: AccountId,
-        /// At or after.
+        /// Start of the time range, inclusive.
         from: Option<Timestamp>,
-        /// Before.
+        /// End of the time range, exclusive.
         to: Option<Timestamp>,
-        /// The last one of the page before.
+        /// Last row of the previous page.
         after: Option<HoldId>,
-        /// How many; a page of exports when it is not said.
+        /// Page size; `None` for the page size of exports.
         #[serde(default)]
         limit: Option<u32>,
     },
-    /// What an account had, got, spent and lost within a month.
+    /// Returns the balances and movements of an account in one month.
     ShowStatement {
-        /// Whose.
         account: AccountId,
-        /// Such as `2026-11`.
+        /// Month, such as `2026-11`.
         month: String,
     },
-    /// Lists the models that can be called.
+    /// Lists the models of the catalog.
     ListModels,
-    /// Recomputes charges.
+    /// Recomputes the charges in the ledger and reports differences.
     AuditLedger {
-        /// Those of this account.
+        /// Account to audit; `None` for all.
         account: Option<AccountId>,
-        /// Of calls that ended at or after this time.
+        /// Includes calls that ended at or after this time.
         from: Option<Timestamp>,
-        /// Of calls that ended before it.
+        /// Includes calls that ended before this time.
         to: Option<Timestamp>,
     },
-    /// Shows the charge of a call with its arithmetic.
+    /// Returns the charge of a call with its arithmetic.
     ShowReceipt {
-        /// The call's request; its hold has the same value.
+        /// Request of the call. Its value equals that of the call's hold.
         request: RequestId,
     },
-    /// Checks the books.
+    /// Checks the invariants of the ledger.
     CheckLedger {
-        /// Whether every usage row is priced again.
+        /// Whether to recompute the cost of every usage row too.
         reprice: bool,
     },
-    /// Makes an administrator.
+    /// Creates an administrator and returns its token.
     CreateAdmin {
-        /// The name in the audit log.
+        /// Name in the audit log.
         name: String,
         /// `viewer`, `support`, `billing` or `owner`.
         role: String,
     },
-    /// Lists administrators.
     ListAdmins,
-    /// Revokes an administrator for ever.
+    /// Revokes an administrator permanently.
     RevokeAdmin {
-        /// Which.
         id: AdminId,
     },
-    /// A page of the audit log, newest first.
+    /// Returns a page of the audit log, newest first.
     ListAudit {
-        /// About this account.
+        /// Account that the entries concern; `None` for all.
         account: Option<AccountId>,
-        /// By this name.
+        /// Name of the actor; `None` for all.
         actor: Option<String>,
-        /// Those that did this.
+        /// Action, such as `credits.grant`; `None` for all.
         action: Option<String>,
-        /// At or after.
+        /// Start of the time range, inclusive.
         since: Option<Timestamp>,
-        /// The last one of the page before.
+        /// Last entry of the previous page.
         before: Option<AuditId>,
-        /// How many.
+        /// Maximum number of entries to return.
         limit: u32,
     },
-    /// Lists the providers in use.
+    /// Lists the configured providers with their health.
     ListProviders,
-    /// Lists the prices in force.
+    /// Returns the addresses on which the running server listens.
+    ShowServer,
+    /// Lists the current prices of all models.
     ListPrices,
-    /// Shows the changes of a model's prices.
+    /// Returns the price changes of a model.
     ShowPrices {
-        /// The model's id.
+        /// Id of the model.
         model: String,
     },
-    /// Compares prices with those in force.
+    /// Compares proposed prices with the current ones.
     CheckPrices {
-        /// The new prices, by model.
+        /// Proposed prices by model id.
         proposed: BTreeMap<String, PriceTable>,
-        /// Whether they are in force from now on, however far they are.
+        /// Whether to apply the proposed prices, regardless of the size of the changes.
         force: bool,
     },
-    /// Lists the members of an account.
     ListMembers {
-        /// Whose.
         account: AccountId,
     },
-    /// Adds a member to an account.
     AddMember {
-        /// Which account.
         account: AccountId,
-        /// The member's address.
+        /// E-mail address of the member.
         email: String,
         /// `owner`, `admin`, `member` or `viewer`.
         role: String,
     },
-    /// Changes what a member may do.
     SetMemberRole {
-        /// Whose.
         account: AccountId,
-        /// Which member.
+        /// Id of the member.
         id: MemberId,
         /// `owner`, `admin`, `member` or `viewer`.
         role: String,
     },
-    /// Removes a member from an account.
     RemoveMember {
-        /// Whose.
         account: AccountId,
-        /// Which member.
+        /// Id of the member.
         id: MemberId,
     },
 }
 
-/// What is to become of an account; what is not said stays.
+impl Command {
+    /// Whether the command works on existing data. The others create a new installation if none
+    /// exists.
+    fn needs_data(&self) -> bool {
+        !matches!(self, Command::CreateAccount { .. } | Command::CreateAdmin { .. })
+    }
+}
+
+/// Changes of an account; `None` leaves a field unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct AccountWish {
-    /// Its name.
+pub struct AccountUpdate {
+    /// Display name (1–200 characters).
     pub name: Option<String>,
-    /// Whether its keys stop to work.
+    /// Whether to suspend the account, so that its keys stop working.
     pub suspended: Option<bool>,
-    /// Requests per minute.
+    /// Requests per minute, above 0.
     pub rpm: Option<NewLimit<u32>>,
-    /// Tokens per minute.
+    /// Tokens per minute, above 0.
     pub tpm: Option<NewLimit<u64>>,
-    /// Keys that are not revoked.
+    /// Maximum number of unrevoked keys.
     pub keys: Option<NewLimit<u32>>,
-    /// GPUs at once.
+    /// Concurrent GPUs. Not enforced yet.
     pub gpus: Option<NewLimit<u32>>,
-    /// Hosted agents.
+    /// Hosted agents. Not enforced yet.
     pub agents: Option<NewLimit<u32>>,
-    /// Saved chats.
+    /// Saved chats. Not enforced yet.
     pub chats: Option<NewLimit<u32>>,
-    /// Files that are kept.
+    /// Maximum number of stored files.
     pub files: Option<NewLimit<u32>>,
-    /// GiB of all of them together.
+    /// Maximum total size of stored files, in GiB.
     pub files_gib: Option<NewLimit<u32>>,
-    /// Tokens that unfinished batches may consume together.
+    /// Maximum estimated tokens of all unfinished batches.
     pub batch_tokens: Option<NewLimit<u64>>,
 }
 
-impl AccountWish {
-    /// Whether any limit is set.
+impl AccountUpdate {
+    /// Whether the update sets any limit.
     pub fn sets_limits(&self) -> bool {
-        let things = [
+        let count_limits = [
             self.keys,
             self.gpus,
             self.agents,
@@ -392,82 +379,84 @@ impl AccountWish {
             self.files_gib,
         ];
         let tokens = [self.tpm, self.batch_tokens];
-        self.rpm.is_some() || tokens.iter().any(Option::is_some) || things.iter().any(Option::is_some)
+        self.rpm.is_some() || tokens.iter().any(Option::is_some) || count_limits.iter().any(Option::is_some)
     }
 }
 
-impl From<AccountWish> for AccountChange {
-    fn from(wish: AccountWish) -> Self {
+impl From<AccountUpdate> for AccountChange {
+    fn from(change: AccountUpdate) -> Self {
         let state = |suspended| match suspended {
             true => AccountState::Suspended,
             false => AccountState::Active,
         };
         Self {
-            name: wish.name,
-            state: wish.suspended.map(state),
-            rpm: wish.rpm.map(NewLimit::own),
-            tpm: wish.tpm.map(NewLimit::own),
-            keys: wish.keys.map(NewLimit::own),
-            gpus: wish.gpus.map(NewLimit::own),
-            agents: wish.agents.map(NewLimit::own),
-            chats: wish.chats.map(NewLimit::own),
-            files: wish.files.map(NewLimit::own),
-            files_gib: wish.files_gib.map(NewLimit::own),
-            batch_tokens: wish.batch_tokens.map(NewLimit::own),
+            name: change.name,
+            state: change.suspended.map(state),
+            rpm: change.rpm.map(NewLimit::own),
+            tpm: change.tpm.map(NewLimit::own),
+            keys: change.keys.map(NewLimit::own),
+            gpus: change.gpus.map(NewLimit::own),
+            agents: change.agents.map(NewLimit::own),
+            chats: change.chats.map(NewLimit::own),
+            files: change.files.map(NewLimit::own),
+            files_gib: change.files_gib.map(NewLimit::own),
+            batch_tokens: change.batch_tokens.map(NewLimit::own),
             test_clock: None,
         }
     }
 }
 
-/// Credits to be put into an account.
+/// Amount and terms of a grant of credits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrantWish {
-    /// What names the grant in the account, so that it happens once.
+pub struct GrantParams {
+    /// Idempotency id of the grant within the account; `None` grants every time.
     #[serde(default)]
     pub key: Option<String>,
-    /// How many.
+    /// Credits to add, above zero.
     pub amount: Credits,
-    /// Whether the operator gives them, as opposed to that they were paid for.
+    /// Whether the operator gives the credits for free; otherwise they were paid for.
     #[serde(default)]
     pub promotion: bool,
-    /// Days until what is left of them is gone.
+    /// Days until unused credits expire, 1 to 36500.
     #[serde(default)]
     pub expires_in_days: Option<u32>,
-    /// When what is left of them is gone, where no days are given.
+    /// Expiry of unused credits. Excludes `expires_in_days`.
     #[serde(default)]
     pub expires_at: Option<Timestamp>,
-    /// What has a lower priority is spent first; that of [`tollgate_storage::LotTerms`] when it is not said.
+    /// Spending priority; lower values are spent first. `None` for
+    /// [`LotTerms::PRIORITY`](tollgate_storage::LotTerms::PRIORITY).
     #[serde(default)]
     pub priority: Option<u8>,
-    /// For operators.
+    /// Note for operators.
     #[serde(default)]
     pub note: Option<String>,
 }
 
-/// What is to become of a subscription.
+/// An action on a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SubscriptionWish {
-    /// It ends with the time that is paid for.
+pub enum SubscriptionAction {
+    /// Ends the subscription at the end of the paid period.
     Cancel,
-    /// It goes on after all.
+    /// Withdraws the cancellation.
     Resume,
-    /// Its next period is paid.
+    /// Pays the next period now.
     Renew,
 }
 
-/// What a limit of an account becomes.
+/// New value of an account's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewLimit<T> {
-    /// The one of the settings, whatever they say from now on.
+    /// Removes the override, so that the default of the settings applies, including its later
+    /// changes.
     Default,
-    /// The account's own.
+    /// Overrides the default.
     Own(T),
 }
 
 impl<T> NewLimit<T> {
-    /// As it is stored: nothing for the default.
+    /// Returns the override as stored: `None` for the default.
     pub fn own(self) -> Option<T> {
         match self {
             NewLimit::Default => None,
@@ -476,24 +465,25 @@ impl<T> NewLimit<T> {
     }
 }
 
-/// A failure that crosses the socket.
+/// An error reply on the control socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandError {
-    /// The error code.
+    /// Error code, as in the public API.
     pub code: String,
-    /// What happened and what to do.
+    /// Message for operators: what is wrong, and what to do.
     pub message: String,
 }
 
 impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
-        // Operators are told the cause; callers of the public API never are.
-        let cause = std::error::Error::source(&error)
-            .map(|cause| format!(" ({cause})"))
-            .unwrap_or_default();
+        if error.code == ErrorCode::InternalError {
+            // Clients do not receive the source location of an internal error; the log contains it.
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::error!(cause, "command failed");
+        }
         Self {
             code: error.code.as_str().to_owned(),
-            message: format!("{}{cause}", error.message),
+            message: error.operator_message(),
         }
     }
 }
@@ -505,12 +495,14 @@ impl From<CommandError> for Error {
     }
 }
 
-/// Why a command was not carried out.
+/// Reason why a command could not run.
 #[derive(Debug)]
 pub enum RunError {
-    /// The settings cannot be used.
+    /// The settings are invalid.
     Settings(ConfigError),
-    /// It failed.
+    /// The command needs existing data, but this directory has no database.
+    NoData(PathBuf),
+    /// The command failed.
     Command(Error),
 }
 
@@ -526,7 +518,8 @@ impl From<Error> for RunError {
     }
 }
 
-/// Carries out a command: by the server that has the database when one runs, else here. Blocks.
+/// Executes a command: in the running server that owns the database, otherwise in this process.
+/// Blocks.
 pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -535,7 +528,7 @@ pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     runtime.block_on(run_async(config, command))
 }
 
-/// Compares the prices of the settings with those in force; with `force` they are in force from now on. Blocks.
+/// Compares the prices of the settings with the current ones; with `force`, applies them. Blocks.
 pub fn check_prices(config: &Config, force: bool) -> Result<Reply, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -548,7 +541,8 @@ pub fn check_prices(config: &Config, force: bool) -> Result<Reply, RunError> {
     })
 }
 
-/// Carries out commands one after another as [`run`] does one, each made of the answer before it. Blocks.
+/// Executes commands in sequence, as [`run`] does. `next` makes each command from the reply to the
+/// previous one. Blocks.
 pub fn run_each(
     config: &Config,
     first: Command,
@@ -561,6 +555,25 @@ pub fn run_each(
     runtime.block_on(run_each_async(config, first, next))
 }
 
+/// Fails if the settings name a SQLite database and its directory contains no database file.
+pub fn require_data(config: &Config) -> Result<(), RunError> {
+    let (StorageUrl::Sqlite(database), Some(directory)) = (&config.storage, config.home()) else {
+        return Ok(());
+    };
+    let prefix = database.file_name().unwrap_or_default().as_encoded_bytes();
+    // Opening the database judges an unreadable directory and an unfinished move.
+    let has_database = match std::fs::read_dir(directory) {
+        Ok(entries) => entries
+            .flatten()
+            .any(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix)),
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    };
+    match has_database {
+        true => Ok(()),
+        false => Err(RunError::NoData(directory.to_owned())),
+    }
+}
+
 async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError> {
     let mut answer = None;
     run_each_async(config, command, |reply| {
@@ -568,7 +581,7 @@ async fn run_async(config: &Config, command: Command) -> Result<Reply, RunError>
         Ok(None)
     })
     .await?;
-    answer.ok_or_else(|| Error::internal("a command without an answer").into())
+    answer.ok_or_else(|| Error::internal("the command returned no reply").into())
 }
 
 async fn run_each_async(
@@ -576,44 +589,93 @@ async fn run_each_async(
     command: Command,
     mut next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
 ) -> Result<(), RunError> {
-    if let Some(home) = config.home()
-        && socket::is_served(home).await
-    {
-        let mut command = Some(command);
-        while let Some(wanted) = command {
-            command = next(socket::send(home, &wanted).await?)?;
-        }
-        return Ok(());
-    }
+    let home = config
+        .home()
+        .or_else(|| is_of_process(&command).then_some(config.socket_home()));
     let assembled = match command {
-        Command::ListModels => Some(assemble::assemble(config, &assemble::http_client(config)).await?),
+        Command::ListModels if !is_served(config).await => {
+            Some(assemble::assemble(config, &assemble::http_client(config)).await?)
+        }
         _ => None,
     };
-    let domains = wiring::domains(config).await.map_err(unopened)?;
-    if let Some(assembled) = assembled {
-        domains.catalog.replace(assembled.snapshot);
+    if command.needs_data()
+        && let Err(refusal) = require_data(config)
+    {
+        // The settings alone define the models. Without a settings file, the directory is the wrong
+        // one.
+        let Some(assembled) = assembled.filter(|_| config.path.is_some()) else {
+            return Err(refusal);
+        };
+        next(Reply::Models(execute::list_models(&assembled.snapshot)))?;
+        return Ok(());
     }
-    let done = execute_each(&domains, command, next).await;
-    domains.storage.engine.close().await.map_err(Error::internal)?;
+    let mut waited = Duration::ZERO;
+    let app_state = loop {
+        if let Some(home) = home
+            && socket::is_served(home).await
+        {
+            let mut command = Some(command);
+            while let Some(requested) = command {
+                command = next(socket::send(home, &requested).await?)?;
+            }
+            return Ok(());
+        }
+        match wiring::app_state(config).await {
+            Ok(app_state) => break app_state,
+            Err(error) if is_starting(config, &error) && waited < START_TIMEOUT => {
+                tokio::time::sleep(RETRY_INTERVAL).await;
+                waited += RETRY_INTERVAL;
+            }
+            Err(error) => return Err(open_error(error)),
+        }
+    };
+    if let Some(assembled) = assembled {
+        app_state.catalog.replace(assembled.snapshot);
+    }
+    let done = execute_each(&app_state, command, next).await;
+    app_state.storage.engine.close().await.map_err(Error::internal)?;
     Ok(done?)
 }
 
+/// Whether only a running server knows the answer, whichever process owns the database.
+fn is_of_process(command: &Command) -> bool {
+    matches!(command, Command::ListProviders | Command::ShowServer)
+}
+
+/// Time that a command waits for a server that starts or stops, and the interval between attempts.
+const START_TIMEOUT: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+async fn is_served(config: &Config) -> bool {
+    match config.home() {
+        Some(home) => socket::is_served(home).await,
+        None => false,
+    }
+}
+
+/// Whether a server may be starting or stopping: it holds the lock of the directory, but has no
+/// socket.
+fn is_starting(config: &Config, error: &anyhow::Error) -> bool {
+    let storage = error.downcast_ref::<StorageError>();
+    config.home().is_some() && storage.is_some_and(|error| error.kind == StorageErrorKind::Unavailable)
+}
+
 async fn execute_each(
-    domains: &wiring::Domains,
+    app_state: &wiring::AppState,
     first: Command,
     mut next: impl FnMut(Reply) -> Result<Option<Command>, Error>,
 ) -> Result<(), Error> {
     let mut command = Some(first);
     let actor = Actor::command_line();
-    while let Some(wanted) = command {
-        command = next(perform(domains, &actor, wanted).await?)?;
+    while let Some(requested) = command {
+        command = next(perform(app_state, &actor, requested).await?)?;
     }
     Ok(())
 }
 
-fn unopened(error: anyhow::Error) -> RunError {
+fn open_error(error: anyhow::Error) -> RunError {
     match error.downcast::<ConfigError>() {
         Ok(error) => error.into(),
-        Err(error) => Error::new(ErrorCode::Overloaded, format!("{error:#}")).into(),
+        Err(error) => Error::new(ErrorCode::Overloaded, cause::chain(&error)).into(),
     }
 }

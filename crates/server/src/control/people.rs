@@ -1,23 +1,23 @@
-//! People: administrators, and the members of accounts.
+//! Commands on administrators, the audit log and the members of accounts.
 
 use serde_json::to_value;
 use tollgate_storage::{AuditFilter, Member, MemberRole, Role, StorageErrorKind};
 use tollgate_types::{AccountId, AdminId, AuditId, Error, ErrorCode, MemberId};
 
 use super::accounts::{find, no_such_account};
-use super::audited::Carried;
+use super::audited::CommandResult;
 use super::view::Reply;
 use super::view::admin::{AdminView, AuditView, CreatedAdminView, MemberView};
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
 fn invalid(param: &str, message: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-pub(super) async fn create_admin(domains: &Domains, name: String, role: &str) -> Result<Reply, Error> {
-    let message = "A role is one of viewer, support, billing, owner.";
+pub(super) async fn create_admin(app_state: &AppState, name: String, role: &str) -> Result<Reply, Error> {
+    let message = "'role' must be 'viewer', 'support', 'billing' or 'owner'.";
     let role = Role::parse(role).ok_or_else(|| invalid("role", message))?;
-    let (admin, token) = domains.admins.create(&name, role).await?;
+    let (admin, token) = app_state.admins.create(&name, role).await?;
     Ok(Reply::CreatedAdmin(CreatedAdminView {
         id: admin.id,
         name: admin.name,
@@ -26,31 +26,31 @@ pub(super) async fn create_admin(domains: &Domains, name: String, role: &str) ->
     }))
 }
 
-pub(super) async fn list_admins(domains: &Domains) -> Result<Reply, Error> {
-    let admins = domains.admins.list().await?;
+pub(super) async fn list_admins(app_state: &AppState) -> Result<Reply, Error> {
+    let admins = app_state.admins.list().await?;
     Ok(Reply::Admins(admins.iter().map(AdminView::of).collect()))
 }
 
-pub(super) async fn revoke_admin(domains: &Domains, id: AdminId) -> Result<Reply, Error> {
-    let admin = domains.admins.revoke(id).await?;
+pub(super) async fn revoke_admin(app_state: &AppState, id: AdminId) -> Result<Reply, Error> {
+    let admin = app_state.admins.revoke(id).await?;
     Ok(Reply::Admin(AdminView::of(&admin)))
 }
 
-/// A page of the audit log, newest first.
+/// Returns a page of the audit log, newest first.
 pub(super) async fn audit_log(
-    domains: &Domains,
+    app_state: &AppState,
     filter: AuditFilter,
     before: Option<AuditId>,
     limit: u32,
 ) -> Result<Reply, Error> {
-    let entries = domains.storage.audit_log.list(filter, before, limit).await;
+    let entries = app_state.storage.audit_log.list(filter, before, limit).await;
     let entries = entries.map_err(Error::internal)?;
     Ok(Reply::Audit(entries.into_iter().map(AuditView::of).collect()))
 }
 
-pub(super) async fn list_members(domains: &Domains, account: AccountId) -> Result<Reply, Error> {
-    find(domains, account).await?;
-    let members = domains
+pub(super) async fn list_members(app_state: &AppState, account: AccountId) -> Result<Reply, Error> {
+    find(app_state, account).await?;
+    let members = app_state
         .storage
         .members
         .list(account)
@@ -60,23 +60,23 @@ pub(super) async fn list_members(domains: &Domains, account: AccountId) -> Resul
 }
 
 pub(super) async fn add_member(
-    domains: &Domains,
+    app_state: &AppState,
     account: AccountId,
     email: &str,
     role: &str,
 ) -> Result<Reply, Error> {
-    let now = domains.clock.now();
+    let now = app_state.clock.now();
     let member = Member {
-        id: MemberId::from_u128(domains.ids.next(now)),
+        id: MemberId::from_u128(app_state.ids.next(now)),
         account,
         email: address(email)?,
         role: member_role(role)?,
         created_at: now,
     };
-    let added = domains.storage.members.add(member.clone()).await;
+    let added = app_state.storage.members.add(member.clone()).await;
     added.map_err(|error| match error.kind {
         StorageErrorKind::Conflict => {
-            let message = "The account has a member of this address.";
+            let message = "The account already has a member with this address.";
             Error::new(ErrorCode::Conflict, message).with_param("email")
         }
         _ => no_such_account(error),
@@ -85,15 +85,15 @@ pub(super) async fn add_member(
 }
 
 pub(super) async fn set_member_role(
-    domains: &Domains,
+    app_state: &AppState,
     account: AccountId,
     id: MemberId,
     role: &str,
-) -> Result<Carried, Error> {
+) -> Result<CommandResult, Error> {
     let role = member_role(role)?;
-    let before = domains.storage.members.set_role(account, id, role).await;
+    let before = app_state.storage.members.set_role(account, id, role).await;
     let before = before.map_err(not_changed)?;
-    Ok(Carried {
+    Ok(CommandResult {
         before: to_value(MemberView::of(&before)).ok(),
         is_gone: false,
         reply: Reply::Member(MemberView::of(&Member { role, ..before })),
@@ -101,13 +101,13 @@ pub(super) async fn set_member_role(
 }
 
 pub(super) async fn remove_member(
-    domains: &Domains,
+    app_state: &AppState,
     account: AccountId,
     id: MemberId,
-) -> Result<Carried, Error> {
-    let removed = domains.storage.members.remove(account, id).await;
+) -> Result<CommandResult, Error> {
+    let removed = app_state.storage.members.remove(account, id).await;
     let removed = removed.map_err(not_changed)?;
-    Ok(Carried {
+    Ok(CommandResult {
         before: to_value(MemberView::of(&removed)).ok(),
         is_gone: true,
         reply: Reply::Member(MemberView::of(&removed)),
@@ -118,7 +118,7 @@ fn not_changed(error: tollgate_storage::StorageError) -> Error {
     match error.kind {
         StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "The account has no such member."),
         StorageErrorKind::Conflict => {
-            let message = "It is the account's last owner. Make another member an owner first.";
+            let message = "This member is the last owner of the account. Make another member an owner first.";
             Error::new(ErrorCode::Conflict, message)
         }
         _ => Error::internal(error),
@@ -126,11 +126,11 @@ fn not_changed(error: tollgate_storage::StorageError) -> Error {
 }
 
 fn member_role(role: &str) -> Result<MemberRole, Error> {
-    let message = "A role is one of owner, admin, member, viewer.";
+    let message = "'role' must be 'owner', 'admin', 'member' or 'viewer'.";
     MemberRole::parse(role).ok_or_else(|| invalid("role", message))
 }
 
-/// An address in small letters. Whether it exists shows when something is sent to it.
+/// Parses an e-mail address and returns it in lower case. Only a delivery shows whether it exists.
 fn address(text: &str) -> Result<String, Error> {
     let text = text.trim();
     let plain = text
@@ -141,7 +141,10 @@ fn address(text: &str) -> Result<String, Error> {
         !name.is_empty() && labels && !domain.contains('@')
     });
     if !plain || text.len() > 254 || parts.is_none() {
-        return Err(invalid("email", "It must be an address such as jo@example.com."));
+        return Err(invalid(
+            "email",
+            "'email' must be an address such as jo@example.com.",
+        ));
     }
     Ok(text.to_ascii_lowercase())
 }

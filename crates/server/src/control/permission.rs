@@ -1,40 +1,39 @@
-//! Who may do what: one table of roles, and what each command asks for.
+//! Permissions: the table of roles, and the permissions that each command requires.
 
 use tollgate_storage::Role;
 use tollgate_types::{Error, ErrorCode};
 
 use super::alerts::AlertCommand;
-use super::{AccountWish, Command};
+use super::{AccountUpdate, Command};
 
-/// What a command asks for.
+/// A permission that commands require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
-    /// To look.
+    /// Read any data.
     Read,
-    /// To suspend accounts and make them active.
+    /// Suspend and reactivate accounts.
     Suspend,
-    /// To create, change and revoke keys.
+    /// Create, change and revoke keys.
     Keys,
-    /// To set limits.
+    /// Set limits of accounts.
     Limits,
-    /// To grant credits and to take back what was paid for.
+    /// Grant and withdraw credits, and sell top-ups.
     Grants,
-    /// To give back charges.
+    /// Refund the charges of calls.
     Refunds,
-    /// To subscribe accounts to plans.
+    /// Create and change subscriptions.
     Plans,
-    /// To put prices in force that are far from those before.
+    /// Apply prices that differ from the current ones by more than a factor of ten.
     Prices,
-    /// To create accounts and name them.
+    /// Create, rename and close accounts, and advance test clocks.
     Accounts,
-    /// To say who belongs to an account.
+    /// Add, change and remove members of accounts.
     Members,
-    /// To create and revoke administrators.
+    /// Create and revoke administrators.
     Admins,
 }
 
 impl Permission {
-    /// Every permission.
     pub const ALL: [Permission; 11] = [
         Permission::Read,
         Permission::Suspend,
@@ -49,7 +48,7 @@ impl Permission {
         Permission::Admins,
     ];
 
-    /// What the role may do. The only such table; docs/admin.md shows it to people.
+    /// Returns the permissions of a role. This table is the only one; docs/admin.md documents it.
     pub const fn of(role: Role) -> &'static [Permission] {
         use Permission::{Grants, Keys, Limits, Plans, Prices, Read, Refunds, Suspend};
         match role {
@@ -60,39 +59,43 @@ impl Permission {
         }
     }
 
-    /// What a person reads who lacks it.
+    /// Returns the phrase for error messages, after "may not".
     const fn what(self) -> &'static str {
         match self {
-            Permission::Read => "look at anything",
+            Permission::Read => "read data",
             Permission::Suspend => "suspend accounts",
             Permission::Keys => "create, change or revoke keys",
             Permission::Limits => "set limits",
-            Permission::Grants => "grant credits or take them back",
-            Permission::Refunds => "give back charges",
+            Permission::Grants => "grant or withdraw credits",
+            Permission::Refunds => "refund charges",
             Permission::Plans => "change subscriptions",
-            Permission::Prices => "put prices in force",
-            Permission::Accounts => "create accounts, name them or advance their clocks",
-            Permission::Members => "change who belongs to an account",
+            Permission::Prices => "apply prices",
+            Permission::Accounts => "create, rename or close accounts or advance their clocks",
+            Permission::Members => "change the members of an account",
             Permission::Admins => "create or revoke administrators",
         }
     }
 
-    /// The failure of a role that has not what the command asks for.
+    /// Fails if the role lacks a permission that the command requires.
     pub(super) fn check(role: Role, command: &Command) -> Result<(), Error> {
         let has = Permission::of(role);
-        let lacking = wanted(command).into_iter().find(|wanted| !has.contains(wanted));
-        lacking.map_or(Ok(()), |lacking| {
-            let message = format!("The role '{}' may not {}.", role.as_str(), lacking.what());
+        let missing = required(command)
+            .into_iter()
+            .find(|required| !has.contains(required));
+        missing.map_or(Ok(()), |missing| {
+            let message = format!("The role '{}' may not {}.", role.as_str(), missing.what());
             Err(Error::new(ErrorCode::PermissionDenied, message))
         })
     }
 }
 
-/// What the command asks for, all of it.
-fn wanted(command: &Command) -> Vec<Permission> {
+/// Returns all permissions that the command requires.
+fn required(command: &Command) -> Vec<Permission> {
     match command {
-        Command::ChangeAccount { change, .. } => of_change(change),
-        Command::CreateAccount { .. } | Command::AdvanceClock { .. } => vec![Permission::Accounts],
+        Command::ChangeAccount { change, .. } => required_for_change(change),
+        Command::CreateAccount { .. } | Command::AdvanceClock { .. } | Command::CloseAccount { .. } => {
+            vec![Permission::Accounts]
+        }
         Command::CreateKey { .. } | Command::ChangeKey { .. } | Command::RevokeKey { .. } => {
             vec![Permission::Keys]
         }
@@ -102,9 +105,11 @@ fn wanted(command: &Command) -> Vec<Permission> {
         | Command::OpenSubscription { .. }
         | Command::ChangeSubscription { .. }
         | Command::ChangePlan { .. } => vec![Permission::Plans],
-        Command::TopUps { wish } if wish.changes() => vec![Permission::Grants],
-        // The secret of an alert is shown with it.
-        Command::Alerts { wish } if !matches!(wish, AlertCommand::List { .. }) => vec![Permission::Accounts],
+        Command::TopUps { action } if action.changes() => vec![Permission::Grants],
+        // The reply to these actions contains the signing secret of the alert.
+        Command::Alerts { action } if !matches!(action, AlertCommand::List { .. }) => {
+            vec![Permission::Accounts]
+        }
         Command::AddMember { .. } | Command::SetMemberRole { .. } | Command::RemoveMember { .. } => {
             vec![Permission::Members]
         }
@@ -128,6 +133,7 @@ fn wanted(command: &Command) -> Vec<Permission> {
         | Command::ListAdmins
         | Command::ListPrices
         | Command::ListProviders
+        | Command::ShowServer
         | Command::ShowPrices { .. }
         | Command::CheckPrices { force: false, .. }
         | Command::ListAudit { .. }
@@ -139,19 +145,20 @@ fn wanted(command: &Command) -> Vec<Permission> {
     }
 }
 
-/// What a change of an account asks for: each part its own, and one that changes nothing the least of them.
-fn of_change(change: &AccountWish) -> Vec<Permission> {
-    let mut wanted = Vec::new();
+/// Returns the permissions that an account update requires, one per kind of changed field. An empty
+/// update requires [`Permission::Limits`], the weakest of them.
+fn required_for_change(change: &AccountUpdate) -> Vec<Permission> {
+    let mut required = Vec::new();
     if change.name.is_some() {
-        wanted.push(Permission::Accounts);
+        required.push(Permission::Accounts);
     }
     if change.suspended.is_some() {
-        wanted.push(Permission::Suspend);
+        required.push(Permission::Suspend);
     }
-    if change.sets_limits() || wanted.is_empty() {
-        wanted.push(Permission::Limits);
+    if change.sets_limits() || required.is_empty() {
+        required.push(Permission::Limits);
     }
-    wanted
+    required
 }
 
 #[cfg(test)]
@@ -161,7 +168,7 @@ mod tests {
     use tollgate_types::AccountId;
 
     #[test]
-    fn who_may_more_may_all_that_a_viewer_may() {
+    fn every_role_has_the_permissions_of_a_viewer() {
         for role in [Role::Viewer, Role::Support, Role::Billing, Role::Owner] {
             assert!(Permission::of(role).contains(&Permission::Read), "{role:?}");
         }
@@ -171,14 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_change_is_asked_for() {
+    fn each_part_of_a_change_needs_its_permission() {
         let change = |name: bool, suspended: bool, limit: bool| Command::ChangeAccount {
             id: AccountId::from_u128(1),
-            change: AccountWish {
+            change: AccountUpdate {
                 name: name.then(|| "x".to_owned()),
                 suspended: suspended.then_some(true),
                 rpm: limit.then_some(NewLimit::Default),
-                ..AccountWish::default()
+                ..AccountUpdate::default()
             },
         };
         for (name, suspended, limit, support, owner) in [

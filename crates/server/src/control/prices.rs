@@ -1,5 +1,5 @@
-//! Prices: which are in force and which were, and whether new ones can be meant. The prices themselves are in the settings;
-//! what is kept is from when on which of them counted.
+//! Commands on prices: current prices, their history, and the check of new ones. The settings
+//! define the prices; the storage records since when each applied.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,26 +10,26 @@ use tollgate_storage::{PriceChange, PriceRecord};
 use tollgate_types::{AuditId, Credits, Error, ErrorCode, PriceVersion, Prices};
 
 use super::Actor;
-use super::audited::{Deed, write_down};
+use super::audited::{AuditRecord, write_audit_record};
 use super::view::Reply;
 use super::view::prices::{MovedView, PriceChangeView, PriceCheckView, PriceView};
 use crate::assemble::price_records;
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
-/// Changes of a model's prices that are shown.
-const SHOWN: u32 = 100;
-/// Faults that a refusal names.
-const NAMED: usize = 3;
+/// Maximum number of listed price changes.
+const MAX_HISTORY: u32 = 100;
+/// Maximum number of price jumps that an error message lists.
+const MAX_NAMED_JUMPS: usize = 3;
 
-/// Prices by their written names.
+/// Prices in credits per million units, by the names used in the settings.
 pub type PriceTable = BTreeMap<String, Credits>;
 
-/// Prices by their written names.
+/// Returns prices by the names used in the settings.
 pub(super) fn table(prices: &Prices) -> PriceTable {
     prices.entries().collect()
 }
 
-/// The prices of every model of a snapshot.
+/// Returns the prices of every model of a snapshot, by model id.
 pub fn tables(snapshot: &Snapshot) -> BTreeMap<String, PriceTable> {
     let models = snapshot.models().iter();
     models
@@ -37,73 +37,74 @@ pub fn tables(snapshot: &Snapshot) -> BTreeMap<String, PriceTable> {
         .collect()
 }
 
-pub(super) async fn list(domains: &Domains) -> Result<Reply, Error> {
-    let records = domains.storage.prices.in_force().await.map_err(Error::internal)?;
+pub(super) async fn list(app_state: &AppState) -> Result<Reply, Error> {
+    let records = app_state.storage.prices.active().await.map_err(Error::internal)?;
     Ok(Reply::Prices(records.iter().map(PriceView::of).collect()))
 }
 
-pub(super) async fn history(domains: &Domains, model: &str) -> Result<Reply, Error> {
-    let changes = domains.storage.prices.history(model, SHOWN).await;
+pub(super) async fn history(app_state: &AppState, model: &str) -> Result<Reply, Error> {
+    let changes = app_state.storage.prices.history(model, MAX_HISTORY).await;
     let changes = changes.map_err(Error::internal)?;
     if changes.is_empty() {
-        let message = "No model of this name ever had prices here.";
+        let message = "No prices are recorded for a model of this name.";
         return Err(Error::new(ErrorCode::NotFound, message));
     }
     let view = |(change, record): &(PriceChange, PriceRecord)| PriceChangeView::of(change, record);
     Ok(Reply::PriceHistory(changes.iter().map(view).collect()))
 }
 
-/// A model whose prices would be others.
-struct Moved {
+/// A model whose proposed prices differ from the current ones.
+struct MovedPrice {
     model: String,
     version: PriceVersion,
     before: Option<PriceRecord>,
     after: Prices,
 }
 
-impl Moved {
+impl MovedPrice {
     fn jumps(&self) -> Vec<Jump> {
         let before = self.before.as_ref();
         before.map_or_else(Vec::new, |before| jumps(&before.prices, &self.after))
     }
 
     fn view(&self) -> MovedView {
-        let told = |jump: Jump| format!("{}: {} to {}", jump.class, jump.before, jump.after);
+        let describe_jumps = |jump: Jump| format!("{}: {} to {}", jump.class, jump.before, jump.after);
         MovedView {
             model: self.model.clone(),
             version: self.version.to_string(),
             before: self.before.as_ref().map(|record| table(&record.prices)),
             after: table(&self.after),
-            jumps: self.jumps().into_iter().map(told).collect(),
+            jumps: self.jumps().into_iter().map(describe_jumps).collect(),
         }
     }
 }
 
 async fn moved(
-    domains: &Domains,
+    app_state: &AppState,
     proposed: impl Iterator<Item = (String, Prices)>,
-) -> Result<Vec<Moved>, Error> {
-    let in_force = domains.storage.prices.in_force().await.map_err(Error::internal)?;
-    let mut in_force: HashMap<String, PriceRecord> = in_force
+) -> Result<Vec<MovedPrice>, Error> {
+    let active = app_state.storage.prices.active().await.map_err(Error::internal)?;
+    let mut active: HashMap<String, PriceRecord> = active
         .into_iter()
         .map(|record| (record.model.clone(), record))
         .collect();
-    let compare = |(model, after): (String, Prices)| Moved {
+    let compare = |(model, after): (String, Prices)| MovedPrice {
         version: price_version(&model, &after),
-        before: in_force.remove(&model),
+        before: active.remove(&model),
         model,
         after,
     };
-    let is_other = |moved: &Moved| {
+    let is_other = |moved: &MovedPrice| {
         let before = moved.before.as_ref();
         before.is_none_or(|before| before.version != moved.version)
     };
     Ok(proposed.map(compare).filter(is_other).collect())
 }
 
-/// Compares prices with those in force; with `force` they are in force from now on, however far they are.
+/// Compares proposed prices with the current ones; with `force`, applies them regardless of the
+/// size of the changes.
 pub(super) async fn check(
-    domains: &Domains,
+    app_state: &AppState,
     actor: &str,
     proposed: BTreeMap<String, PriceTable>,
     force: bool,
@@ -118,18 +119,18 @@ pub(super) async fn check(
         let prices = prices.map_err(|error| Error::new(ErrorCode::InvalidParameter, error.to_string()))?;
         parsed.push((model, prices));
     }
-    let moved = moved(domains, parsed.into_iter()).await?;
-    let changes: Vec<MovedView> = moved.iter().map(Moved::view).collect();
+    let moved = moved(app_state, parsed.into_iter()).await?;
+    let changes: Vec<MovedView> = moved.iter().map(MovedPrice::view).collect();
     let clean = changes.iter().all(|change| change.jumps.is_empty());
     if force {
-        let now = domains.clock.now();
+        let now = app_state.clock.now();
         let records = moved.iter().map(|moved| PriceRecord {
             version: moved.version,
             model: moved.model.clone(),
             prices: moved.after,
             created_at: now,
         });
-        put(domains, actor, records.collect(), &moved).await?;
+        store_prices(app_state, actor, records.collect(), &moved).await?;
     }
     Ok(Reply::PriceCheck(PriceCheckView {
         clean,
@@ -138,41 +139,46 @@ pub(super) async fn check(
     }))
 }
 
-/// Puts the prices of a snapshot in force, so that every charge can be traced, and writes down what became another price.
-/// Nothing is put in force when one is too far from what it was.
-pub async fn put_in_force(domains: &Domains, snapshot: &Snapshot, actor: &Actor) -> Result<(), Error> {
+/// Applies the prices of a snapshot, so that every charge can be traced, and records each change in
+/// the audit log. Applies nothing if any price changes by more than a factor of ten.
+pub async fn activate(app_state: &AppState, snapshot: &Snapshot, actor: &Actor) -> Result<(), Error> {
     let models = snapshot.models().iter();
     let proposed = models.map(|model| (model.id.to_string(), model.prices));
-    let moved = moved(domains, proposed).await?;
-    let far: Vec<String> = moved.iter().flat_map(told).collect();
-    if !far.is_empty() {
-        let named = far.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-        let more = match far.len().saturating_sub(NAMED) {
+    let moved = moved(app_state, proposed).await?;
+    let far_jumps: Vec<String> = moved.iter().flat_map(describe_jumps).collect();
+    if !far_jumps.is_empty() {
+        let named = far_jumps
+            .iter()
+            .take(MAX_NAMED_JUMPS)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("; ");
+        let more = match far_jumps.len().saturating_sub(MAX_NAMED_JUMPS) {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
         let message = format!(
-            "prices move more than tenfold: {named}{more}. If that is meant, run `tollgate prices check --force` with the same settings first"
+            "prices change by more than a factor of ten: {named}{more}. If this is intended, run `tollgate prices check --force` with the same settings first"
         );
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("prices"));
     }
-    let records = price_records(snapshot, domains.clock.now());
-    put(domains, actor.name(), records, &moved).await?;
+    let records = price_records(snapshot, app_state.clock.now());
+    store_prices(app_state, actor.name(), records, &moved).await?;
     for moved in moved.iter().filter(|moved| moved.before.is_some()) {
         let view = moved.view();
-        let deed = Deed {
+        let audit_record = AuditRecord {
             action: "prices.change",
             object: moved.model.clone(),
             before: view.before.map(|prices| json!(prices)),
             after: Some(json!(view.after)),
-            ..Deed::default()
+            ..AuditRecord::default()
         };
-        write_down(domains, actor, deed, "done").await?;
+        write_audit_record(app_state, actor, audit_record, "done").await?;
     }
     Ok(())
 }
 
-fn told(moved: &Moved) -> Vec<String> {
+fn describe_jumps(moved: &MovedPrice) -> Vec<String> {
     let model = &moved.model;
     let jumps = moved.jumps().into_iter();
     jumps
@@ -180,21 +186,21 @@ fn told(moved: &Moved) -> Vec<String> {
         .collect()
 }
 
-async fn put(
-    domains: &Domains,
+async fn store_prices(
+    app_state: &AppState,
     actor: &str,
     records: Vec<PriceRecord>,
-    moved: &[Moved],
+    moved: &[MovedPrice],
 ) -> Result<(), Error> {
-    let now = domains.clock.now();
-    let change = |moved: &Moved| PriceChange {
-        id: AuditId::from_u128(domains.ids.next(now)),
+    let now = app_state.clock.now();
+    let change = |moved: &MovedPrice| PriceChange {
+        id: AuditId::from_u128(app_state.ids.next(now)),
         model: moved.model.clone(),
         version: moved.version,
         at: now,
         actor: actor.to_owned(),
     };
     let changes = moved.iter().map(change).collect();
-    let stored = domains.storage.prices.put_in_force(records, changes).await;
+    let stored = app_state.storage.prices.activate(records, changes).await;
     stored.map_err(Error::internal)
 }

@@ -1,4 +1,5 @@
-//! What shows that a charge is right: the audit of all of them, the receipt of one, and the chain of an export.
+//! Proofs of charges: the audit of all charges, the receipt of one charge, and the hash chain of an
+//! export.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,7 +9,7 @@ use tollgate_billing::audit::arithmetic::{Cost, Line, PriceList, Split};
 use tollgate_billing::chain::ChainFollower;
 use tollgate_billing::{AuditReport, Scope, audit_ledger};
 use tollgate_storage::audit::{LedgerAccount, Leg, TransferRow, TransferSubject};
-use tollgate_storage::report::{Span, TransferPlace};
+use tollgate_storage::report::{Span, TransferCursor};
 use tollgate_storage::{Link, UsagePart, UsageRow};
 use tollgate_types::id::TransferId;
 use tollgate_types::usage::Outcome;
@@ -17,44 +18,47 @@ use tollgate_types::{
 };
 
 use super::view::TransferView;
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
-/// Most transfers that a call has.
-const LEGS: u32 = 32;
+/// Maximum number of transfers of one call.
+const MAX_LEGS: u32 = 32;
 
-/// What `ledger audit` found.
+/// Result of `ledger audit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerAuditView {
-    /// Whether every figure came out.
+    /// Whether every recomputed figure equals the recorded one.
     pub clean: bool,
-    /// Books read.
+    /// Number of accounts read.
     pub accounts: u64,
-    /// Charges recomputed.
+    /// Number of recomputed charges.
     pub calls: u64,
-    /// Of them those whose usage the gateway counted itself.
+    /// Number of charges whose usage the gateway counted itself.
     pub estimated: u64,
-    /// Weeks of plans.
+    /// Number of plan weeks read.
     pub weeks: u64,
-    /// What the charges come to.
+    /// Sum of the recomputed charges.
     pub charged: Credits,
-    /// How many figures differ.
+    /// Number of differing figures.
     pub difference_count: u64,
-    /// The first of them.
+    /// The first 100 differences.
     pub differences: Vec<DifferenceView>,
 }
 
-/// A figure that comes out otherwise; amounts in nano-credits.
+/// A figure that differs from its recomputation. Amounts are nano-credits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DifferenceView {
-    /// Whose.
+    /// Account of the figure.
     pub account_id: AccountId,
-    /// Of what.
+    /// Display name of the account.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub account_name: Option<String>,
+    /// Subject of the figure, such as a hold or a week.
     pub subject: String,
-    /// Which figure.
+    /// Name of the differing figure.
     pub figure: String,
-    /// What the books say.
+    /// Value recorded in the ledger.
     pub recorded: String,
-    /// What comes out.
+    /// Value computed again from the usage and the prices.
     pub recomputed: String,
 }
 
@@ -72,6 +76,7 @@ impl From<&AuditReport> for LedgerAuditView {
             differences: differences
                 .map(|difference| DifferenceView {
                     account_id: difference.account,
+                    account_name: None,
                     subject: difference.subject.clone(),
                     figure: difference.figure.to_owned(),
                     recorded: difference.recorded.clone(),
@@ -82,166 +87,177 @@ impl From<&AuditReport> for LedgerAuditView {
     }
 }
 
-/// One charge with its arithmetic. Amounts are credits, prices credits for 1,000,000 tokens.
+/// One charge with its arithmetic. Amounts are credits; prices are credits per 1,000,000 units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptView {
-    /// Whose.
+    /// Account that made the call.
     pub account_id: AccountId,
-    /// The call's hold.
+    /// Display name of the account.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub account_name: Option<String>,
+    /// Id of the call's hold.
     pub id: HoldId,
     /// The request's `x-request-id`.
     pub request_id: RequestId,
-    /// The model as the request named it.
+    /// Canonical id of the model.
     pub model: String,
-    /// The path.
+    /// The model as the request named it: an id, an alias or a bare name.
+    #[serde(default)]
+    pub requested_model: String,
+    /// Name of the model at the provider that served the call. Absent if none did, or if several
+    /// models did parts of the work.
+    #[serde(default)]
+    pub upstream_model: Option<String>,
+    /// Path of the endpoint.
     pub endpoint: String,
-    /// RFC 3339.
+    /// Time when the request was accepted, RFC 3339.
     pub created_at: String,
-    /// RFC 3339.
+    /// Time when the call ended, RFC 3339.
     pub ended_at: String,
-    /// How it ended.
+    /// Outcome of the call, such as `ok` or `timeout`.
     pub outcome: String,
-    /// Whether the gateway counted the tokens, because no report came.
+    /// Whether the gateway counted the usage because the provider reported none.
     pub estimated: bool,
-    /// Which prices applied.
+    /// Version of the prices that applied.
     pub price_version: String,
-    /// Tokens that a prompt must exceed for the prices of long ones, when this one did.
+    /// Prompt size in tokens above which long-prompt prices apply. Only present if they applied.
     pub long_prompt_above: Option<u64>,
-    /// What was consumed, class by class.
+    /// Consumption by unit.
     pub lines: Vec<ReceiptLine>,
-    /// Σ tokens × price, in nano-credits for 1,000,000.
+    /// Σ quantity × price over all lines, in millionths of a nano-credit.
     pub sum: String,
-    /// What several models did, each by its own prices; none of a call that one model did.
+    /// Shares of the models, if several served the call. Each has its own prices.
     #[serde(default)]
     pub parts: Vec<ReceiptPart>,
-    /// Of a batch, what its requests cost; none of anything else.
+    /// Requests of a batch; absent for other calls.
     #[serde(default)]
     pub requests: Option<ReceiptRequests>,
-    /// The sum divided by 1,000,000 and rounded up to whole nano-credits, and what the parts cost; of a batch what its requests cost.
+    /// `sum` divided by 1,000,000 and rounded up to whole nano-credits, plus the cost of the parts.
+    /// For a batch: the cost of its requests.
     pub cost: Credits,
-    /// What was held of credits.
+    /// Credits held for the call.
     pub held_credits: Credits,
-    /// What was held of the plan's allowance.
+    /// Plan allowance held for the call.
     pub held_allowance: Credits,
-    /// The plan that applied.
+    /// Plan that applied.
     pub plan_name: Option<String>,
-    /// What the allowance paid.
+    /// Part of the charge that the allowance paid.
     pub included: Credits,
-    /// What credits paid.
+    /// Part of the charge that credits paid.
     pub paid: Credits,
-    /// What was charged: both together.
+    /// Charged amount: `included` plus `paid`.
     pub charge: Credits,
-    /// What the call cost beyond its hold; the operator bears it.
+    /// Cost beyond the held amount. The operator bears it.
     pub overrun: Credits,
-    /// How much of the charge was given back.
+    /// Part of the charge that was refunded.
     pub refunded: Credits,
-    /// The transfers, with their places in the chain.
+    /// Transfers of the call, with their positions in the hash chain.
     pub transfers: Vec<TransferView>,
-    /// Whether the books say the same.
+    /// Whether the recorded figures equal the recomputed ones.
     pub matches: bool,
 }
 
-/// The requests of a batch: each costs 65 % of its sum, rounded up by itself.
+/// The requests of a batch. Each costs 65 % of its sum, rounded up separately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptRequests {
-    /// How many were begun.
+    /// Number of started requests.
     pub count: usize,
-    /// What they cost together, as it comes out.
+    /// Recomputed cost of all requests.
     pub cost: Credits,
-    /// What the books say that they were charged together.
+    /// Recorded charge of all requests.
     pub charge: Credits,
 }
 
-/// What one model did of a call.
+/// The share of one model in a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptPart {
-    /// What it is, such as `scene 3`.
+    /// Name of the part, such as `scene 3`.
     pub name: String,
-    /// The model.
+    /// Canonical id of the model.
     pub model: String,
-    /// Which prices applied.
+    /// Version of the prices that applied.
     pub price_version: String,
-    /// Tokens that a prompt must exceed for the prices of long ones, when this one did.
+    /// Prompt size in tokens above which long-prompt prices apply. Only present if they applied.
     pub long_prompt_above: Option<u64>,
-    /// What was consumed, class by class.
+    /// Consumption by unit.
     pub lines: Vec<ReceiptLine>,
-    /// Σ tokens × price, in nano-credits for 1,000,000.
+    /// Σ quantity × price over all lines, in millionths of a nano-credit.
     pub sum: String,
-    /// The sum divided by 1,000,000 and rounded up to whole nano-credits.
+    /// `sum` divided by 1,000,000 and rounded up to whole nano-credits.
     pub cost: Credits,
 }
 
-/// A class of tokens in a receipt.
+/// The consumption of one unit in a receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptLine {
-    /// Which.
+    /// Name of the unit, such as `input` or `image`.
     pub class: String,
-    /// How many.
+    /// Consumed quantity, in tokens or in the unit of the class.
     pub tokens: u64,
-    /// For 1,000,000 of them.
+    /// Price in credits per 1,000,000 units.
     pub price: Credits,
-    /// Tokens × price, in nano-credits for 1,000,000.
+    /// Quantity × price, in millionths of a nano-credit.
     pub product: String,
 }
 
-/// What `ledger verify` found in an export.
+/// Result of `ledger verify` for an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyView {
-    /// Whether every chain is whole.
+    /// Whether every chain is complete and valid.
     pub clean: bool,
-    /// Transfers read.
+    /// Number of transfers read.
     pub transfers: u64,
-    /// Transfers that are in no chain: they are older than it.
+    /// Number of transfers older than the hash chains.
     pub unchained: u64,
-    /// Each account's chain.
+    /// Chains found, one per account.
     pub chains: Vec<ChainView>,
-    /// How many faults there are.
+    /// Number of faults found.
     pub fault_count: u64,
-    /// The first of them.
+    /// Descriptions of the first 100 faults.
     pub faults: Vec<String>,
 }
 
-/// A chain in an export.
+/// The hash chain of one account in an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainView {
-    /// Whose.
+    /// Account that owns the chain.
     pub account_id: AccountId,
-    /// The first place that is there.
+    /// Lowest position in the file.
     pub first: i64,
-    /// The last one.
+    /// Highest position in the file.
     pub last: i64,
-    /// The hash at the last one.
+    /// Hash of the transfer at `last`.
     pub hash: String,
 }
 
-/// Recomputes charges.
-pub(super) async fn audit(domains: &Domains, scope: Scope) -> Result<LedgerAuditView, Error> {
-    let report = audit_ledger(&*domains.storage.ledger, scope).await;
+/// Recomputes the charges in `scope`.
+pub(super) async fn audit(app_state: &AppState, scope: Scope) -> Result<LedgerAuditView, Error> {
+    let report = audit_ledger(&*app_state.storage.ledger, scope).await;
     Ok(LedgerAuditView::from(&report.map_err(Error::internal)?))
 }
 
-/// The receipt of the call of a request. A call's hold has the value of its request.
-pub(super) async fn receipt(domains: &Domains, request: RequestId) -> Result<ReceiptView, Error> {
-    let storage = &domains.storage;
+/// Returns the receipt of the call of a request. A call's hold has the same value as its request.
+pub(super) async fn receipt(app_state: &AppState, request: RequestId) -> Result<ReceiptView, Error> {
+    let storage = &app_state.storage;
     let row = storage.usage.of_request(request).await.map_err(Error::internal)?;
     let row =
-        row.ok_or_else(|| Error::new(ErrorCode::NotFound, "There is no such call, or it still runs."))?;
-    let own = prices(domains, row.price_version).await?.cost(&row.usage);
+        row.ok_or_else(|| Error::new(ErrorCode::NotFound, "No such call, or the call is still running."))?;
+    let own = prices(app_state, row.price_version).await?.cost(&row.usage);
     let parts = storage.usage.parts(row.account, row.id).await;
     let mut priced = Vec::new();
     for part in parts.map_err(Error::internal)? {
-        let cost = prices(domains, part.price_version).await?.cost(&part.usage);
+        let cost = prices(app_state, part.price_version).await?.cost(&part.usage);
         priced.push((part, cost));
     }
-    let requests = requests(domains, &row).await?;
-    let before = TransferPlace {
+    let requests = requests(app_state, &row).await?;
+    let before = TransferCursor {
         entry: row.id.as_u128().wrapping_sub(1),
         leg: Leg::RefundAllowance,
     };
     let always = Span { from: None, to: None };
     let page = storage
         .reports
-        .transfers(row.account, always, Some(before), LEGS)
+        .transfers(row.account, always, Some(before), MAX_LEGS)
         .await;
     let mut legs = page.map_err(Error::internal)?;
     legs.retain(|leg| leg.subject == TransferSubject::Hold(row.id));
@@ -249,9 +265,10 @@ pub(super) async fn receipt(domains: &Domains, request: RequestId) -> Result<Rec
     Ok(receipt_of(&row, &own, &priced, requests.as_ref(), &legs))
 }
 
-/// The requests of a batch, priced once more. Nobody pays for those of one that was given up.
-async fn requests(domains: &Domains, row: &UsageRow) -> Result<Option<Requests>, Error> {
-    let lines = domains.storage.batches.charged(row.account, row.id).await;
+/// Recomputes the cost of a batch's requests. Returns `None` for other calls, and for a batch that
+/// crashed, because its requests are not charged.
+async fn requests(app_state: &AppState, row: &UsageRow) -> Result<Option<Requests>, Error> {
+    let lines = app_state.storage.batches.charged(row.account, row.id).await;
     let lines = lines.map_err(Error::internal)?;
     if lines.is_empty() || row.outcome == Outcome::Crashed {
         return Ok(None);
@@ -266,7 +283,7 @@ async fn requests(domains: &Domains, row: &UsageRow) -> Result<Option<Requests>,
     for line in lines {
         let list = match lists.entry(line.price_version) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(prices(domains, line.price_version).await?),
+            Entry::Vacant(unknown) => unknown.insert(prices(app_state, line.price_version).await?),
         };
         let cost = list.batch_cost(&line.usage);
         let charge = i128::from(line.charge.nanos());
@@ -279,25 +296,25 @@ async fn requests(domains: &Domains, row: &UsageRow) -> Result<Option<Requests>,
     Ok(Some(sum))
 }
 
-/// What the requests of a batch cost together, in nano-credits.
+/// Recomputed cost of the requests of a batch, in nano-credits.
 #[derive(Default)]
 struct Requests {
     count: usize,
     cost: i128,
     charge: i128,
-    /// Whether the books say the same of each of them.
+    /// Whether the recorded charge and overrun of each request equal its recomputed cost.
     matches: bool,
 }
 
-async fn prices(domains: &Domains, version: PriceVersion) -> Result<PriceList, Error> {
-    let record = domains
+async fn prices(app_state: &AppState, version: PriceVersion) -> Result<PriceList, Error> {
+    let record = app_state
         .storage
         .prices
         .get(version)
         .await
         .map_err(Error::internal)?;
     let not_recorded = || {
-        let message = "The prices of the call are not recorded: see `tollgate ledger audit`.";
+        let message = "The prices of this call are not recorded. Run `tollgate ledger audit`.";
         Error::new(ErrorCode::NotFound, message)
     };
     record
@@ -325,7 +342,7 @@ fn receipt_of(
         None => Split::of(cost, held_credits, held_allowance),
         Some(requests) => Split::charging(requests.charge, cost, held_credits, held_allowance),
     };
-    let told = [row.charge, row.included, row.overrun].map(|amount| i128::from(amount.nanos()));
+    let recorded_amounts = [row.charge, row.included, row.overrun].map(|amount| i128::from(amount.nanos()));
     let settled = [
         moved(Leg::Settle),
         moved(Leg::SettleIncluded),
@@ -336,13 +353,16 @@ fn receipt_of(
         .all(|(part, cost)| i128::from(part.cost.nanos()) == cost.cost);
     let matches = costs_match
         && requests.is_none_or(|requests| requests.matches)
-        && told == [split.charge, split.included, split.overrun]
+        && recorded_amounts == [split.charge, split.included, split.overrun]
         && settled == [split.paid, split.included, split.overrun];
     ReceiptView {
         account_id: row.account,
+        account_name: None,
         id: row.id,
         request_id: row.request,
         model: row.model.to_string(),
+        requested_model: row.requested_model.to_string(),
+        upstream_model: row.upstream_model().map(str::to_owned),
         endpoint: row.endpoint.to_string(),
         created_at: row.created_at.to_rfc3339(),
         ended_at: row.ended_at.to_rfc3339(),
@@ -405,7 +425,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Sees a transfer. The text says why it is none.
+    /// Adds a transfer to its chain. Fails if the transfer is malformed, with the reason.
     pub fn see(&mut self, view: &TransferView) -> Result<(), String> {
         let row = transfer_of(view)?;
         self.view.transfers += 1;
@@ -417,21 +437,23 @@ impl Verifier {
         Ok(())
     }
 
-    /// What was found. Of a part of a ledger nobody expects that its chains are whole.
+    /// Returns the result. With `is_part`, missing transfers are no faults.
     pub fn finish(mut self, is_part: bool) -> VerifyView {
         for (account, chain) in &self.chains {
-            let followed = chain.followed();
-            self.view.unchained += followed.unlinked;
-            let (Some(first), Some((last, hash))) = (followed.first, followed.head) else {
+            let summary = chain.summary();
+            self.view.unchained += summary.unlinked;
+            let (Some(first), Some((last, hash))) = (summary.first, summary.head) else {
                 continue;
             };
             if !is_part && first != 1 {
-                let fault = format!("the chain begins at place {first}: what is before is not in the file");
+                let fault = format!("the chain starts at position {first}: earlier transfers are missing");
                 self.view.add(*account, &fault);
             }
-            for (from, to) in followed.gaps.iter().filter(|_| !is_part) {
-                self.view
-                    .add(*account, &format!("places {from} to {to} are not in the file"));
+            for (from, to) in summary.gaps.iter().filter(|_| !is_part) {
+                self.view.add(
+                    *account,
+                    &format!("positions {from} to {to} are missing in the file"),
+                );
             }
             self.view.chains.push(ChainView {
                 account_id: *account,
@@ -454,7 +476,7 @@ impl VerifyView {
     }
 }
 
-/// A transfer as an export has it.
+/// Parses a transfer of an export. The error names the malformed column and its text.
 fn transfer_of(view: &TransferView) -> Result<TransferRow, String> {
     let unknown = |column: &str, text: &str| format!("{column} '{text}'");
     let entry = view.entry_id.parse::<HoldId>().map(HoldId::as_u128);
@@ -473,7 +495,7 @@ fn transfer_of(view: &TransferView) -> Result<TransferRow, String> {
             hash: hash("hash", own)?,
         }),
         (None, None, None) => None,
-        _ => return Err("sequence, prev_hash and hash go together".to_owned()),
+        _ => return Err("sequence, prev_hash and hash must be set together".to_owned()),
     };
     Ok(TransferRow {
         subject: TransferSubject::parse(&view.subject, entry)

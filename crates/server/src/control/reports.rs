@@ -1,49 +1,49 @@
-//! Reports: pages of the books for exports, and statements.
+//! Reports: pages of the ledger and of usage for exports, and monthly statements.
 
 use tollgate_billing::statement::{self, Month, Position};
 use tollgate_catalog::composition_version;
 use tollgate_storage::audit::Leg;
-use tollgate_storage::report::{Span, TransferPlace};
+use tollgate_storage::report::{Span, TransferCursor};
 use tollgate_storage::{UsageFilter, UsagePage};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, HoldId};
 
 use super::accounts::time_of;
 use super::view::{ChargeView, StatementView, TransferView, UsageView};
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
-/// Rows of a page.
+/// Rows per page.
 const PAGE: u32 = 500;
 
 fn invalid(param: &str, message: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-/// A page of transfers.
+/// Returns a page of transfers after `after`.
 pub(super) async fn transfers(
-    domains: &Domains,
+    app_state: &AppState,
     account: AccountId,
     span: Span,
     after: Option<Box<TransferView>>,
 ) -> Result<Vec<TransferView>, Error> {
     let place = |view: TransferView| {
         let (_, digits) = view.entry_id.split_once('_')?;
-        Some(TransferPlace {
+        Some(TransferCursor {
             entry: u128::from_str_radix(digits, 16).ok()?,
             leg: Leg::parse(&view.leg)?,
         })
     };
     let after = after
-        .map(|view| place(*view).ok_or_else(|| invalid("after", "It is no transfer.")))
+        .map(|view| place(*view).ok_or_else(|| invalid("after", "'after' is not a transfer.")))
         .transpose()?;
-    let reports = &domains.storage.reports;
+    let reports = &app_state.storage.reports;
     let page = reports.transfers(account, span, after, PAGE).await;
     let page = page.map_err(Error::internal)?;
     Ok(page.iter().map(|row| TransferView::of(account, row)).collect())
 }
 
-/// A page of usage rows.
+/// Returns a page of usage rows after `after`, newest first.
 pub(super) async fn usage(
-    domains: &Domains,
+    app_state: &AppState,
     account: AccountId,
     span: Span,
     after: Option<HoldId>,
@@ -56,12 +56,12 @@ pub(super) async fn usage(
     };
     let limit = limit.unwrap_or(PAGE);
     let page = UsagePage { after, limit };
-    let rows = domains.storage.usage.list(account, filter, page).await;
+    let rows = app_state.storage.usage.list(account, filter, page).await;
     let mut views = Vec::new();
     for row in &rows.map_err(Error::internal)? {
-        // Only compositions have parts that could be asked for.
+        // Only composed calls have parts.
         let parts = match row.price_version == composition_version() {
-            true => domains.storage.usage.parts(account, row.id).await,
+            true => app_state.storage.usage.parts(account, row.id).await,
             false => Ok(Vec::new()),
         };
         views.push(UsageView::of(row, &parts.map_err(Error::internal)?));
@@ -69,40 +69,45 @@ pub(super) async fn usage(
     Ok(views)
 }
 
-/// The statement of a month.
+/// Returns the statement of a month. Fails if the month has not started.
 pub(super) async fn statement(
-    domains: &Domains,
+    app_state: &AppState,
     account: AccountId,
     month: String,
 ) -> Result<StatementView, Error> {
-    let span = Month::parse(&month).ok_or_else(|| invalid("month", "A month is such as 2026-11."))?;
-    if span.start > time_of(domains, account).await? {
-        return Err(invalid("month", "The month has not begun."));
+    let span =
+        Month::parse(&month).ok_or_else(|| invalid("month", "Write the month as YYYY-MM, e.g. 2026-11."))?;
+    if span.start > time_of(app_state, account).await? {
+        return Err(invalid("month", "The month has not started."));
     }
-    let told = statement::statement(&*domains.storage.reports, account, span).await;
-    let told = told.map_err(Error::internal)?;
+    let figures = statement::statement(&*app_state.storage.reports, account, span).await;
+    let figures = figures.map_err(Error::internal)?;
     let balance = |position: Position| credits(position.balance);
     Ok(StatementView {
         account,
+        account_name: None,
         month,
         start: span.start.to_rfc3339(),
         end: span.end.to_rfc3339(),
-        opening: balance(told.opening),
-        opening_held: credits(told.opening.held),
-        purchases: told.moved(Leg::Grant),
-        promotions: told.moved(Leg::Promotion),
-        refunds: told.moved(Leg::Refund),
-        charged: told.moved(Leg::Settle),
-        plan_fees: told.moved(Leg::PlanFee),
-        plan_periods: told.count(Leg::PlanFee),
-        expired: told.moved(Leg::Expire),
-        withdrawn: told.moved(Leg::Withdraw),
-        closing: balance(told.closing),
-        closing_held: credits(told.closing.held),
-        allowance_used: told.moved(Leg::SettleIncluded),
-        allowance_refunded: told.moved(Leg::RefundAllowance),
-        charges: told.charges.iter().map(ChargeView::of).collect(),
-        faults: told.faults(),
+        opening: balance(figures.opening),
+        opening_held: credits(figures.opening.held),
+        purchases: figures.moved(Leg::Grant),
+        promotions: figures.moved(Leg::Promotion),
+        refunds: figures.moved(Leg::Refund),
+        charged: figures.moved(Leg::Settle),
+        plan_fees: figures.moved(Leg::PlanFee),
+        plan_periods: figures.count(Leg::PlanFee),
+        expired: figures.moved(Leg::Expire),
+        withdrawn: credits(
+            i128::from(figures.moved(Leg::Withdraw).nanos())
+                + i128::from(figures.moved(Leg::RevokePromotion).nanos()),
+        ),
+        closing: balance(figures.closing),
+        closing_held: credits(figures.closing.held),
+        allowance_used: figures.moved(Leg::SettleIncluded),
+        allowance_refunded: figures.moved(Leg::RefundAllowance),
+        charges: figures.charges.iter().map(ChargeView::of).collect(),
+        faults: figures.faults(),
     })
 }
 

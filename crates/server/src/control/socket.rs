@@ -1,5 +1,6 @@
-//! The socket through which the command line reaches a running server: one JSON line each way. It stands beside the
-//! embedded database and its lock with mode 0600, so only the server's own user can speak to it.
+//! The Unix socket between the command line and a running server. Each connection carries one JSON
+//! line in each direction. The socket has mode 0600 and stands beside the embedded database and its
+//! lock, so that only the server's own user can connect.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,38 +12,40 @@ use tokio_util::task::TaskTracker;
 use tollgate_types::{Error, ErrorCode};
 
 use super::{Actor, Command, CommandError, Reply, perform};
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
-/// Longest line that is read.
-const LONGEST_LINE: u64 = 1024 * 1024;
+/// Maximum length of a request line.
+const MAX_LINE_BYTES: u64 = 1024 * 1024;
 
-/// Where the socket is, by the directory of the database ([`Config::home`](crate::Config::home)).
+/// Returns the path of the socket in the directory of the database
+/// ([`Config::home`](crate::Config::home)).
 pub fn path(home: &Path) -> PathBuf {
     home.join("tollgate.sock")
 }
 
-/// Opens the socket. The directory is locked by this process, so one that is there is a dead server's.
+/// Opens the socket. This process has the lock of the directory, so an existing socket file belongs
+/// to a dead server and is removed.
 pub fn open(home: &Path) -> std::io::Result<UnixListener> {
     let path = path(home);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // The directory is made with mode 0700 before anything is put into it, so nobody slips in before the next line.
+    // The directory was created with mode 0700, so no other user can connect before the next line.
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-/// Serves commands until the task is dropped.
-pub async fn serve(listener: UnixListener, domains: Arc<Domains>, tasks: TaskTracker) {
+/// Serves commands until the future is dropped.
+pub async fn serve(listener: UnixListener, app_state: Arc<AppState>, tasks: TaskTracker) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let domains = domains.clone();
+                let app_state = app_state.clone();
                 tasks.spawn(async move {
-                    if let Err(error) = answer(stream, &domains).await {
-                        tracing::debug!(%error, "a command's connection broke");
+                    if let Err(error) = answer(stream, &app_state).await {
+                        tracing::debug!(%error, "connection of a command failed");
                     }
                 });
             }
@@ -54,20 +57,20 @@ pub async fn serve(listener: UnixListener, domains: Arc<Domains>, tasks: TaskTra
     }
 }
 
-async fn answer(stream: UnixStream, domains: &Domains) -> std::io::Result<()> {
+async fn answer(stream: UnixStream, app_state: &AppState) -> std::io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
-    BufReader::new(reader.take(LONGEST_LINE))
+    BufReader::new(reader.take(MAX_LINE_BYTES))
         .read_line(&mut line)
         .await?;
     let answer = match serde_json::from_str::<Command>(&line) {
         Ok(command) => {
-            let done = perform(domains, &Actor::command_line(), command).await;
+            let done = perform(app_state, &Actor::command_line(), command).await;
             done.map_err(CommandError::from)
         }
         Err(error) => {
             let message =
-                format!("The server does not know this command; it may be of another version: {error}");
+                format!("The server does not know this command; it may run another version: {error}");
             Err(CommandError::from(Error::new(
                 ErrorCode::InvalidParameter,
                 message,
@@ -79,16 +82,16 @@ async fn answer(stream: UnixStream, domains: &Domains) -> std::io::Result<()> {
     writer.write_all(&text).await
 }
 
-/// Whether a server has the database in this directory.
+/// Returns whether a server that owns the database in this directory is running.
 pub async fn is_served(home: &Path) -> bool {
     UnixStream::connect(path(home)).await.is_ok()
 }
 
-/// Sends a command to the server that has it.
+/// Sends a command to the server that owns the database in this directory, and returns its reply.
 pub async fn send(home: &Path, command: &Command) -> Result<Reply, Error> {
     let unreachable = |error: std::io::Error| {
         let message = format!(
-            "The data directory {} is in use, and its server cannot be reached: {error}",
+            "The data directory {} is in use, but its server cannot be reached: {error}",
             home.display()
         );
         Error::new(ErrorCode::Overloaded, message)

@@ -1,89 +1,88 @@
-//! Top-ups from the command line.
+//! Commands on top-ups: credits sold through a payment provider.
 
 use serde::{Deserialize, Serialize};
 use tollgate_billing::TopUps;
 use tollgate_storage::{AutoTopUp, TopUp};
 use tollgate_types::{AccountId, Credits, Error, ErrorCode, SubscriptionId, TopUpId};
+use utoipa::ToSchema;
 
 use super::accounts::{find, no_such_account};
 use super::view::Reply;
-use crate::wiring::Domains;
+use crate::wiring::AppState;
 
-/// Top-ups that one page has.
+/// Default page size of the list of top-ups.
 const PAGE: u32 = 200;
 
-/// What gives credits to an account that buys none.
-const GIVE: &str = "`tollgate credits grant` gives it credits";
+/// Advice for an account that cannot buy credits.
+const GRANT_HINT: &str = "use `tollgate credits grant` instead";
 
-/// What is to be done about top-ups.
+/// An action on top-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "wish")]
-pub enum TopUpWish {
-    /// Opens a page on which somebody pays.
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum TopUpAction {
+    /// Creates a checkout page.
     Open {
-        /// For which account.
+        /// Account that receives the credits.
         account: AccountId,
-        /// How many.
+        /// Credits to sell.
         credits: Credits,
     },
-    /// Opens the page with receipts and cards.
-    Portal {
-        /// Of which account.
-        account: AccountId,
-    },
+    /// Creates a page with the account's receipts and cards.
+    Portal { account: AccountId },
     /// Lists top-ups, newest first.
     List {
-        /// Of which account; of all when it is not said.
+        /// Account of the top-ups; `None` for all accounts.
         account: Option<AccountId>,
+        /// Last top-up of the previous page.
+        #[serde(default)]
+        before: Option<TopUpId>,
+        /// Page size; `None` for 200.
+        #[serde(default)]
+        limit: Option<u32>,
     },
-    /// Shows by what a balance is filled up.
-    ShowAuto {
-        /// Whose.
-        account: AccountId,
-    },
-    /// Sets by what a balance is filled up.
+    /// Returns the automatic top-up of an account.
+    ShowAuto { account: AccountId },
+    /// Sets the automatic top-up of an account.
     SetAuto {
-        /// Whose.
         account: AccountId,
-        /// When less than this can be spent.
+        /// Threshold in credits: a lower spendable amount starts a top-up.
         below: Credits,
-        /// By how many credits.
+        /// Credits to buy each time.
         amount: Credits,
-        /// The most credits of a calendar month.
+        /// Maximum credits per calendar month (UTC).
         monthly_limit: Credits,
     },
-    /// Looks at all balances now.
+    /// Checks all balances now and runs due top-ups.
     FillUp,
-    /// A balance is no longer filled up.
-    StopAuto {
-        /// Whose.
-        account: AccountId,
-    },
+    /// Removes the automatic top-up of an account.
+    StopAuto { account: AccountId },
 }
 
-impl TopUpWish {
-    /// Whether something is changed, here or at the payment provider.
+impl TopUpAction {
+    /// Whether the action changes data here or at the payment provider.
     pub(super) fn changes(&self) -> bool {
-        self.deed().is_some()
+        self.audit_record().is_some()
     }
 
-    /// What the audit log says of it, and whose it is; nothing where nothing is changed.
-    pub(super) fn deed(&self) -> Option<(&'static str, Option<AccountId>)> {
+    /// Returns the action name for the audit log and the account; `None` for actions that only
+    /// read.
+    pub(super) fn audit_record(&self) -> Option<(&'static str, Option<AccountId>)> {
         match self {
-            TopUpWish::Open { account, .. } => Some(("top_up.open", Some(*account))),
-            TopUpWish::Portal { account } => Some(("top_up.portal", Some(*account))),
-            TopUpWish::SetAuto { account, .. } => Some(("top_up.set_auto", Some(*account))),
-            TopUpWish::StopAuto { account } => Some(("top_up.stop_auto", Some(*account))),
-            TopUpWish::FillUp => Some(("top_up.fill_up", None)),
-            TopUpWish::List { .. } | TopUpWish::ShowAuto { .. } => None,
+            TopUpAction::Open { account, .. } => Some(("top_up.open", Some(*account))),
+            TopUpAction::Portal { account } => Some(("top_up.portal", Some(*account))),
+            TopUpAction::SetAuto { account, .. } => Some(("top_up.set_auto", Some(*account))),
+            TopUpAction::StopAuto { account } => Some(("top_up.stop_auto", Some(*account))),
+            TopUpAction::FillUp => Some(("top_up.fill_up", None)),
+            TopUpAction::List { .. } | TopUpAction::ShowAuto { .. } => None,
         }
     }
 }
 
-/// Money is paid by the time that it is. `instead` says what to do about an account with a time of its own.
-pub(super) async fn check_time(domains: &Domains, account: AccountId, instead: &str) -> Result<(), Error> {
-    if find(domains, account).await?.test_clock.is_some() {
-        let message = format!("An account with a test clock buys nothing; {instead}.");
+/// Refuses accounts with a test clock, because payments happen in real time. `instead` is the
+/// advice in the error message.
+pub(super) async fn check_time(app_state: &AppState, account: AccountId, instead: &str) -> Result<(), Error> {
+    if find(app_state, account).await?.test_clock.is_some() {
+        let message = format!("An account with a test clock cannot buy credits or plans; {instead}.");
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("account"));
     }
     Ok(())
@@ -92,42 +91,50 @@ pub(super) async fn check_time(domains: &Domains, account: AccountId, instead: &
 /// A page of the payment provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageView {
-    /// Where it is.
+    /// URL for the payer.
     pub url: String,
-    /// The top-up that is paid on it.
+    /// The top-up that the page sells.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub top_up: Option<TopUpView>,
-    /// The subscription that begins when it is paid.
+    /// The subscription that starts when the page is paid.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub subscription: Option<SubscriptionId>,
 }
 
-/// A purchase of credits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A purchase of credits through the payment provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopUpView {
-    /// Id.
+    /// Unique id of the top-up.
+    #[schema(value_type = String)]
     pub id: TopUpId,
-    /// Whose.
+    /// Account that receives the credits.
+    #[schema(value_type = String)]
     pub account: AccountId,
-    /// `checkout` or `auto`.
+    /// Display name of the account.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(nullable = false, required = false)]
+    pub account_name: Option<String>,
+    /// `checkout`: paid on a checkout page. `auto`: charged automatically to a saved card.
     pub kind: String,
     /// `pending`, `paid` or `failed`.
     pub state: String,
-    /// What is paid, in the smallest unit of the currency.
+    /// Price, in the smallest currency unit.
     pub amount: i64,
-    /// Of what.
+    /// Currency code of `amount`.
     pub currency: String,
-    /// What it buys.
+    /// Credits of the purchase.
+    #[schema(value_type = String)]
     pub credits: Credits,
-    /// The payment provider's id of the money.
+    /// The payment provider's id of the payment; null before it is paid.
     pub reference: Option<String>,
-    /// The grant that it became.
+    /// Id of the resulting grant; null before it is paid.
+    #[schema(value_type = Option<String>)]
     pub grant: Option<tollgate_types::id::TransferId>,
-    /// What went back, in the smallest unit of the currency.
+    /// Amount returned to the payer, in the smallest currency unit.
     pub returned: i64,
-    /// Why it failed.
+    /// Reason of the failure; null unless the payment failed.
     pub failure: Option<String>,
-    /// RFC 3339.
+    /// Creation time, RFC 3339.
     pub created_at: String,
 }
 
@@ -136,6 +143,7 @@ impl TopUpView {
         Self {
             id: top_up.id,
             account: top_up.account,
+            account_name: None,
             kind: top_up.kind.as_str().to_owned(),
             state: top_up.state.as_str().to_owned(),
             amount: top_up.money.amount,
@@ -150,18 +158,22 @@ impl TopUpView {
     }
 }
 
-/// By what a balance is filled up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The automatic top-up of an account. It charges the last used card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AutoView {
-    /// Whose.
+    /// Account that receives the credits.
+    #[schema(value_type = String)]
     pub account: AccountId,
-    /// When less than this can be spent.
+    /// Threshold in credits. A top-up starts when the spendable amount is lower.
+    #[schema(value_type = String)]
     pub below: Credits,
-    /// By how many credits.
+    /// Credits to buy each time.
+    #[schema(value_type = String)]
     pub amount: Credits,
-    /// The most credits of a calendar month.
+    /// Maximum credits per calendar month (UTC).
+    #[schema(value_type = String)]
     pub monthly_limit: Credits,
-    /// Charges that failed one after another; after three no further one is tried.
+    /// Consecutive failed charges. After three, automatic top-ups pause until they are set again.
     pub failures: u32,
 }
 
@@ -177,30 +189,39 @@ impl From<AutoTopUp> for AutoView {
     }
 }
 
-/// Carries it out.
-pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Reply, Error> {
-    match wish {
-        TopUpWish::Open { account, credits } => {
-            check_time(domains, account, GIVE).await?;
-            let opened = seller(domains)?.open(account, credits).await?;
+/// Executes an action on top-ups.
+pub(super) async fn execute(app_state: &AppState, action: TopUpAction) -> Result<Reply, Error> {
+    match action {
+        TopUpAction::Open { account, credits } => {
+            check_time(app_state, account, GRANT_HINT).await?;
+            let opened = seller(app_state)?.open(account, credits).await?;
             Ok(Reply::Page(PageView {
                 url: opened.url,
                 top_up: Some(TopUpView::of(&opened.top_up)),
                 subscription: None,
             }))
         }
-        TopUpWish::Portal { account } => Ok(Reply::Page(PageView {
-            url: seller(domains)?.open_portal(account).await?,
+        TopUpAction::Portal { account } => Ok(Reply::Page(PageView {
+            url: seller(app_state)?.open_portal(account).await?,
             top_up: None,
             subscription: None,
         })),
-        TopUpWish::List { account } => {
-            let found = domains.storage.top_ups.list(account, None, PAGE).await;
+        TopUpAction::List {
+            account,
+            before,
+            limit,
+        } => {
+            if let Some(account) = account {
+                find(app_state, account).await?;
+            }
+            let limit = limit.unwrap_or(PAGE);
+            let found = app_state.storage.top_ups.list(account, before, limit).await;
             let found = found.map_err(Error::internal)?;
             Ok(Reply::TopUps(found.iter().map(TopUpView::of).collect()))
         }
-        TopUpWish::ShowAuto { account } => {
-            let auto = domains
+        TopUpAction::ShowAuto { account } => {
+            find(app_state, account).await?;
+            let auto = app_state
                 .storage
                 .top_ups
                 .auto(account)
@@ -208,13 +229,13 @@ pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Repl
                 .map_err(Error::internal)?;
             Ok(Reply::AutoTopUp(auto.map(AutoView::from)))
         }
-        TopUpWish::SetAuto {
+        TopUpAction::SetAuto {
             account,
             below,
             amount,
             monthly_limit,
         } => {
-            check_time(domains, account, GIVE).await?;
+            check_time(app_state, account, GRANT_HINT).await?;
             let auto = AutoTopUp {
                 account,
                 below,
@@ -222,25 +243,25 @@ pub(super) async fn carry_out(domains: &Domains, wish: TopUpWish) -> Result<Repl
                 monthly_limit,
                 failures: 0,
             };
-            let set = seller(domains)?.set_auto(account, Some(auto)).await?;
+            let set = seller(app_state)?.set_auto(account, Some(auto)).await?;
             Ok(Reply::AutoTopUp(set.map(AutoView::from)))
         }
-        TopUpWish::FillUp => {
-            seller(domains)?.fill_up().await;
+        TopUpAction::FillUp => {
+            seller(app_state)?.fill_up().await;
             Ok(Reply::Done)
         }
-        // Also when nothing is sold any more.
-        TopUpWish::StopAuto { account } => {
-            let stopped = domains.storage.top_ups.set_auto(account, None).await;
+        // Works without a payment provider too, because sales may have been disabled since.
+        TopUpAction::StopAuto { account } => {
+            let stopped = app_state.storage.top_ups.set_auto(account, None).await;
             stopped.map_err(no_such_account)?;
             Ok(Reply::AutoTopUp(None))
         }
     }
 }
 
-pub(super) fn seller(domains: &Domains) -> Result<&TopUps, Error> {
-    domains.top_ups.as_deref().ok_or_else(|| {
-        let message = "Credits and plans are not sold here: set provider in [payments]. `tollgate credits grant` and `subscriptions create` work without it.";
+pub(super) fn seller(app_state: &AppState) -> Result<&TopUps, Error> {
+    app_state.top_ups.as_deref().ok_or_else(|| {
+        let message = "Sales are disabled: set provider in [payments]. `tollgate credits grant` and `subscriptions create` work without it.";
         Error::new(ErrorCode::InvalidParameter, message).with_param("payments.provider")
     })
 }

@@ -1,4 +1,5 @@
-//! What commands answer. The command line prints it as a table or as JSON, the admin API as JSON.
+//! Replies to commands. The command line prints them as tables or as JSON; the admin API returns
+//! JSON.
 
 pub mod admin;
 pub mod prices;
@@ -13,15 +14,15 @@ use tollgate_billing::{CheckReport, Plan};
 use tollgate_storage::audit::{TransferRow, TransferSubject};
 use tollgate_storage::report::ChargeSum;
 use tollgate_storage::{
-    Account, AccountState, Balance, Key, KeyState, Lot, ProviderSubscription, Subscription,
-    SubscriptionEvent, UsagePart, UsageRow,
+    Account, Balance, Key, KeyState, Lot, ProviderSubscription, Subscription, SubscriptionEvent, UsagePart,
+    UsageRow,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, KeyId, RequestId, SubscriptionId, Timestamp, Unit};
 use utoipa::ToSchema;
 
 use prices::{PriceChangeView, PriceCheckView, PriceView};
-use providers::ProviderView;
+use providers::{ProviderView, ServerView};
 
 use admin::{AdminView, AuditView, CreatedAdminView, MemberView};
 
@@ -29,139 +30,134 @@ use super::alerts::{AlertView, NoticeView};
 use super::batches::BatchView;
 use super::top_ups::{AutoView, PageView, TopUpView};
 
-/// An answer.
+/// The reply to a command. It is tagged JSON on the control socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reply", content = "value")]
 pub enum Reply {
-    /// An account, with its balance where it was asked for.
+    /// An account; with its balance for [`Command::ShowAccount`](super::Command::ShowAccount).
     Account(AccountView),
-    /// Accounts.
     Accounts(Vec<AccountView>),
-    /// A key that was just made: the only time that it is shown.
+    /// A new key with its secret, which no other reply contains.
     CreatedKey(CreatedKeyView),
-    /// A key.
     Key(KeyView),
-    /// Keys.
     Keys(Vec<KeyView>),
-    /// What an account can spend.
+    /// Available and held credits of an account.
     Balance(BalanceView),
-    /// What was put into an account.
+    /// The new or repeated grant, with the resulting balance.
     Granted(GrantedView),
-    /// What is left of grants and refunds.
+    /// Grants and refunds with their remaining credits.
     Lots(Vec<LotView>),
-    /// What was given back of a call's charge.
     Refund(RefundView),
-    /// What was taken back of a grant.
+    /// Credits withdrawn from a grant.
     Withdrawal(WithdrawalView),
-    /// A page of the payment provider.
+    /// A checkout or portal page of the payment provider.
     Page(PageView),
-    /// Purchases of credits.
+    /// Purchases of credits, newest first.
     TopUps(Vec<TopUpView>),
-    /// By what a balance is filled up, if by anything.
+    /// The automatic top-up of an account; `None` if it has none.
     AutoTopUp(Option<AutoView>),
-    /// When an account is told that its balance is low, if it is.
+    /// The low-balance alert of an account; `None` if it has none.
     Alert(Option<AlertView>),
-    /// What an account was told.
+    /// Alert deliveries of an account, newest first.
     Notices(Vec<NoticeView>),
-    /// It was done; there is nothing to tell.
+    /// The command succeeded and has no result to return.
     Done,
-    /// Batches.
+    /// Batches, newest first.
     Batches(Vec<BatchView>),
-    /// A batch.
     Batch(Box<BatchView>),
-    /// Plans.
+    /// Plans of the settings.
     Plans(Vec<PlanView>),
-    /// A subscription, with what happened to it where that was asked for.
+    /// A subscription; with its events for
+    /// [`Command::ShowSubscription`](super::Command::ShowSubscription).
     Subscription(SubscriptionView),
-    /// Subscriptions.
     Subscriptions(Vec<SubscriptionView>),
     /// A page of transfers.
     Transfers(Vec<TransferView>),
     /// A page of usage rows.
     UsageRows(Vec<UsageView>),
-    /// A month of an account.
+    /// The statement of one account for one month.
     Statement(Box<StatementView>),
-    /// Models.
+    /// Models of the catalog.
     Models(Vec<ModelView>),
-    /// What the check found.
+    /// Result of the ledger check.
     Check(CheckView),
-    /// What the audit found.
+    /// Result of the ledger audit.
     LedgerAudit(LedgerAuditView),
-    /// A charge with its arithmetic.
+    /// The charge of one call with its arithmetic.
     Receipt(Box<ReceiptView>),
-    /// An administrator who was just made: the only time that the token is shown.
+    /// A new administrator with the token, which no other reply contains.
     CreatedAdmin(CreatedAdminView),
-    /// An administrator.
     Admin(AdminView),
-    /// Administrators.
     Admins(Vec<AdminView>),
     /// A page of the audit log.
     Audit(Vec<AuditView>),
-    /// Providers in use.
+    /// Configured providers with the health of their models.
     Providers(Vec<ProviderView>),
-    /// Prices in force.
+    /// Addresses on which the server listens.
+    Server(ServerView),
+    /// Current prices of all models.
     Prices(Vec<PriceView>),
-    /// Changes of a model's prices.
+    /// Price changes of one model, newest first.
     PriceHistory(Vec<PriceChangeView>),
-    /// How prices differ from those in force.
+    /// Differences between proposed and current prices.
     PriceCheck(PriceCheckView),
-    /// A member of an account.
     Member(MemberView),
-    /// Members of an account.
     Members(Vec<MemberView>),
 }
 
-/// An account.
+/// An account with its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AccountView {
-    /// Id.
+    /// Unique id of the account.
     #[schema(value_type = String)]
     pub id: AccountId,
-    /// For people.
+    /// Display name of the account.
     pub name: String,
-    /// `active` or `suspended`.
+    /// `active`, `suspended` or `closed`.
     pub state: String,
     /// Requests per minute; null for the default.
     pub rpm: Option<u32>,
     /// Tokens per minute; null for the default.
     pub tpm: Option<u64>,
-    /// Keys that are not revoked; null for the default.
+    /// Maximum number of unrevoked keys; null for the default.
     pub keys: Option<u32>,
-    /// GPUs at once; null for the default. Nothing counts them yet.
+    /// Concurrent GPUs; null for the default. Not enforced yet.
     pub gpus: Option<u32>,
-    /// Hosted agents; null for the default. Nothing counts them yet.
+    /// Hosted agents; null for the default. Not enforced yet.
     pub agents: Option<u32>,
-    /// Saved chats; null for the default. Nothing counts them yet.
+    /// Saved chats; null for the default. Not enforced yet.
     pub chats: Option<u32>,
-    /// Files that are kept; null for the default.
+    /// Maximum number of stored files; null for the default.
     #[serde(default)]
     pub files: Option<u32>,
-    /// GiB of all of them together; null for the default.
+    /// Maximum total size of stored files, in GiB; null for the default.
     #[serde(default)]
     pub files_gib: Option<u32>,
-    /// Tokens that its unfinished batches may consume together; null for the default.
+    /// Maximum estimated tokens of all unfinished batches; null for the default.
     #[serde(default)]
     pub batch_tokens: Option<u64>,
-    /// By how many seconds its test clock is ahead, where it has one.
+    /// Lead of the account's test clock over the real time, in seconds. Absent without a test
+    /// clock.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub test_clock: Option<u64>,
-    /// RFC 3339.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// What it can spend, where it was asked for.
+    /// Balance of the account. Only present when a single account is requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub balance: Option<BalanceView>,
+    /// Effective limits, with defaults filled in. Only present when a single account is requested.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(nullable = false, required = false)]
+    pub limits_in_force: Option<LimitsView>,
 }
 
 impl AccountView {
-    /// An account without its balance.
+    /// Returns the view of an account without its balance and effective limits.
     pub fn of(account: &Account) -> Self {
         Self {
             id: account.id,
             name: account.name.clone(),
-            state: match account.state {
-                AccountState::Active => "active".to_owned(),
-                AccountState::Suspended => "suspended".to_owned(),
-            },
+            state: account.state.as_str().to_owned(),
             rpm: account.limits.rpm,
             tpm: account.limits.tpm,
             keys: account.limits.keys,
@@ -174,19 +170,29 @@ impl AccountView {
             test_clock: account.test_clock.map(|ahead| ahead.as_secs()),
             created_at: account.created_at.to_rfc3339(),
             balance: None,
+            limits_in_force: None,
         }
     }
 }
 
-/// What an account can spend.
+/// Credits of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BalanceView {
-    /// What can be spent.
+    /// Credits that the account can spend.
     #[schema(value_type = String)]
     pub credits: Credits,
-    /// What is held by calls that run.
+    /// Credits held by running calls.
     #[schema(value_type = String)]
     pub held: Credits,
+    /// Unused allowance of the current week of an active plan. It pays only for models that the
+    /// plan covers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = String, nullable = false, required = false)]
+    pub allowance: Option<Credits>,
+    /// Sum of `credits` and `allowance`. Only present with an active plan.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = String, nullable = false, required = false)]
+    pub spendable: Option<Credits>,
 }
 
 impl From<Balance> for BalanceView {
@@ -194,69 +200,90 @@ impl From<Balance> for BalanceView {
         Self {
             credits: balance.credits,
             held: balance.held,
+            allowance: None,
+            spendable: None,
         }
     }
 }
 
-/// What was put into an account, and what it can spend now.
+/// The effective limits of an account: its overrides, and the defaults of the settings for all
+/// others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LimitsView {
+    /// Requests per minute.
+    pub rpm: u32,
+    /// Tokens per minute.
+    pub tpm: u64,
+    /// Maximum number of unrevoked keys.
+    pub keys: u32,
+    /// Maximum number of stored files.
+    pub files: u64,
+    /// Maximum total size of stored files, in GiB.
+    pub files_gib: u64,
+    /// Maximum estimated tokens of all unfinished batches.
+    pub batch_tokens: u64,
+}
+
+/// A grant of credits, and the balance after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GrantedView {
-    /// Id of the grant; that of its lot.
+    /// Id of the grant.
     #[schema(value_type = String)]
     pub id: TransferId,
     /// `purchase` or `promotion`.
     pub kind: String,
-    /// How many.
+    /// Credits added by the grant.
     #[schema(value_type = String)]
     pub amount: Credits,
-    /// Lower ones are spent first.
+    /// Spending priority; lower values are spent first.
     pub priority: u8,
-    /// RFC 3339; null when they never expire.
+    /// Expiry of unused credits, RFC 3339; null for never.
     pub expires_at: Option<String>,
-    /// What the operator wrote.
+    /// Note for operators.
     pub note: String,
-    /// Whether the same was sent before, and nothing was granted now.
+    /// Whether this request repeated an earlier grant with the same id, so that no credits were
+    /// added.
     pub repeated: bool,
-    /// What can be spent.
+    /// Credits that the account can spend.
     #[schema(value_type = String)]
     pub credits: Credits,
-    /// What is held by calls that run.
+    /// Credits held by running calls.
     #[schema(value_type = String)]
     pub held: Credits,
 }
 
-/// Credits that came in together.
+/// The credits of one grant or refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LotView {
-    /// Id of the grant or refund that made it.
+    /// Id of the grant or refund.
     #[schema(value_type = String)]
     pub id: TransferId,
     /// `purchase`, `promotion` or `refund`.
     pub kind: String,
-    /// How many there were.
+    /// Credits of the grant or refund.
     #[schema(value_type = String)]
     pub amount: Credits,
-    /// How many are left, those that calls hold included.
+    /// Remaining credits, including those held by running calls.
     #[schema(value_type = String)]
     pub remaining: Credits,
-    /// How many were gone with their time.
+    /// Credits that expired unused.
     #[schema(value_type = String)]
     pub expired: Credits,
-    /// How many were taken back.
+    /// Credits that were withdrawn by an operator or returned to the payer.
     #[schema(value_type = String)]
     pub withdrawn: Credits,
-    /// Lower ones are spent first.
+    /// Spending priority; lower values are spent first.
     pub priority: u8,
-    /// RFC 3339.
+    /// Time of the grant or refund, RFC 3339.
     pub created_at: String,
-    /// RFC 3339; null when they never expire.
+    /// Expiry of the remaining credits, RFC 3339; null for never.
     pub expires_at: Option<String>,
-    /// What the operator wrote.
+    /// Note for operators.
     pub note: String,
 }
 
 impl LotView {
-    /// A lot as it is now.
+    /// Returns the view of a lot with its current remainder.
     pub fn of(lot: &Lot) -> Self {
         Self {
             id: lot.id,
@@ -273,86 +300,94 @@ impl LotView {
     }
 }
 
-/// What was given back of a call's charge.
+/// A refund of a call's charge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefundView {
-    /// Id; where credits were given back also that of their lot.
+    /// Id of the refund. Refunded credits form a grant of the same id.
     #[schema(value_type = String)]
     pub id: TransferId,
-    /// Whose.
+    /// Account that receives the refund.
     #[schema(value_type = String)]
     pub account: AccountId,
-    /// The request of the call.
+    /// Display name of the account.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(nullable = false, required = false)]
+    pub account_name: Option<String>,
+    /// The call's `x-request-id`.
     #[schema(value_type = String)]
     pub request: RequestId,
-    /// How much became credits.
+    /// Amount refunded to the balance.
     #[schema(value_type = String)]
     pub credits: Credits,
-    /// How much went back to the week of a plan.
+    /// Amount refunded to the weekly allowance of the plan.
     #[schema(value_type = String)]
     pub allowance: Credits,
-    /// RFC 3339.
+    /// Time of the refund, RFC 3339.
     pub created_at: String,
-    /// What the operator wrote.
+    /// Note for operators.
     pub reason: String,
-    /// Whether the same was sent before, and nothing was given back now.
+    /// Whether this request repeated an earlier refund, so that nothing more was refunded.
     pub repeated: bool,
 }
 
-/// What was taken back of a grant.
+/// A withdrawal of the unused part of a grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WithdrawalView {
     /// Id of the grant.
     #[schema(value_type = String)]
     pub id: TransferId,
-    /// Credits that were taken back.
+    /// Credits removed from the grant.
     #[schema(value_type = String)]
     pub withdrawn: Credits,
 }
 
-/// A key that was just made.
+/// A new API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKeyView {
-    /// Id.
+    /// Id of the key.
     #[schema(value_type = String)]
     pub id: KeyId,
-    /// The key itself.
+    /// The key itself. It is returned only once.
     pub key: String,
 }
 
-/// A key.
+/// An API key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
-    /// Id.
+    /// Id of the key.
     #[schema(value_type = String)]
     pub id: KeyId,
-    /// Whose.
+    /// Account that owns the key.
     #[schema(value_type = String)]
     pub account: AccountId,
-    /// For people.
+    /// Display name of the key.
     pub name: String,
-    /// The last four characters.
+    /// Last four characters of the key.
     pub last4: String,
-    /// `strict` or `lenient`.
+    /// Adaptation of requests to a model: `strict`, `standard` or `lenient`.
     #[serde(default)]
     pub compat: String,
-    /// `live` or `test`.
+    /// `live` or `test`. Test keys reach only simulated models.
     #[serde(default)]
     pub mode: String,
-    /// Whether pictures are waited for, unless the request says otherwise.
+    /// Whether image requests wait for the images by default, instead of returning a job.
     #[serde(default)]
     pub sync: bool,
-    /// `active`, `expired`, or `revoked`, which an expired key can be, too.
+    /// `active`, `expired` or `revoked`. A revoked key that also expired is `revoked`.
     pub state: String,
-    /// RFC 3339.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// RFC 3339; null when it never expires.
+    /// Expiry, RFC 3339; null for never.
     pub expires_at: Option<String>,
+    /// Acceptance time of the key's latest finished call, RFC 3339; null if there is none. Requests
+    /// without a usage row, such as lists of models, do not count.
+    #[serde(default)]
+    pub last_used_at: Option<String>,
 }
 
 impl KeyView {
-    /// A key as it is now.
-    pub fn of(key: &Key, now: Timestamp) -> Self {
+    /// Returns the view of a key: its state at `now` and the time of its last use.
+    pub fn of(key: &Key, last_used: Option<Timestamp>, now: Timestamp) -> Self {
         let expired = key.expires_at.is_some_and(|at| at <= now);
         let state = match key.state {
             KeyState::Revoked => "revoked",
@@ -370,31 +405,32 @@ impl KeyView {
             state: state.to_owned(),
             created_at: key.created_at.to_rfc3339(),
             expires_at: key.expires_at.map(|at| at.to_rfc3339()),
+            last_used_at: last_used.map(Timestamp::to_rfc3339),
         }
     }
 }
 
-/// A plan that can be subscribed to.
+/// A plan offered for subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanView {
-    /// What to give as `--plan`.
+    /// Name of the plan, as sent in `plan`.
     pub name: String,
-    /// Credits that a period costs.
+    /// Price of a period, in credits.
     #[schema(value_type = String)]
     pub price: Credits,
-    /// `monthly` or `yearly`.
+    /// Default length of a period: `monthly` or `yearly`.
     pub cadence: String,
-    /// `credits` or `provider`.
+    /// Source of the payment: `credits` of the account, or the payment `provider`.
     pub payer: String,
-    /// Credits that a week includes.
+    /// Credits included per week.
     #[schema(value_type = String)]
     pub allowance: Credits,
-    /// Patterns of the models that it covers.
+    /// Patterns of the model ids that the allowance covers.
     pub models: Vec<String>,
 }
 
 impl PlanView {
-    /// A plan as it is offered.
+    /// Returns the view of a plan in the settings.
     pub fn of(plan: &Plan) -> Self {
         Self {
             name: plan.name.to_string(),
@@ -407,70 +443,78 @@ impl PlanView {
     }
 }
 
-/// A subscription.
+/// A subscription of an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SubscriptionView {
-    /// Id.
+    /// Id of the subscription.
     #[schema(value_type = String)]
     pub id: SubscriptionId,
-    /// Whose.
+    /// Account that subscribes.
     #[schema(value_type = String)]
     pub account: AccountId,
+    /// Display name of the account.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(nullable = false, required = false)]
+    pub account_name: Option<String>,
     /// `plan` or `agent`.
     pub product: String,
-    /// The plan's name, or the agent's id.
+    /// Name of the plan, or id of the agent.
     pub subject: String,
     /// `active`, `past_due`, `canceled` or `expired`.
     pub state: String,
-    /// Credits that a period costs.
+    /// Price of a period, in credits.
     #[schema(value_type = String)]
     pub price: Credits,
-    /// `monthly` or `yearly`.
+    /// Length of a period: `monthly` or `yearly`.
     pub cadence: String,
-    /// `credits` or `provider`.
+    /// Source of the payment: `credits` of the account, or the payment `provider`.
     pub payer: String,
-    /// When it began, RFC 3339.
+    /// Start of the subscription, RFC 3339.
     pub started_at: String,
-    /// The number of the period that was paid last, from 0.
+    /// Number of the last paid period, counted from 0.
     pub period: i64,
-    /// When it is over, RFC 3339.
+    /// End of the last paid period, RFC 3339.
     pub paid_through: String,
-    /// Whether it ends then.
+    /// Whether the subscription ends at `paid_through`.
     pub cancel_at_period_end: bool,
-    /// Since when a period is owed, RFC 3339.
+    /// Since when a payment is overdue, RFC 3339; null if none is.
     pub past_due_since: Option<String>,
-    /// The plan of the next period, when it is another one, and its cadence.
+    /// Scheduled plan for the next period, as its name and cadence. Absent if the plan stays the
+    /// same.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_plan: Option<[String; 2]>,
-    /// What renews it at a payment provider, where that was asked for.
+    /// Subscription at the payment provider. Only present when a single subscription is requested
+    /// and the provider bills it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub renewed_by: Option<Box<RenewedByView>>,
-    /// The week, while the subscription has one.
+    /// Current week of the allowance; null if the subscription has none.
     pub week: Option<WeekView>,
-    /// What happened to it, oldest first, where that was asked for.
+    /// Events of the subscription, oldest first. Only present when a single subscription is
+    /// requested.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub events: Vec<EventView>,
 }
 
-/// What renews a subscription at a payment provider.
+/// The subscription at the payment provider that renews a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RenewedByView {
-    /// The provider's name.
+    /// Name of the payment provider.
     pub provider: String,
-    /// The provider's id of its subscription.
+    /// The provider's id of its subscription; null until it exists.
     pub reference: Option<String>,
-    /// What the provider takes for a period, in the smallest unit of the currency and without taxes.
+    /// Amount that the provider charges per period, without taxes, in the smallest currency unit.
     pub amount: i64,
-    /// Of what.
+    /// Currency code of `amount`.
     pub currency: String,
-    /// The provider's id of the invoice that paid the last period.
+    /// The provider's id of the invoice for the last paid period.
     pub invoice: Option<String>,
-    /// What the provider is known to do when a period is over: `renews`, `ends` or `ended`.
+    /// Expected behaviour at the end of the period: `renews`, `ends` or `ended`. Null while
+    /// unknown.
     pub course: Option<String>,
 }
 
 impl RenewedByView {
-    /// What renews one.
+    /// Returns the view of a subscription at the payment provider.
     pub fn of(found: &ProviderSubscription) -> Self {
         Self {
             provider: found.provider.clone(),
@@ -483,23 +527,24 @@ impl RenewedByView {
     }
 }
 
-/// A week of a plan.
+/// One week of a plan's allowance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WeekView {
-    /// RFC 3339.
+    /// Start of the week, RFC 3339.
     pub start: String,
-    /// RFC 3339.
+    /// End of the week, RFC 3339.
     pub end: String,
-    /// Credits that it includes.
+    /// Credits included in the week.
     #[schema(value_type = String)]
     pub limit: Credits,
-    /// Credits of these that are used, or held by calls that run.
+    /// Credits of the week that are spent, or held by running calls.
     #[schema(value_type = String)]
     pub used: Credits,
 }
 
 impl SubscriptionView {
-    /// A subscription without its events; `left` is what is left of the account's open week.
+    /// Returns the view of a subscription without its events. `left` is the unused allowance of the
+    /// account's current week.
     pub fn of(subscription: &Subscription, left: Credits, now: Timestamp) -> Self {
         let terms = &subscription.terms;
         let week = subscription.week_at(left, now).map(|week| WeekView {
@@ -511,6 +556,7 @@ impl SubscriptionView {
         Self {
             id: terms.id,
             account: terms.account,
+            account_name: None,
             product: terms.product.as_str().to_owned(),
             subject: terms.subject.to_string(),
             state: subscription.state.as_str().to_owned(),
@@ -531,21 +577,21 @@ impl SubscriptionView {
     }
 }
 
-/// What happened to a subscription.
+/// An event in the life of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventView {
-    /// RFC 3339.
+    /// Time of the event, RFC 3339.
     pub at: String,
-    /// `created`, `renewed`, `past_due`, `cancel_requested`, `resumed`, `canceled` or `expired`.
+    /// Type of the event: `created`, `renewed`, `past_due`, `cancel_requested`, `resumed`,
+    /// `canceled`, `expired`, `plan_change_requested`, `plan_change_withdrawn` or `replaced`.
     pub kind: String,
-    /// What the subscription was afterwards.
+    /// State of the subscription after the event.
     pub state: String,
-    /// The period that was paid last.
+    /// Number of the last paid period after the event.
     pub period: i64,
 }
 
 impl EventView {
-    /// An event.
     pub fn of(event: &SubscriptionEvent) -> Self {
         Self {
             at: event.at.to_rfc3339(),
@@ -556,39 +602,39 @@ impl EventView {
     }
 }
 
-/// A transfer. The order of the fields is that of the columns of an export.
+/// A transfer in the ledger. The fields have the order of the columns of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TransferView {
-    /// Whose book.
+    /// Account whose ledger contains the transfer.
     #[schema(value_type = String)]
     pub account_id: AccountId,
-    /// What it belongs to: `hold_…` for a call, else `xfer_…`.
+    /// Id of the transfer's subject: `hold_…` for a call, otherwise `xfer_…`.
     pub entry_id: String,
-    /// What that is: `hold`, `grant`, `window`, `period`, `lot` or `refund`.
+    /// Type of the subject: `hold`, `grant`, `window`, `period`, `lot`, `refund` or `lease`.
     pub subject: String,
-    /// Which step of it.
+    /// Step of the subject, such as `settle` of a hold.
     pub leg: String,
-    /// The ledger account that loses the amount.
+    /// Debited ledger account, such as `cash`.
     pub debit: String,
-    /// The ledger account that gains it.
+    /// Credited ledger account, such as `credits`.
     pub credit: String,
-    /// Credits.
+    /// Credits that move from `debit` to `credit`.
     #[schema(value_type = String)]
     pub amount: Credits,
-    /// RFC 3339.
+    /// Time of the transfer, RFC 3339.
     pub created_at: String,
-    /// The prices that applied, if it is of a call.
+    /// Version of the prices that applied; null unless the subject is a call.
     pub price_version: Option<String>,
-    /// Its place in the account's chain; none when it was made before there was one.
+    /// Position in the account's hash chain, from 1; null for transfers older than the chain.
     pub sequence: Option<i64>,
-    /// The hash of the transfer before, 64 hexadecimal digits.
+    /// Hash of the previous transfer in the chain, 64 hexadecimal digits.
     pub prev_hash: Option<String>,
-    /// Its own.
+    /// Hash of this transfer, 64 hexadecimal digits.
     pub hash: Option<String>,
 }
 
 impl TransferView {
-    /// A transfer of an account's book.
+    /// Returns the view of a transfer in the ledger of `account`.
     pub fn of(account: AccountId, row: &TransferRow) -> Self {
         let entry_id = match row.subject {
             TransferSubject::Hold(id) => id.to_string(),
@@ -611,102 +657,113 @@ impl TransferView {
     }
 }
 
-/// A usage row. The order of the fields is that of the columns of an export.
+/// The usage row of one call. The fields have the order of the columns of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageView {
-    /// Whose.
+    /// Account that made the call.
     #[schema(value_type = String)]
     pub account_id: AccountId,
-    /// Id; that of its hold.
+    /// Id of the usage row, equal to the id of its hold.
     #[schema(value_type = String)]
     pub id: HoldId,
     /// The request's `x-request-id`.
     #[schema(value_type = String)]
     pub request_id: RequestId,
-    /// The key that was used.
+    /// API key of the call; null if no key made it.
     #[schema(value_type = Option<String>)]
     pub key_id: Option<KeyId>,
-    /// When it was accepted, RFC 3339.
+    /// Time when the request was accepted, RFC 3339.
     pub created_at: String,
-    /// When the first content arrived, RFC 3339.
+    /// Time of the first content, RFC 3339; null if there was none.
     pub first_at: Option<String>,
-    /// When it ended, RFC 3339.
+    /// Time when the call ended, RFC 3339.
     pub ended_at: String,
-    /// The path.
+    /// Path of the endpoint.
     pub endpoint: String,
-    /// The model as the request named it.
+    /// Canonical id of the model.
     pub model: String,
-    /// Which upstream served.
+    /// Provider that served the call; empty if none did.
     pub provider: String,
-    /// How it ended.
+    /// `ok`, `client_gone`, `upstream_error`, `timeout`, `blocked_input`, `blocked_output`,
+    /// `cancelled` or `crashed`.
     pub outcome: String,
-    /// Whether the gateway counted because no report came.
+    /// Whether the gateway counted the usage because the provider reported none.
     pub estimated: bool,
-    /// What was held.
+    /// Amount held before the call, an upper bound of its cost.
     #[schema(value_type = String)]
     pub held: Credits,
-    /// What it cost, what a plan included of it as well.
+    /// Cost of the call, including the part that a plan's allowance paid.
     #[schema(value_type = String)]
     pub cost: Credits,
-    /// How much of the cost a plan's allowance paid.
+    /// Part of the cost that a plan's allowance paid.
     #[schema(value_type = String)]
     pub included: Credits,
-    /// How much of the cost was given back.
+    /// Part of the cost that was refunded.
     #[schema(value_type = String)]
     pub refunded: Credits,
-    /// What it cost beyond the hold; the operator bears it.
+    /// Cost beyond the held amount. The operator bears it.
     #[schema(value_type = String)]
     pub overrun: Credits,
-    /// `none`, `partly` or `fully`.
+    /// Share of the cost that the allowance paid: `none`, `partly` or `fully`.
     pub coverage: String,
-    /// The plan at the time of the request.
+    /// Plan that applied at the time of the request.
     pub plan_name: Option<String>,
-    /// Names the prices that applied.
+    /// Version of the prices that applied.
     pub price_version: String,
-    /// Tokens read afresh.
+    /// Uncached input tokens.
     pub input_tokens: u64,
-    /// Tokens read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Tokens written into it for some minutes.
+    /// Input tokens written to the provider's cache with the default lifetime of some minutes.
     pub cache_write_tokens: u64,
-    /// Tokens written into it for an hour.
+    /// Input tokens written to the provider's cache with a lifetime of one hour.
     pub cache_write_1h_tokens: u64,
-    /// Tokens of sound that went in.
+    /// Input tokens of audio content.
     pub input_audio_tokens: u64,
-    /// Tokens of the visible answer.
+    /// Output tokens, without reasoning.
     pub output_tokens: u64,
-    /// Tokens of reasoning.
+    /// Output tokens spent on reasoning.
     pub reasoning_tokens: u64,
-    /// Tokens of sound that came out.
+    /// Output tokens of audio content.
     pub output_audio_tokens: u64,
-    /// Pictures that were made, in millionths of a plain one.
+    /// Generated images, in millionths of a standard image.
     pub image_millionths: u64,
-    /// Film that was made, in microseconds of plain film.
+    /// Generated video, in microseconds of standard video.
     pub video_microseconds: u64,
-    /// Sound that was made or heard, in microseconds.
+    /// Generated or transcribed audio, in microseconds.
     pub audio_microseconds: u64,
-    /// Characters that were spoken.
+    /// Characters of text converted to speech.
     pub characters: u64,
-    /// What each model did, when several did: their costs make `cost` and `overrun` together.
+    /// The model as the request named it: an id, an alias or a bare name.
+    #[serde(default)]
+    pub requested_model: String,
+    /// Name of the model at the provider that served the call; null if none did.
+    #[serde(default)]
+    pub upstream_model: Option<String>,
+    /// Share of each model, if several models served the call. Their costs add up to `cost` plus
+    /// `overrun`.
     #[serde(default)]
     pub parts: Vec<UsagePartView>,
 }
 
-/// What one model did of a call.
+/// The share of one model in a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsagePartView {
-    /// What it is, such as `script` or `scene 3`.
+    /// Name of the part, such as `script` or `scene 3`.
     pub name: String,
-    /// The model.
+    /// Canonical id of the model.
     pub model: String,
-    /// Which upstream served.
+    /// Name of the model at the provider that served it.
+    #[serde(default)]
+    pub upstream_model: Option<String>,
+    /// Provider that served the part; empty if none did.
     pub provider: String,
-    /// What it consumed, by class; what is not named is zero.
+    /// Consumption by unit, such as `input` or `image`. Omitted units are zero.
     pub usage: BTreeMap<String, u64>,
-    /// What that costs.
+    /// Cost of the part.
     #[schema(value_type = String)]
     pub cost: Credits,
-    /// Names the prices that applied.
+    /// Version of the prices that applied.
     pub price_version: String,
 }
 
@@ -716,7 +773,8 @@ impl UsagePartView {
         Self {
             name: part.name.to_string(),
             model: part.model.to_string(),
-            provider: part.provider.to_string(),
+            upstream_model: part.upstream_model().map(str::to_owned),
+            provider: part.provider().to_owned(),
             usage: classes
                 .map(|(unit, count)| (unit.as_str().to_owned(), count))
                 .collect(),
@@ -727,7 +785,7 @@ impl UsagePartView {
 }
 
 impl UsageView {
-    /// A usage row with its parts.
+    /// Returns the view of a usage row with its parts.
     pub fn of(row: &UsageRow, parts: &[UsagePart]) -> Self {
         Self {
             account_id: row.account,
@@ -739,7 +797,7 @@ impl UsageView {
             ended_at: row.ended_at.to_rfc3339(),
             endpoint: row.endpoint.to_string(),
             model: row.model.to_string(),
-            provider: row.provider.to_string(),
+            provider: row.provider().to_owned(),
             outcome: row.outcome.as_str().to_owned(),
             estimated: row.estimated,
             held: row.held,
@@ -762,90 +820,97 @@ impl UsageView {
             video_microseconds: row.usage.get(Unit::Video),
             audio_microseconds: row.usage.get(Unit::Audio),
             characters: row.usage.get(Unit::Character),
+            requested_model: row.requested_model.to_string(),
+            upstream_model: row.upstream_model().map(str::to_owned),
             parts: parts.iter().map(UsagePartView::of).collect(),
         }
     }
 }
 
-/// A month of an account. `opening + purchases + promotions + refunds - charged - plan_fees - expired - withdrawn` is
+/// The statement of an account for one month.
+/// `opening + purchases + promotions + refunds - charged - plan_fees - expired - withdrawn` equals
 /// `closing`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatementView {
-    /// Whose.
+    /// Account of the statement.
     #[schema(value_type = String)]
     pub account: AccountId,
-    /// Such as `2026-11`.
+    /// Display name of the account.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(nullable = false, required = false)]
+    pub account_name: Option<String>,
+    /// Month, such as `2026-11`.
     pub month: String,
-    /// When it begins, RFC 3339.
+    /// Start of the month, RFC 3339.
     pub start: String,
-    /// When it is over, RFC 3339.
+    /// End of the month, RFC 3339.
     pub end: String,
-    /// What the account had then, what calls held of it included.
+    /// Credits at the start of the month, including held credits.
     #[schema(value_type = String)]
     pub opening: Credits,
-    /// What calls held of it.
+    /// Part of `opening` that running calls held.
     #[schema(value_type = String)]
     pub opening_held: Credits,
-    /// Credits that were paid for.
+    /// Credits bought in the month.
     #[schema(value_type = String)]
     pub purchases: Credits,
-    /// Credits that the operator gave.
+    /// Promotional credits from the operator.
     #[schema(value_type = String)]
     pub promotions: Credits,
-    /// Charges that became credits again.
+    /// Charges refunded as credits.
     #[schema(value_type = String)]
     pub refunds: Credits,
-    /// What calls cost credits.
+    /// Charges of calls paid with credits.
     #[schema(value_type = String)]
     pub charged: Credits,
-    /// What plans cost credits.
+    /// Plan fees paid with credits.
     #[schema(value_type = String)]
     pub plan_fees: Credits,
-    /// How many periods that paid.
+    /// Number of plan periods that `plan_fees` paid.
     pub plan_periods: u64,
-    /// What was gone with its time.
+    /// Credits that expired unused.
     #[schema(value_type = String)]
     pub expired: Credits,
-    /// What was taken back of purchases.
+    /// Withdrawn credits of purchases and promotions.
     #[schema(value_type = String)]
     pub withdrawn: Credits,
-    /// What the account has at the end of the month, or now.
+    /// Credits at the end of the month, including held credits. In the current month: credits now.
     #[schema(value_type = String)]
     pub closing: Credits,
-    /// What calls hold of it.
+    /// Part of `closing` that running calls hold.
     #[schema(value_type = String)]
     pub closing_held: Credits,
-    /// What calls cost allowances; no credits.
+    /// Charges of calls paid with plan allowances. They do not change the balance.
     #[schema(value_type = String)]
     pub allowance_used: Credits,
-    /// What went back to weeks of plans; no credits.
+    /// Charges refunded to plan allowances. They do not change the balance.
     #[schema(value_type = String)]
     pub allowance_refunded: Credits,
-    /// What calls cost, by model and endpoint.
+    /// Charges by model and endpoint.
     pub charges: Vec<ChargeView>,
-    /// What does not add up; nothing may.
+    /// Inconsistencies of the figures. An empty list means that the statement is correct.
     pub faults: Vec<String>,
 }
 
-/// What calls of one model at one endpoint cost.
+/// Charges of all calls of one model at one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChargeView {
-    /// The model as the requests named it.
+    /// Canonical id of the model.
     pub model: String,
-    /// The path.
+    /// Path of the endpoint.
     pub endpoint: String,
-    /// Calls that cost something.
+    /// Number of calls with a cost above zero.
     pub calls: u64,
-    /// What credits paid.
+    /// Part of the charges paid with credits.
     #[schema(value_type = String)]
     pub paid: Credits,
-    /// What allowances paid.
+    /// Part of the charges paid with plan allowances.
     #[schema(value_type = String)]
     pub included: Credits,
 }
 
 impl ChargeView {
-    /// A sum of charges.
+    /// Returns the view of a sum of charges.
     pub fn of(sum: &ChargeSum) -> Self {
         Self {
             model: sum.model.to_string(),
@@ -857,55 +922,60 @@ impl ChargeView {
     }
 }
 
-/// A model.
+/// A model of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModelView {
-    /// What to send as `model`.
+    /// Id of the model, as sent in `model`.
     pub id: String,
-    /// For people.
+    /// Display name of the model.
     pub display_name: String,
-    /// ISO date or `-`.
+    /// Release date as an ISO date; `-` if unknown.
     pub release_date: String,
-    /// Credits per 1,000,000 input tokens.
+    /// Credits per 1,000,000 input tokens; 0 if the model has no token price.
     #[schema(value_type = String)]
     pub input_price: Credits,
-    /// Credits per 1,000,000 output tokens.
+    /// Credits per 1,000,000 output tokens; 0 if the model has no token price.
     #[schema(value_type = String)]
     pub output_price: Credits,
-    /// Tokens.
+    /// Credits per million units by unit, such as `input`, `cache_read`, `image` or `character`. A
+    /// million of `image` is one image; a million of `video` or `audio` is one second.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub prices: BTreeMap<String, Credits>,
+    /// Context window in tokens; null if unknown.
     pub context_window: Option<u64>,
-    /// Where it is reached, `provider/model`.
+    /// Targets that serve the model, as `provider/model`, in order of preference.
     pub targets: Vec<String>,
 }
 
-/// What `ledger check` found.
+/// Result of the ledger check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckView {
-    /// Whether every promise is kept.
+    /// Whether the check found no faults.
     pub clean: bool,
-    /// Books read.
+    /// Number of accounts read.
     pub accounts: u64,
-    /// Transfers read.
+    /// Number of transfers read.
     pub transfers: u64,
-    /// Usage rows read.
+    /// Number of usage rows read.
     pub usage_rows: u64,
-    /// Holds that are not resolved.
+    /// Number of unresolved holds.
     pub open_holds: u64,
-    /// What callers paid.
+    /// Charges of all calls, in credits.
     #[schema(value_type = String)]
     pub revenue: Credits,
-    /// What the operator bore.
+    /// Cost beyond the held amounts, borne by the operator.
     #[schema(value_type = String)]
     pub overrun: Credits,
-    /// Calls that a crash cut off; they were not charged.
+    /// Number of calls that a crash of the server interrupted. They were not charged.
     pub crashed: u64,
-    /// Chains of transfers, one for each account that has any.
+    /// Number of hash chains, at most one per account.
     pub chain_heads: u64,
-    /// Transfers that were made before there were chains.
+    /// Number of transfers older than the hash chains.
     pub unchained: u64,
-    /// How many faults there are.
+    /// Number of faults found.
     pub fault_count: u64,
-    /// The first of them.
+    /// Descriptions of the first 100 faults.
     pub faults: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The data directory and the secrets: there, writable, and nobody else's to read.
+//! Checks of the data directory and the secrets: they exist, are writable and are private.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::ErrorKind;
@@ -10,13 +10,13 @@ use tollgate_types::{Clock, Timestamp};
 
 use super::Finding;
 use crate::config::{Config, StorageUrl};
-use crate::secrets;
+use crate::{cause, secrets};
 
-/// How far files may be ahead of the clock: file servers have clocks of their own.
-const TOLERANCE: Duration = Duration::from_secs(300);
+/// How far file times may be ahead of the clock. File servers have their own clocks.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
-/// Looks at the directory, the secrets in it and the secret that is kept elsewhere.
-pub fn look(config: &Config, clock: &dyn Clock) -> Vec<Finding> {
+/// Checks the directory, the secrets in it and the secret that the settings name.
+pub fn check(config: &Config, clock: &dyn Clock) -> Vec<Finding> {
     let mut findings = vec![directory(&config.data)];
     if config.data.is_dir() {
         findings.push(private(&config.data));
@@ -34,30 +34,31 @@ fn directory(data: &Path) -> Finding {
         Ok(found) if !found.is_dir() => Finding::fault(
             what,
             format!("{shown} is not a directory"),
-            "name another one with --data DIR",
+            "choose another directory with --data DIR",
         ),
         Ok(_) => match try_to_write(data) {
             Ok(()) => Finding::fine(what, format!("{shown} can be written")),
             Err(error) => Finding::fault(
                 what,
                 format!("{shown} cannot be written: {error}"),
-                "run as the user that owns it, give it to this user with chown, or free space on its disk",
+                "run as its owner, change its owner with chown, or free space on its disk",
             ),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => Finding::note(
             what,
             format!("{shown} does not exist yet"),
-            "the first `tollgate serve` makes it",
+            "the first `tollgate serve` creates it",
         ),
         Err(error) => Finding::fault(
             what,
-            format!("{shown} cannot be looked at: {error}"),
-            "run as the user that owns it, or name another one with --data DIR",
+            format!("cannot access {shown}: {error}"),
+            "run as its owner, or choose another directory with --data DIR",
         ),
     }
 }
 
-/// Only writing tells whether writing works: a disk may be full or mounted read-only.
+/// Writes and deletes a test file. Permissions alone do not reveal a full disk or a read-only
+/// mount.
 fn try_to_write(data: &Path) -> std::io::Result<()> {
     let probe = data.join(format!(".doctor-{}", std::process::id()));
     let written = OpenOptions::new().write(true).create_new(true).open(&probe);
@@ -65,7 +66,7 @@ fn try_to_write(data: &Path) -> std::io::Result<()> {
     fs::remove_file(&probe)
 }
 
-/// The directory and the secrets in it are their owner's alone.
+/// Checks that only the owner can access the directory and the secrets in it.
 fn private(data: &Path) -> Finding {
     let places = [
         data.to_owned(),
@@ -76,7 +77,7 @@ fn private(data: &Path) -> Finding {
         .iter()
         .find(|place| fs::metadata(place).is_ok_and(|found| is_open(&found)))
     {
-        None => Finding::fine("secrets", "only their owner can read them"),
+        None => Finding::fine("secrets", "only the owner can read the secrets"),
         Some(place) => Finding::fault(
             "secrets",
             format!("{} can be read by other users", place.display()),
@@ -89,7 +90,8 @@ fn is_open(found: &Metadata) -> bool {
     found.permissions().mode() & 0o077 != 0
 }
 
-/// Books without the secret under which their keys were digested: every key would stop to work.
+/// Reports a database without the secret that its keys are hashed with. A start would create a new
+/// secret, and every existing key would stop working.
 fn own_secret(config: &Config) -> Option<Finding> {
     let service = &config.file.service;
     let own = service.pepper_env.is_none() && service.pepper_file.is_none();
@@ -101,16 +103,17 @@ fn own_secret(config: &Config) -> Option<Finding> {
         Finding::fault(
             "secrets",
             format!(
-                "{} is missing, and {} was made with it",
+                "{} is missing, but {} was created with it",
                 pepper.display(),
                 database.display()
             ),
-            "name the directory that has it with --data DIR, or restore it from the backup, before the next start: with a new one no key works any more",
+            "before the next start, pass the directory that contains the file with --data DIR or restore it from a backup; with a new secret no existing key works",
         )
     })
 }
 
-/// The secret that the settings name: it can be read and is long enough.
+/// Checks that the secret named in the settings can be read and is long enough; `None` if the
+/// settings name none.
 pub fn shared_secret(config: &Config) -> Option<Finding> {
     let service = &config.file.service;
     let named = match (&service.pepper_env, &service.pepper_file) {
@@ -119,9 +122,8 @@ pub fn shared_secret(config: &Config) -> Option<Finding> {
         (None, None) => return None,
     };
     if let Err(error) = secrets::pepper(config) {
-        let remedy =
-            "give it a secret of at least 32 characters, the same on every node: openssl rand -hex 32";
-        return Some(Finding::fault("secrets", format!("{error:#}"), remedy));
+        let remedy = "set a secret of at least 32 characters, the same on every node: openssl rand -hex 32";
+        return Some(Finding::fault("secrets", cause::chain(&error), remedy));
     }
     let file = service
         .pepper_file
@@ -129,7 +131,7 @@ pub fn shared_secret(config: &Config) -> Option<Finding> {
         .filter(|_| service.pepper_env.is_none())
         .map(PathBuf::from);
     match file.filter(|file| fs::metadata(file).is_ok_and(|found| is_open(&found))) {
-        // Mounted secrets often belong to another user and a group: worth knowing, not worth refusing.
+        // Mounted secrets often belong to another user and a group, so this is a note, not a fault.
         Some(file) => Some(Finding::note(
             "secrets",
             format!("{} can be read by other users", file.display()),
@@ -139,19 +141,19 @@ pub fn shared_secret(config: &Config) -> Option<Finding> {
     }
 }
 
-/// Files that were written later than now: the clock was set back.
+/// Reports a file that was modified in the future, which means that the clock was set back.
 fn from_the_future(data: &Path, now: Timestamp) -> Option<Finding> {
     let ahead = fs::read_dir(data).ok()?.flatten().find(|entry| {
         let modified = entry.metadata().and_then(|found| found.modified()).ok();
         let since_epoch = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-        since_epoch.is_some_and(|at| Timestamp::from_micros(0).plus(at) > now.plus(TOLERANCE))
+        since_epoch.is_some_and(|at| Timestamp::from_micros(0).plus(at) > now.plus(CLOCK_TOLERANCE))
     })?;
     Some(Finding::fault(
         "clock",
         format!(
-            "{} was written later than now: the clock has been set back",
+            "{} has a modification time in the future: the clock was set back",
             ahead.path().display()
         ),
-        "set the clock (timedatectl set-ntp true): windows of limits and expiry of keys go by it",
+        "set the clock (timedatectl set-ntp true): rate limits and key expiry depend on it",
     ))
 }

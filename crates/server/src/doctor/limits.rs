@@ -1,4 +1,4 @@
-//! Limits: whether the nodes share them, and whether what they share them through is there.
+//! Check of the limits: whether nodes share them, and whether Redis can be used.
 
 use secrecy::ExposeSecret;
 use tollgate_backends::redis;
@@ -6,35 +6,37 @@ use tollgate_backends::redis;
 use super::Finding;
 use crate::config::{Config, StorageUrl};
 
-const WHAT: &str = "limits";
+const SUBJECT: &str = "limits";
 
-/// What the settings alone say.
+/// Checks the settings without connecting to Redis.
 pub fn stated(config: &Config) -> Finding {
     match (&config.storage, &config.redis) {
-        (_, Some(_)) => Finding::fine(WHAT, "are shared by all nodes through Redis"),
+        (_, Some(_)) => Finding::fine(SUBJECT, "all nodes share the limits through Redis"),
         (StorageUrl::Sqlite(_), None) if config.file.redis.url.is_some() => Finding::note(
-            WHAT,
-            "redis.url has no effect: with SQLite there is one process, which counts by itself",
-            "take redis.url away, or store in PostgreSQL when there are to be several nodes",
+            SUBJECT,
+            "redis.url has no effect: with SQLite a single process counts in memory",
+            "remove redis.url, or use PostgreSQL to run several nodes",
         ),
-        (StorageUrl::Sqlite(_), None) => Finding::fine(WHAT, "are counted in the one process that there is"),
+        (StorageUrl::Sqlite(_), None) => {
+            Finding::fine(SUBJECT, "the single process counts them in its memory")
+        }
         (StorageUrl::Postgres(_), None) => Finding::note(
-            WHAT,
-            "each node counts requests and tokens per minute for itself",
-            "set redis.url where an account's limits are to hold over all nodes",
+            SUBJECT,
+            "each node counts requests and tokens per minute separately",
+            "set redis.url to enforce an account's limits across all nodes",
         ),
     }
 }
 
-/// Looks at Redis, where there is to be one.
-pub async fn look(config: &Config) -> Finding {
+/// Checks Redis if it is configured, otherwise the settings.
+pub async fn check(config: &Config) -> Finding {
     let Some(url) = &config.redis else {
         return stated(config);
     };
-    match redis::look(url.expose_secret()).await {
+    match redis::probe(url.expose_secret()).await {
         Ok(found) if found.evicts == Some(true) => Finding::note(
-            WHAT,
-            "Redis throws keys away when its memory is full, and with them what was counted",
+            SUBJECT,
+            "Redis evicts keys when its memory is full, which loses counts",
             "set its maxmemory-policy to noeviction",
         ),
         Ok(found) => {
@@ -42,12 +44,15 @@ pub async fn look(config: &Config) -> Finding {
                 .version
                 .map(|version| format!(" {version}"))
                 .unwrap_or_default();
-            Finding::fine(WHAT, format!("are shared through Redis{version}, which answers"))
+            Finding::fine(
+                SUBJECT,
+                format!("all nodes share the limits through Redis{version}, which answers"),
+            )
         }
         Err(error) => Finding::fault(
-            WHAT,
-            format!("Redis cannot be used, and each node keeps to its share of the limits: {error}"),
-            "check redis.url, that Redis runs, lets this machine in and lets it execute scripts",
+            SUBJECT,
+            format!("Redis cannot be used, so each node enforces its share of the limits: {error}"),
+            "check redis.url, that Redis is running, and that it accepts this machine and its scripts",
         ),
     }
 }

@@ -1,22 +1,22 @@
-//! The clock and the limits of this machine.
+//! Checks of this machine: the clock and the limit on open files.
 
 use tollgate_types::{Clock, Timestamp};
 
 use super::Finding;
 
-/// 2026-01-01: no clock that is right shows less.
+/// 2026-01-01, before the first release.
 const EARLIEST: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 /// 2100-01-01.
 const LATEST: Timestamp = Timestamp::from_micros(4_102_444_800_000_000);
 
-/// A call that streams has a connection to its caller and one to its upstream.
+/// A streaming call has one connection to its caller and one to its upstream.
 const DESCRIPTORS_PER_CALL: u64 = 2;
-/// Database, journal, logs, listeners, runtimes.
-const DESCRIPTORS_OF_ITS_OWN: u64 = 128;
-/// Calls at once below which an operator will want to know.
-const FEW_CALLS: u64 = 1_000;
+/// Descriptors for database, journal, logs, listeners and runtimes.
+const BASE_DESCRIPTORS: u64 = 128;
+/// Below this number of concurrent calls, the operator gets a note.
+const MIN_COMFORTABLE_CALLS: u64 = 1_000;
 
-/// Whether the clock shows a time that can be.
+/// Checks that the clock is plausible.
 pub fn clock(clock: &dyn Clock) -> Finding {
     let now = clock.now();
     let shown = now.to_rfc3339();
@@ -25,27 +25,27 @@ pub fn clock(clock: &dyn Clock) -> Finding {
     }
     Finding::fault(
         "clock",
-        format!("it shows {shown}, which cannot be"),
-        "set the clock (timedatectl set-ntp true): certificates, expiry of keys and usage rows go by it",
+        format!("the clock shows {shown}, which is wrong"),
+        "set the clock (timedatectl set-ntp true): certificates, key expiry and usage records depend on it",
     )
 }
 
-/// How many calls fit into the limit on open files that a process started here gets.
+/// Estimates the concurrent calls that the limit on open files allows.
 pub fn descriptors() -> Finding {
     match std::fs::read_to_string("/proc/self/limits")
         .ok()
         .and_then(|limits| soft_limit(&limits))
     {
-        Some(limit) => room(limit),
+        Some(limit) => descriptor_headroom(limit),
         None => Finding::note(
             "open files",
-            "the limit cannot be read here",
-            "see `ulimit -n`; two are needed for each call",
+            "the limit cannot be read on this system",
+            "check `ulimit -n`; each call needs two descriptors",
         ),
     }
 }
 
-/// The soft limit on open files in the text of `/proc/self/limits`.
+/// Parses the soft limit on open files from the text of `/proc/self/limits`.
 fn soft_limit(limits: &str) -> Option<u64> {
     let line = limits
         .lines()
@@ -56,13 +56,13 @@ fn soft_limit(limits: &str) -> Option<u64> {
     }
 }
 
-fn room(limit: u64) -> Finding {
-    let calls = limit.saturating_sub(DESCRIPTORS_OF_ITS_OWN) / DESCRIPTORS_PER_CALL;
-    let detail = format!("the limit is {limit}: room for about {calls} calls at once");
-    if calls >= FEW_CALLS {
+fn descriptor_headroom(limit: u64) -> Finding {
+    let calls = limit.saturating_sub(BASE_DESCRIPTORS) / DESCRIPTORS_PER_CALL;
+    let detail = format!("the limit is {limit}: enough for about {calls} concurrent calls");
+    if calls >= MIN_COMFORTABLE_CALLS {
         return Finding::fine("open files", detail);
     }
-    let remedy = "for more start it after `ulimit -n 65536`, or with LimitNOFILE=65536 in its systemd unit";
+    let remedy = "to allow more, run `ulimit -n 65536` before the start or set LimitNOFILE in the unit file";
     Finding::note("open files", detail, remedy)
 }
 
@@ -99,8 +99,11 @@ mod tests {
             Some(u64::MAX)
         );
         assert_eq!(soft_limit("nothing"), None);
-        assert_eq!(room(1024).state, State::Note);
-        assert_eq!(room(65_536).state, State::Fine);
-        assert_eq!(room(10).detail, "the limit is 10: room for about 0 calls at once");
+        assert_eq!(descriptor_headroom(1024).state, State::Note);
+        assert_eq!(descriptor_headroom(65_536).state, State::Fine);
+        assert_eq!(
+            descriptor_headroom(10).detail,
+            "the limit is 10: enough for about 0 concurrent calls"
+        );
     }
 }

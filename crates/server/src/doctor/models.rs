@@ -1,42 +1,98 @@
-//! The models: how many can be called, which are not offered for want of a price, which targets lead nowhere.
+//! Checks of the models: number, missing prices and unknown targets.
 
-use tollgate_catalog::Snapshot;
+use tollgate_billing::FALLBACK_OUTPUT_CAP;
+use tollgate_catalog::{ModelKind, NameCollision, Snapshot};
 
 use super::Finding;
-use super::providers::Asked;
+use super::providers::ProviderListing;
 use crate::config::Config;
 
-/// How many names are shown of a list.
+/// Number of names shown of a list.
 const SHOWN: usize = 4;
 
-/// What the catalog offers, beside what the providers say they have.
-pub fn look(config: &Config, snapshot: &Snapshot, asked: &[Asked]) -> Vec<Finding> {
+/// Compares the catalog with the model lists of the providers.
+pub fn check(config: &Config, snapshot: &Snapshot, listing: &[ProviderListing]) -> Vec<Finding> {
     let mut findings = vec![counted(snapshot)];
-    for asked in asked {
-        let Ok(listed) = &asked.listed else { continue };
+    findings.extend(unlimited(snapshot));
+    findings.extend(collisions(snapshot));
+    for listing in listing {
+        let Ok(listed) = &listing.listed else { continue };
         let names: Vec<&str> = listed.iter().map(|model| model.name.as_str()).collect();
-        findings.extend(unpriced(snapshot, &asked.name, &names));
-        findings.extend(unlisted(config, snapshot, &asked.name, &names));
+        findings.extend(lists_nothing(config, &listing.name, &names));
+        findings.extend(unpriced(snapshot, &listing.name, &names));
+        findings.extend(unlisted(config, snapshot, &listing.name, &names));
     }
     findings
 }
 
-/// How many models can be called.
+/// Counts the models that can be called.
 pub fn counted(snapshot: &Snapshot) -> Finding {
     let real = snapshot.models().iter().filter(|model| !model.simulated).count();
     let simulated = snapshot.models().len() - real;
-    let detail = format!("{real} real ones can be called, and {simulated} of the simulator");
+    let detail = format!("{real} provider models and {simulated} simulator models can be called");
     if real > 0 {
         return Finding::fine("models", detail);
     }
     Finding::note(
         "models",
         detail,
-        "switch on a provider and give its models a price; `tollgate models list` shows them",
+        "enable a provider and set prices for its models; `tollgate models list` shows the models",
     )
 }
 
-/// Models that the provider has and that have no price: they are not offered.
+/// Reports a `default_price` without effect: it applies to listed models, and the provider lists
+/// none.
+fn lists_nothing(config: &Config, provider: &str, names: &[&str]) -> Option<Finding> {
+    let section = config.file.providers.get(provider)?;
+    let is_useless_price = names.is_empty() && section.default_price.is_some();
+    is_useless_price.then(|| {
+        Finding::note(
+            format!("provider {provider}"),
+            "the provider lists no models, so its default_price has no effect",
+            format!("add [models] blocks: [models.\"{provider}/NAME\"] with targets = [\"{provider}/NAME\"]"),
+        )
+    })
+}
+
+/// Reports priced models without known limits. The gateway's default output cap applies to calls
+/// without a cap.
+fn unlimited(snapshot: &Snapshot) -> Option<Finding> {
+    let models = snapshot.models().iter().filter(|model| {
+        let is_paid_chat = model.kind == ModelKind::Chat && !model.prices.is_free();
+        is_paid_chat && !model.simulated && model.output_ceiling().is_none()
+    });
+    let names: Vec<&str> = models.map(|model| &*model.id).collect();
+    (!names.is_empty()).then(|| {
+        Finding::note(
+            "models",
+            format!(
+                "{} priced models have no known limits, so a call without an output cap returns at most {FALLBACK_OUTPUT_CAP} tokens: {}",
+                names.len(),
+                shown(&names)
+            ),
+            "set limits = { context_window = …, max_output_tokens = … } in [models] blocks",
+        )
+    })
+}
+
+/// Reports bare names that several models claim, with the model that each name resolves to.
+pub fn collisions(snapshot: &Snapshot) -> Vec<Finding> {
+    let describe = |collision: &NameCollision| {
+        let others: Vec<&str> = collision.others.iter().map(|id| &**id).collect();
+        let (name, meant) = (&collision.name, &collision.meant);
+        Finding::note(
+            format!("model name {name}"),
+            format!("the name resolves to {meant}, not to {}", others.join(", ")),
+            format!(
+                "call the others by their ids, or set an alias: [aliases] \"{name}\" = \"{}\"",
+                others.first().copied().unwrap_or_default()
+            ),
+        )
+    };
+    snapshot.name_collisions().iter().map(describe).collect()
+}
+
+/// Reports models of the provider that are not offered because they have no price.
 fn unpriced(snapshot: &Snapshot, provider: &str, names: &[&str]) -> Option<Finding> {
     let offered = |name: &str| {
         let candidates = snapshot.models().iter().flat_map(|model| &model.candidates);
@@ -48,13 +104,19 @@ fn unpriced(snapshot: &Snapshot, provider: &str, names: &[&str]) -> Option<Findi
     (!without.is_empty()).then(|| {
         Finding::note(
             format!("provider {provider}"),
-            format!("{} of its models have no price and are not offered: {}", without.len(), shown(&without)),
-            format!("give them prices in [models] blocks, or all of them one in providers.{provider}.default_price"),
+            format!(
+                "{} models of the provider have no price and are not offered: {}",
+                without.len(),
+                shown(&without)
+            ),
+            format!(
+                "set prices in [models] blocks, or one price for all in providers.{provider}.default_price"
+            ),
         )
     })
 }
 
-/// Targets of the settings that the provider does not list: most often a name is misspelt.
+/// Reports configured targets that the provider does not list. The usual cause is a misspelt name.
 fn unlisted(config: &Config, snapshot: &Snapshot, provider: &str, names: &[&str]) -> Option<Finding> {
     let configured = snapshot
         .models()
@@ -71,10 +133,10 @@ fn unlisted(config: &Config, snapshot: &Snapshot, provider: &str, names: &[&str]
         Finding::note(
             format!("provider {provider}"),
             format!(
-                "it does not list these targets of [models] blocks: {}",
+                "the provider does not list these targets of [models] blocks: {}",
                 shown(&missing)
             ),
-            format!("check their names; it lists {}", shown(names)),
+            format!("check their names; the provider lists {}", shown(names)),
         )
     })
 }

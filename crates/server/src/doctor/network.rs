@@ -1,4 +1,4 @@
-//! The two addresses that are listened on: free, or this gateway's already.
+//! Checks of the two listen addresses: each must be free or in use by this gateway.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -10,30 +10,42 @@ use tokio::net::TcpStream;
 use super::Finding;
 use crate::config::Config;
 
-/// How long a server on this machine may take to say whether it is ready.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The most that is read of its answer.
-const ANSWER_BYTES: u64 = 16 * 1024;
+/// Maximum time for the readiness probe of a server on this machine.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum length of the probe's response.
+const MAX_ANSWER_BYTES: u64 = 16 * 1024;
 
-/// The address where callers connect.
+/// Checks the address of the public listener. `served`: a server owns the command socket.
 pub async fn listener(config: &Config, served: bool) -> Finding {
     let what = "server";
     let address = config.listen;
     if address.port() != 0 {
         match readiness(address).await {
-            Some(Readiness::Ready) => return Finding::fine(what, format!("a gateway is ready at {address}")),
+            Some(Readiness::Ready) if served => {
+                return Finding::fine(what, format!("a gateway is ready at {address}"));
+            }
+            Some(Readiness::Ready) => {
+                return Finding::note(
+                    what,
+                    format!(
+                        "a gateway is ready at {address}, but it does not use the directory {}",
+                        config.socket_home().display()
+                    ),
+                    "pass its directory with --data DIR, or start this server on another address with --listen ADDR",
+                );
+            }
             Some(Readiness::Unready) => {
                 return Finding::fault(
                     what,
-                    format!("a gateway at {address} says that it is not ready"),
-                    "it is stopping, or its storage does not answer: look at its log",
+                    format!("the gateway at {address} reports that it is not ready"),
+                    "it is stopping, or its storage does not answer; check its log",
                 );
             }
             Some(Readiness::Another) => {
                 return Finding::fault(
                     what,
                     format!("another program listens on {address}"),
-                    "stop it, or take another address: --listen ADDR, or server.listen in the settings",
+                    "stop that program, or choose another address with --listen ADDR or server.listen",
                 );
             }
             None => {}
@@ -44,39 +56,39 @@ pub async fn listener(config: &Config, served: bool) -> Finding {
             what,
             format!(
                 "a server runs on {}, but not at {address}",
-                config.home().unwrap_or(&config.data).display()
+                config.socket_home().display()
             ),
-            "it was started with --listen, or its settings have changed since; its log names its address",
+            "it was started with --listen, or the settings changed since; its log contains its address",
         );
     }
     match TcpListener::bind(address) {
-        Ok(_) => Finding::fine(what, format!("none runs; {address} is free")),
+        Ok(_) => Finding::fine(what, format!("no server is running; {address} is free")),
         Err(error) => Finding::fault(
             what,
-            format!("{address} cannot be listened on: {error}"),
-            "take another address: --listen ADDR, or server.listen in the settings",
+            format!("cannot listen on {address}: {error}"),
+            "choose another address with --listen ADDR or server.listen",
         ),
     }
 }
 
-/// The address where operators connect. A server that finds it busy takes another port.
-pub fn admin(config: &Config, served: bool) -> Finding {
+/// Checks the address of the admin listener. A server that finds it in use takes another port.
+/// `is_servers`: the running server reported this address.
+pub fn admin(config: &Config, is_servers: bool) -> Finding {
     let address = config.admin;
     match TcpListener::bind(address) {
         Ok(_) => Finding::fine("admin address", format!("{address} is free")),
-        Err(error) if error.kind() == ErrorKind::AddrInUse && served => Finding::fine(
-            "admin address",
-            format!("{address} is in use, most likely by the server that runs"),
-        ),
+        Err(error) if error.kind() == ErrorKind::AddrInUse && is_servers => {
+            Finding::fine("admin address", format!("the running server uses {address}"))
+        }
         Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::note(
             "admin address",
             format!("{address} is in use by another process"),
-            "a start takes a free port and says which; for a fixed one set server.admin",
+            "a start uses a free port and prints it; for a fixed port set server.admin",
         ),
         Err(error) => Finding::fault(
             "admin address",
-            format!("{address} cannot be listened on: {error}"),
-            "take another one: --admin ADDR, or server.admin in the settings",
+            format!("cannot listen on {address}: {error}"),
+            "choose another address with --admin ADDR or server.admin",
         ),
     }
 }
@@ -85,26 +97,26 @@ pub fn admin(config: &Config, served: bool) -> Finding {
 enum Readiness {
     Ready,
     Unready,
-    /// Something listens, and it is no gateway.
+    /// Another program listens on the address.
     Another,
 }
 
-/// What listens at an address says of itself; nothing when nobody listens.
+/// Returns the readiness of the program at the address; `None` if no program listens.
 async fn readiness(address: SocketAddr) -> Option<Readiness> {
-    let asked = async {
+    let probe = async {
         let stream = TcpStream::connect(reachable(address)).await.ok()?;
         Some(
-            ask(stream, address)
+            send_probe(stream, address)
                 .await
                 .map_or(Readiness::Another, |answer| read(&answer)),
         )
     };
-    tokio::time::timeout(PATIENCE, asked)
+    tokio::time::timeout(PROBE_TIMEOUT, probe)
         .await
         .unwrap_or(Some(Readiness::Another))
 }
 
-/// A server on every address of this machine is reached over loopback.
+/// Replaces an unspecified address with loopback, where such a server can be reached.
 fn reachable(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::from(([127, 0, 0, 1], v4.port())),
@@ -115,15 +127,15 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-async fn ask(mut stream: TcpStream, address: SocketAddr) -> std::io::Result<String> {
+async fn send_probe(mut stream: TcpStream, address: SocketAddr) -> std::io::Result<String> {
     let request = format!("GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES).read_to_end(&mut answer).await?;
+    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The gateway answers with its own words and a request id; others have other words.
+/// Parses the probe's response. Only a gateway sends both a request id and the known status texts.
 fn read(answer: &str) -> Readiness {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let ours = head.to_ascii_lowercase().contains("\r\nx-request-id:");
@@ -141,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gateway_is_told_from_another_server() {
+    fn gateways_are_distinguished_from_other_servers() {
         let ours = "HTTP/1.1 200 OK\r\nX-Request-Id: req_1\r\n\r\n";
         let cases = [
             (format!("{ours}{{\"status\":\"ready\"}}"), Readiness::Ready),

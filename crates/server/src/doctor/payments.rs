@@ -1,4 +1,4 @@
-//! Payments: whether credits can be sold.
+//! Check of the payment provider.
 
 use crate::assemble::http_client;
 use crate::config::Config;
@@ -6,10 +6,10 @@ use crate::payments;
 
 use super::Finding;
 
-const WHAT: &str = "payments";
+const SUBJECT: &str = "payments";
 
-/// Asks the payment provider whether it knows the key, where there is to be one.
-pub async fn look(config: &Config) -> Option<Finding> {
+/// Checks that the payment provider answers and accepts the key; `None` if none is configured.
+pub async fn check(config: &Config) -> Option<Finding> {
     let provider = match payments::build(config, &http_client(config)) {
         Ok(None) => return None,
         Ok(Some(sales)) => sales.provider,
@@ -20,26 +20,26 @@ pub async fn look(config: &Config) -> Option<Finding> {
         Ok(()) => {
             let events = format!("{}/webhooks/{name}", public_url(config));
             Finding::fine(
-                WHAT,
-                format!("{name} answers and knows the key; its events go to {events}"),
+                SUBJECT,
+                format!("{name} answers and accepts the key; send its webhook events to {events}"),
             )
         }
         Err(error) if error.is_transient => Finding::fault(
-            WHAT,
+            SUBJECT,
             format!("{name} cannot be reached: {error}"),
-            "check the network of this machine and payments.base_url; credits cannot be bought meanwhile",
+            "check the network of this machine and payments.base_url; credits cannot be sold until then",
         ),
         Err(error) => Finding::fault(
-            WHAT,
-            format!("{name} refuses the key: {error}"),
-            "check the key that [payments] names: it needs customers, checkout sessions, the portal, payment intents, subscriptions and invoices",
+            SUBJECT,
+            format!("{name} rejects the key: {error}"),
+            "check the key in [payments]; it needs permissions for customers, checkout sessions, the customer portal, payment intents, subscriptions and invoices",
         ),
     })
 }
 
 fn public_url(config: &Config) -> String {
-    let said = config.file.server.public_url.as_deref();
-    said.map_or_else(
+    let configured_url = config.file.server.public_url.as_deref();
+    configured_url.map_or_else(
         || format!("http://{}", config.listen),
         |url| url.trim_end_matches('/').to_owned(),
     )

@@ -1,11 +1,11 @@
-//! Every provider: its key, whether it is reached, what it says it has.
+//! Checks of the providers: key, reachability and model list.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tollgate_providers::registry::{identity_variables, key_variables, preset_names, usual_key_variable};
+use tollgate_providers::registry::{default_key_variable, identity_variables, key_variables, preset_names};
 use tollgate_upstream::error::{UpstreamCause, UpstreamErrorKind};
 use tollgate_upstream::{ListedModel, Provider, UpstreamError};
 
@@ -13,56 +13,95 @@ use super::Finding;
 use crate::config::Config;
 use crate::config::file::ProviderSection;
 
-/// How long a provider may take to list its models.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How many variables are shown of those that switch a provider on.
+/// Timeout of a request for a model list.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Number of key variables shown as examples.
 const SHOWN: usize = 3;
 
-/// A provider's answer to the question which models it has.
-pub struct Asked {
-    /// The name of its block.
+/// The model list that a provider returned.
+pub struct ProviderListing {
+    /// Name of the `[providers]` block.
     pub name: String,
-    /// What it said.
+    /// The models, or the error of the request.
     pub listed: Result<Vec<ListedModel>, UpstreamError>,
 }
 
-/// Asks every provider but the simulator, all at once. In the order of their names.
-pub async fn ask(providers: &HashMap<Arc<str>, Arc<dyn Provider>>) -> Vec<Asked> {
+/// Requests the model lists of all providers except the simulator, concurrently. Returns them in
+/// the order of the provider names.
+pub async fn list_all(providers: &HashMap<Arc<str>, Arc<dyn Provider>>) -> Vec<ProviderListing> {
     let mut real: Vec<_> = providers
         .values()
         .filter(|provider| !provider.is_simulated())
         .collect();
     real.sort_by_key(|provider| provider.id());
-    let asked = real.into_iter().map(|provider| async move {
-        Asked {
+    let listing = real.into_iter().map(|provider| async move {
+        ProviderListing {
             name: provider.id().to_owned(),
-            listed: provider.list_models(PATIENCE).await,
+            listed: provider.list_models(LIST_TIMEOUT).await,
         }
     });
-    join_all(asked).await
+    join_all(listing).await
 }
 
-/// One finding for each provider that is configured, switched on by a variable, or found on this machine.
-pub fn look(config: &Config, asked: &[Asked], notes: &[String]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = asked.iter().map(|asked| reached(config, asked)).collect();
+/// Returns a finding for each provider that is configured, enabled by a variable or discovered on
+/// this machine.
+pub fn check(config: &Config, listing: &[ProviderListing], notes: &[String]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = listing.iter().map(|listing| reached(config, listing)).collect();
     let keyless = without_key(config);
     findings.extend(keyless.iter().map(|name| unusable_without_key(config, name)));
-    // What the notes say about these, the findings above say better.
-    let told = |note: &str| {
-        let mut names = asked
+    let unused = config.unused_keys();
+    findings.extend(unused.iter().map(|key| {
+        Finding::note(
+            "providers",
+            format!("{} {}", key.variable, key.reason),
+            &key.remedy,
+        )
+    }));
+    findings.extend(without_variable(config, listing));
+    // The findings above cover these notes in more detail.
+    let is_reported = |note: &str| {
+        let mut names = listing
             .iter()
-            .map(|asked| asked.name.as_str())
+            .map(|listing| listing.name.as_str())
             .chain(keyless.iter().copied());
+        let mut variables = unused.iter().map(|key| key.variable);
         names.any(|name| note.starts_with(&format!("providers.{name}:")))
+            || variables.any(|variable| note.starts_with(&format!("{variable} ")))
     };
-    findings.extend(notes.iter().filter(|note| !told(note)).map(|note| noted(note)));
+    findings.extend(
+        notes
+            .iter()
+            .filter(|note| !is_reported(note))
+            .map(|note| noted(note)),
+    );
     if findings.is_empty() {
         findings.push(none_at_all(config.file.server.discover));
     }
     findings
 }
 
-/// The blocks that need a key and have none.
+/// Reports blocks whose key variable is not set, unless the server has already rejected the request
+/// for lack of a key.
+fn without_variable<'a>(
+    config: &'a Config,
+    listing: &'a [ProviderListing],
+) -> impl Iterator<Item = Finding> + 'a {
+    let is_refused = |error: &UpstreamError| error.kind == UpstreamErrorKind::Credentials;
+    let answered = listing
+        .iter()
+        .filter(move |listing| !listing.listed.as_ref().is_err_and(is_refused));
+    answered.filter_map(|listing| {
+        let section = config.file.providers.get(&listing.name)?;
+        let variable = config.unset_key_variable(section)?;
+        Some(Finding::note(
+            format!("provider {}", listing.name),
+            format!("requests are sent without a key: the variable {variable} is not set"),
+            format!("set {variable}, or remove providers.{}.api_key_env", listing.name),
+        ))
+    })
+}
+
+/// Reports the blocks that need a key and have none.
 pub fn keyless(config: &Config) -> Vec<Finding> {
     without_key(config)
         .into_iter()
@@ -70,19 +109,19 @@ pub fn keyless(config: &Config) -> Vec<Finding> {
         .collect()
 }
 
-/// Something that the assembly of providers could not use.
+/// Creates the finding for a note of `assemble`, such as an unusable setting.
 pub fn noted(note: &str) -> Finding {
     Finding::note(
         "providers",
         note,
-        "`tollgate doctor` asks every provider and says more",
+        "run `tollgate doctor`, which checks every provider",
     )
 }
 
-fn reached(config: &Config, asked: &Asked) -> Finding {
-    let what = format!("provider {}", asked.name);
-    let origin = origin(config, &asked.name);
-    let error = match &asked.listed {
+fn reached(config: &Config, listing: &ProviderListing) -> Finding {
+    let what = format!("provider {}", listing.name);
+    let origin = origin(config, &listing.name);
+    let error = match &listing.listed {
         Ok(models) => {
             return Finding::fine(
                 what,
@@ -91,51 +130,64 @@ fn reached(config: &Config, asked: &Asked) -> Finding {
         }
         Err(error) => error,
     };
+    let unset = config.file.providers.get(&listing.name);
+    if let Some(variable) = unset.and_then(|section| config.unset_key_variable(section))
+        && error.kind == UpstreamErrorKind::Credentials
+    {
+        return Finding::fault(
+            what,
+            format!(
+                "{} requires a key, but the variable {variable} is not set",
+                origin.words()
+            ),
+            origin.key_advice(&listing.name),
+        );
+    }
     if error.kind == UpstreamErrorKind::Credentials {
         return Finding::fault(
             what,
-            format!("{} refuses {}: {}", origin.words(), origin.shown(), error.detail),
-            origin.key_advice(&asked.name),
+            format!("{} rejects {}: {}", origin.words(), origin.shown(), error.detail),
+            origin.key_advice(&listing.name),
         );
     }
     if error.kind == UpstreamErrorKind::RateLimited {
         return Finding::note(
             what,
-            format!("{} answers, and asks to call less often", origin.words()),
+            format!("{} answers, but its rate limit is exceeded", origin.words()),
             "try again later",
         );
     }
-    let block = format!("providers.{}", asked.name);
+    let block = format!("providers.{}", listing.name);
     match (error.cause, error.status) {
         (UpstreamCause::Connect, _) => Finding::fault(
             what,
             format!("{} cannot be reached: {}", origin.words(), error.detail),
-            format!("check {block}.base_url, that the server runs, and what the network lets out"),
+            format!("check {block}.base_url, that the server is running, and the firewall"),
         ),
         (UpstreamCause::Timeout, _) => Finding::fault(
             what,
             format!(
                 "{} does not answer within {} seconds",
                 origin.words(),
-                PATIENCE.as_secs()
+                LIST_TIMEOUT.as_secs()
             ),
-            format!("check {block}.base_url, the load of the server, and what the network lets out"),
+            format!("check {block}.base_url, the load of the server, and the firewall"),
         ),
-        // Not every server has a list of models; calls may work all the same.
+        // Some servers have no model list, but calls may still work.
         (UpstreamCause::Status, Some(status @ (404 | 405 | 501))) => Finding::note(
             what,
             format!(
-                "{} answers, but lists no models (status {status})",
+                "{} answers, but has no model list (status {status})",
                 origin.words()
             ),
             format!(
-                "when calls fail, too, check the path of {block}.base_url; else name its models in [models] blocks"
+                "if calls fail too, check the path of {block}.base_url; otherwise list its models in [models] blocks"
             ),
         ),
         _ => Finding::fault(
             what,
-            format!("{} answers wrongly: {error}", origin.words()),
-            format!("check that {block}.base_url leads to the API and not to a web page or a proxy"),
+            format!("{} sends an invalid response: {error}", origin.words()),
+            format!("check that {block}.base_url is the API and not a web page or a proxy"),
         ),
     }
 }
@@ -149,7 +201,7 @@ fn without_key(config: &Config) -> Vec<&str> {
             None => key_variables(preset).any(is_set),
         };
         let signs = || config.access_keys_of(name, section).is_some();
-        usual_key_variable(preset).is_some() && section.api_key_file.is_none() && !set && !signs()
+        default_key_variable(preset).is_some() && section.api_key_file.is_none() && !set && !signs()
     };
     let enabled = config
         .file
@@ -163,7 +215,11 @@ fn without_key(config: &Config) -> Vec<&str> {
 }
 
 fn unusable_without_key(config: &Config, name: &str) -> Finding {
-    let detail = "it has no key and is not used";
+    let unset = config.file.providers.get(name);
+    let detail = match unset.and_then(|section| config.unset_key_variable(section)) {
+        Some(variable) => format!("disabled because it has no key: the variable {variable} is not set"),
+        None => "disabled because it has no key".to_owned(),
+    };
     Finding::fault(
         format!("provider {name}"),
         detail,
@@ -172,7 +228,7 @@ fn unusable_without_key(config: &Config, name: &str) -> Finding {
 }
 
 fn none_at_all(discover: bool) -> Finding {
-    let mut variables: Vec<&str> = preset_names().filter_map(usual_key_variable).collect();
+    let mut variables: Vec<&str> = preset_names().filter_map(default_key_variable).collect();
     variables.truncate(SHOWN);
     let looked = if discover {
         "; no model server was found on this machine"
@@ -181,23 +237,23 @@ fn none_at_all(discover: bool) -> Finding {
     };
     Finding::note(
         "providers",
-        format!("none is switched on{looked}: only the simulator can be called"),
+        format!("no provider is enabled{looked}: only the simulator can be called"),
         format!(
-            "set the key of one ({}, …), start a model server on this machine, or add a [providers.NAME] block with a base_url",
+            "set a provider's key ({}, …), start a model server on this machine, or add a [providers.NAME] block with a base_url",
             variables.join(", ")
         ),
     )
 }
 
-/// Why a provider is there.
+/// How a provider was configured.
 enum Origin<'a> {
-    /// A block of the settings; the variable that has its key, as far as that is known.
+    /// A block of the settings, with the variable of its key if known.
     Block(Option<&'a str>),
-    /// The same for a block that is shown tokens and no key.
+    /// A block whose preset authenticates with access tokens instead of an API key.
     Identity,
-    /// Its usual variable is set.
+    /// The preset's default key variable is set.
     Variable(&'a str),
-    /// It was found on this machine.
+    /// A model server that was discovered on this machine.
     Found,
 }
 
@@ -211,7 +267,7 @@ fn origin<'a>(config: &'a Config, name: &'a str) -> Origin<'a> {
             section
                 .api_key_env
                 .as_deref()
-                .or_else(|| usual_key_variable(preset)),
+                .or_else(|| default_key_variable(preset)),
         );
     }
     match key_variables(name).find(|variable| config.environment.get(variable).is_some()) {
@@ -223,13 +279,13 @@ fn origin<'a>(config: &'a Config, name: &'a str) -> Origin<'a> {
 impl Origin<'_> {
     fn words(&self) -> String {
         match self {
-            Origin::Block(_) | Origin::Identity => "the server of its block".to_owned(),
-            Origin::Variable(variable) => format!("switched on by {variable}, it"),
-            Origin::Found => "found on this machine, it".to_owned(),
+            Origin::Block(_) | Origin::Identity => "the configured server".to_owned(),
+            Origin::Variable(variable) => format!("the provider enabled by {variable}"),
+            Origin::Found => "the server discovered on this machine".to_owned(),
         }
     }
 
-    /// What it is shown.
+    /// The kind of secret that the provider receives.
     fn shown(&self) -> &'static str {
         match self {
             Origin::Identity => "the credentials",
@@ -239,18 +295,18 @@ impl Origin<'_> {
 
     fn key_advice(&self, name: &str) -> String {
         match self {
-            Origin::Variable(variable) => format!("put a valid key into {variable}"),
+            Origin::Variable(variable) => format!("set {variable} to a valid key"),
             Origin::Block(Some(variable)) => {
                 format!(
-                    "put a valid key into {variable}, or name a file that holds one in providers.{name}.api_key_file"
+                    "set {variable} to a valid key, or set providers.{name}.api_key_file to a file that contains one"
                 )
             }
             Origin::Identity => format!(
-                "let providers.{name}.credentials_file or .credentials_env be the key of an account that may call it, and check the clock"
+                "set providers.{name}.credentials_file or .credentials_env to the key of an authorized service account, and check the clock"
             ),
             Origin::Block(None) | Origin::Found => {
                 format!(
-                    "name the variable or the file that holds a valid key: providers.{name}.api_key_env or .api_key_file"
+                    "set providers.{name}.api_key_env to the variable, or .api_key_file to the file, of a valid key"
                 )
             }
         }

@@ -1,64 +1,63 @@
-//! Storage: reachable, and with the schema of this program.
+//! Check of the storage: reachable, with the schema of this program version.
 
 use tollgate_types::Error;
 
 use super::Finding;
 use crate::config::{Config, StorageUrl};
 use crate::control::{Command, Reply, socket};
-use crate::wiring;
+use crate::{cause, wiring};
 
-/// Microseconds by which two clocks may differ.
-const MOST_AHEAD: u64 = 10_000_000;
+/// Maximum difference between the clocks of this machine and the database.
+const MAX_CLOCK_AHEAD_MICROS: u64 = 10_000_000;
 
-/// Asks the server that has the database, else opens storage as a start would.
-pub async fn look(config: &Config, served: bool) -> Finding {
+/// Asks the running server if it owns the database; otherwise opens storage as a start would.
+pub async fn check(config: &Config, served: bool) -> Finding {
     let what = "storage";
     match &config.storage {
-        StorageUrl::Sqlite(path) if served => match ask(config).await {
-            Ok(Reply::Models(_)) => Finding::fine(
-                what,
-                format!("{} is open in the server that runs", path.display()),
-            ),
+        StorageUrl::Sqlite(path) if served => match ask_server(config).await {
+            Ok(Reply::Models(_)) => {
+                Finding::fine(what, format!("the running server has opened {}", path.display()))
+            }
             Ok(_) => Finding::note(
                 what,
-                "the server that runs did not understand this program",
-                "use the command line of the server's own version",
+                "the running server did not understand the command",
+                "use a command line of the same version as the server",
             ),
             Err(error) => Finding::fault(
                 what,
                 format!(
-                    "the server that has {} does not answer commands: {}",
+                    "the server that owns {} does not answer commands: {}",
                     path.display(),
                     error.message
                 ),
-                "look at its log; stop it and start it again when it hangs",
+                "check its log; restart it if it hangs",
             ),
         },
         StorageUrl::Sqlite(path) if !path.exists() => Finding::note(
             what,
             format!("{} does not exist yet", path.display()),
-            "the first `tollgate serve` makes it",
+            "the first `tollgate serve` creates it",
         ),
         StorageUrl::Sqlite(path) => {
-            let remedy = "see what the message says; restore the directory from a backup when it is damaged";
-            judged(
+            let remedy = "follow the message; restore the directory from a backup if it is damaged";
+            to_finding(
                 open(config).await.map(drop),
                 &format!("{} can be opened", path.display()),
                 remedy,
             )
         }
         StorageUrl::Postgres(_) => {
-            let remedy = "check storage.url, that the database runs and lets this machine in, and run `tollgate migrate`";
+            let remedy = "check storage.url, that the database is running and accepts this machine, and run `tollgate migrate`";
             match open(config).await {
-                Ok(ahead) if ahead.unsigned_abs() > MOST_AHEAD => Finding::note(
+                Ok(ahead) if ahead.unsigned_abs() > MAX_CLOCK_AHEAD_MICROS => Finding::note(
                     what,
                     format!(
-                        "this machine's clock is {} s ahead of the database's, whose time everything goes by",
+                        "this machine's clock is {} s ahead of the database, whose time the gateway uses",
                         ahead / 1_000_000
                     ),
-                    "set it (timedatectl set-ntp true): certificates and logs go by this machine's",
+                    "set the clock (timedatectl set-ntp true): certificates and logs depend on it",
                 ),
-                opened => judged(
+                opened => to_finding(
                     opened.map(drop),
                     "the PostgreSQL database answers and its schema is current",
                     remedy,
@@ -68,23 +67,22 @@ pub async fn look(config: &Config, served: bool) -> Finding {
     }
 }
 
-async fn ask(config: &Config) -> Result<Reply, Error> {
-    let home = config.home().unwrap_or(&config.data);
-    socket::send(home, &Command::ListModels).await
+async fn ask_server(config: &Config) -> Result<Reply, Error> {
+    socket::send(config.socket_home(), &Command::ListModels).await
 }
 
-fn judged(opened: anyhow::Result<()>, fine: &str, remedy: &str) -> Finding {
+fn to_finding(opened: anyhow::Result<()>, fine: &str, remedy: &str) -> Finding {
     match opened {
         Ok(()) => Finding::fine("storage", fine),
-        Err(error) => Finding::fault("storage", format!("{error:#}"), remedy),
+        Err(error) => Finding::fault("storage", cause::chain(&error), remedy),
     }
 }
 
-/// Answers by how many microseconds this machine's clock is ahead.
+/// Returns how far this machine's clock is ahead of the database, in microseconds.
 async fn open(config: &Config) -> anyhow::Result<i64> {
-    let domains = wiring::domains(config).await?;
-    let answered = domains.storage.engine.ping().await;
-    domains.storage.engine.close().await?;
+    let app_state = wiring::app_state(config).await?;
+    let answered = app_state.storage.engine.ping().await;
+    app_state.storage.engine.close().await?;
     answered?;
-    Ok(domains.time.ahead())
+    Ok(app_state.time.ahead())
 }

@@ -13,7 +13,7 @@ use super::*;
 use crate::config::Flags;
 use crate::config::env::Environment;
 
-/// Settings on a data directory, with nothing of this machine in them.
+/// Settings with this data directory and without discovery, so that this machine has no influence.
 fn config(text: &str, data: &Path, environment: &[(&str, &str)]) -> Config {
     let path = data.with_extension("toml");
     fs::write(
@@ -51,7 +51,7 @@ fn now() -> ManualClock {
 }
 
 #[test]
-fn a_machine_on_which_nothing_was_started_has_no_fault() {
+fn a_fresh_machine_has_no_fault() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let findings = block_on(run(&config("", &data, &[])));
@@ -75,7 +75,7 @@ fn a_machine_on_which_nothing_was_started_has_no_fault() {
     ] {
         assert_eq!(states(&findings, what).len(), 1, "{what}: {findings:?}");
     }
-    assert!(!data.exists(), "looking makes nothing");
+    assert!(!data.exists(), "a check creates no files");
     let advised = |finding: &Finding| (finding.state == State::Fine) == finding.remedy.is_none();
     assert!(findings.iter().all(advised), "{findings:?}");
 }
@@ -86,11 +86,11 @@ fn secrets_that_others_can_read_are_a_fault_with_the_command_that_repairs_it() {
     let data = directory.path().join("data");
     crate::secrets::make_private_dir(&data.join("secrets")).unwrap();
     let config = config("", &data, &[]);
-    assert_eq!(states(&data::look(&config, &now()), "secrets"), [State::Fine]);
+    assert_eq!(states(&data::check(&config, &now()), "secrets"), [State::Fine]);
     let pepper = data.join("secrets").join("pepper");
     fs::write(&pepper, "x".repeat(64)).unwrap();
     fs::set_permissions(&pepper, fs::Permissions::from_mode(0o640)).unwrap();
-    let findings = data::look(&config, &now());
+    let findings = data::check(&config, &now());
     assert_eq!(states(&findings, "secrets"), [State::Fault]);
     let remedy = findings
         .iter()
@@ -100,12 +100,12 @@ fn secrets_that_others_can_read_are_a_fault_with_the_command_that_repairs_it() {
 }
 
 #[test]
-fn books_without_their_secret_are_a_fault() {
+fn ledgers_without_their_secret_are_a_fault() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     crate::secrets::make_private_dir(&data).unwrap();
     fs::write(data.join("tollgate.db"), "").unwrap();
-    let findings = data::look(&config("", &data, &[]), &now());
+    let findings = data::check(&config("", &data, &[]), &now());
     assert_eq!(
         states(&findings, "secrets"),
         [State::Fine, State::Fault],
@@ -120,13 +120,13 @@ fn a_clock_that_was_set_back_shows_in_the_files() {
     crate::secrets::make_private_dir(&data).unwrap();
     let file = fs::File::create(data.join("journal")).unwrap();
     let config = config("", &data, &[]);
-    assert_eq!(states(&data::look(&config, &now()), "clock"), []);
+    assert_eq!(states(&data::check(&config, &now()), "clock"), []);
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000))
         .unwrap();
-    assert_eq!(states(&data::look(&config, &now()), "clock"), [State::Fault]);
+    assert_eq!(states(&data::check(&config, &now()), "clock"), [State::Fault]);
     assert_eq!(
         states(
-            &data::look(
+            &data::check(
                 &config,
                 &ManualClock::at(Timestamp::from_micros(4_000_000_000_000_000))
             ),
@@ -155,7 +155,7 @@ fn a_shared_secret_must_be_there_and_long_enough() {
 }
 
 #[test]
-fn limits_that_nodes_do_not_share_are_told() {
+fn unshared_limits_are_noted() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
@@ -164,7 +164,7 @@ fn limits_that_nodes_do_not_share_are_told() {
         .unwrap();
     let postgres = "[storage]\nurl = \"postgres://h/d\"\n[service]\npepper_env = \"P\"\n";
     let redis = format!("{postgres}[redis]\nurl = \"redis://:canary@{closed}\"\n");
-    for (text, stated, seen) in [
+    for (text, stated, expected_state) in [
         ("", State::Fine, State::Fine),
         ("[redis]\nurl = \"redis://:canary@h\"", State::Note, State::Note),
         (postgres, State::Note, State::Note),
@@ -172,8 +172,8 @@ fn limits_that_nodes_do_not_share_are_told() {
     ] {
         let config = config(text, &data, &[("P", "p")]);
         assert_eq!(limits::stated(&config).state, stated, "{text}");
-        let finding = block_on(limits::look(&config));
-        assert_eq!(finding.state, seen, "{finding:?}");
+        let finding = block_on(limits::check(&config));
+        assert_eq!(finding.state, expected_state, "{finding:?}");
         assert!(!format!("{finding:?}").contains("canary"), "{finding:?}");
     }
 }
@@ -182,7 +182,7 @@ fn limits_that_nodes_do_not_share_are_told() {
 fn providers_without_a_key_or_an_answer_are_faults() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    // Taken and given back: nobody listens there.
+    // The port was bound and released, so no server listens on it.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -240,7 +240,7 @@ fn a_provider_that_signs_needs_no_key_of_its_own() {
 }
 
 #[test]
-fn every_answer_of_a_provider_is_told_with_what_to_do() {
+fn provider_answers_are_reported_with_a_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let block =
         "[providers.gpu]\npreset = \"vllm\"\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"GPU_KEY\"";
@@ -262,13 +262,13 @@ fn every_answer_of_a_provider_is_told_with_what_to_do() {
             "gpu",
             status(Credentials, 401),
             State::Fault,
-            "put a valid key into GPU_KEY",
+            "set GPU_KEY to a valid key",
         ),
         (
             "groq",
             status(Credentials, 403),
             State::Fault,
-            "put a valid key into GROQ_API_KEY",
+            "set GROQ_API_KEY to a valid key",
         ),
         ("gpu", status(RateLimited, 429), State::Note, "later"),
         ("gpu", status(Unavailable, 404), State::Note, "[models] blocks"),
@@ -299,11 +299,11 @@ fn every_answer_of_a_provider_is_told_with_what_to_do() {
     ];
     for (name, error, state, words) in cases {
         let shown = error.to_string();
-        let asked = [providers::Asked {
+        let listing = [providers::ProviderListing {
             name: name.to_owned(),
             listed: Err(error),
         }];
-        let findings = providers::look(&config, &asked, &[format!("providers.{name}: told already")]);
+        let findings = providers::check(&config, &listing, &[format!("providers.{name}: known already")]);
         assert_eq!(findings.len(), 1, "{shown}: {findings:?}");
         assert_eq!(
             (findings[0].what.as_str(), findings[0].state),
@@ -316,11 +316,11 @@ fn every_answer_of_a_provider_is_told_with_what_to_do() {
         );
         assert!(!format!("{findings:?}").contains("canary"), "{findings:?}");
     }
-    let findings = providers::look(&config, &[], &["providers.other: is odd".to_owned()]);
+    let findings = providers::check(&config, &[], &["providers.other: is odd".to_owned()]);
     assert_eq!(
         states(&findings, "providers"),
         [State::Note],
-        "what is not told otherwise is shown"
+        "a note without another finding is shown"
     );
 }
 
@@ -345,24 +345,25 @@ fn models_without_a_price_and_targets_that_lead_nowhere_are_noted() {
     let snapshot = tollgate_catalog::load(&input).unwrap();
     let listed = ["large", "small"].map(|name| ListedModel {
         name: name.to_owned(),
-        context_window: None,
+        ..ListedModel::default()
     });
-    let asked = [providers::Asked {
+    let listing = [providers::ProviderListing {
         name: "gpu".to_owned(),
         listed: Ok(listed.into()),
     }];
-    let findings = models::look(&config, &snapshot, &asked);
-    let told: Vec<&str> = findings.iter().map(|finding| finding.detail.as_str()).collect();
+    let findings = models::check(&config, &snapshot, &listing);
+    let details: Vec<&str> = findings.iter().map(|finding| finding.detail.as_str()).collect();
     assert_eq!(
-        told,
+        details,
         [
-            "1 real ones can be called, and 0 of the simulator",
-            "1 of its models have no price and are not offered: small",
-            "it does not list these targets of [models] blocks: lagre",
+            "1 provider models and 0 simulator models can be called",
+            "1 priced models have no known limits, so a call without an output cap returns at most 4096 tokens: acme/large",
+            "1 models of the provider have no price and are not offered: small",
+            "the provider does not list these targets of [models] blocks: lagre",
         ]
     );
     let states: Vec<State> = findings.iter().map(|finding| finding.state).collect();
-    assert_eq!(states, [State::Fine, State::Note, State::Note]);
+    assert_eq!(states, [State::Fine, State::Note, State::Note, State::Note]);
 }
 
 #[test]
@@ -392,7 +393,7 @@ fn another_program_on_the_port_is_a_fault() {
     let mut config = config("", &data, &[]);
     config.listen = other.local_addr().unwrap();
     config.admin = config.listen;
-    // It takes the connection and says something that no gateway says.
+    // The program accepts the connection and sends a greeting that no gateway sends.
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = other.accept().unwrap();
         std::io::Write::write_all(&mut stream, b"220 mail ready\r\n").unwrap();
@@ -416,9 +417,9 @@ fn another_program_on_the_port_is_a_fault() {
 fn media_are_tried_out() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let found = |text: &str| block_on(media::look(&config(text, &data, &[("P", "p")])));
+    let found = |text: &str| block_on(media::check(&config(text, &data, &[("P", "p")])));
     assert_eq!(found("").state, State::Note);
-    assert!(!data.exists(), "looking makes nothing");
+    assert!(!data.exists(), "a check creates no files");
     crate::secrets::make_private_dir(&data).unwrap();
     assert_eq!(found("").state, State::Fine);
     let shared = "[storage]\nurl = \"postgres://h/d\"\n[service]\npepper_env = \"P\"";
@@ -444,7 +445,7 @@ fn a_bucket_is_tried_out() {
             let url = server.url();
             let text =
                 format!("[media]\nstore = \"s3\"\n[media.s3]\nbucket = \"{bucket}\"\nendpoint = \"{url}\"");
-            let finding = media::look(&config(&text, &data, &keys)).await;
+            let finding = media::check(&config(&text, &data, &keys)).await;
             assert_eq!(finding.state, state, "{finding:?}");
             assert!(!format!("{finding:?}").contains("canary"));
         }

@@ -1,21 +1,25 @@
-//! What the rooms' own descriptions do not say: how to authenticate, which headers every answer has, every error code,
-//! and an example of each request.
+//! Additions to the OpenAPI descriptions of the API crates: authentication, common response
+//! headers, error codes, and an example of each request.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use tollgate_edge::error::status_and_type;
 use tollgate_types::ErrorCode;
 use utoipa::Modify;
+use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
-use utoipa::openapi::response::Response;
+use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Object, ObjectBuilder, OpenApi, Ref, RefOr, Required, Server, Type};
 
-/// The table that people read in docs/errors; its last three columns are shown by the page too.
+/// The table of error codes in docs/errors. The page also shows its last three columns.
 const ERROR_TABLE: &str = include_str!("../../../../docs/errors/README.md");
 
-/// Requests that work as they are: the simulator is always there. A test holds each against its format.
+/// Example requests by operation id. They work unchanged, because every server has the simulator. A
+/// test validates each against its format.
 pub(super) const BODIES: &[(&str, &str)] = &[
     (
         "create_chat_completion",
@@ -114,7 +118,7 @@ pub(super) const BODIES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Values of path parameters for examples.
+/// Example values of path parameters: operation id, parameter, value.
 const PATH_VALUES: &[(&str, &str, &str)] = &[
     ("get_model", "model", "sim/chat"),
     ("generate_content", "model", "sim/chat"),
@@ -125,7 +129,7 @@ const PATH_VALUES: &[(&str, &str, &str)] = &[
     ("get_template_preview", "slug", "product-on-white"),
 ];
 
-/// Operations that may cost something, and that which says how much.
+/// Operations with a cost that accept `x-max-cost`, and the operation that quotes the cost.
 const BOUNDED: &[&str] = &[
     "create_chat_completion",
     "create_completion",
@@ -151,24 +155,24 @@ const BOUNDED: &[&str] = &[
     "compose_video",
 ];
 
-/// On which answers a header is found.
+/// The responses that have a header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
-    /// All.
+    /// Responses with any status.
     Every,
-    /// Those of a POST that starts work.
+    /// Responses to a POST that starts work.
     Work,
-    /// Failures.
+    /// Responses with an error status.
     Failure,
 }
 
-/// Name, where it is found, whether it is a whole number, meaning.
+/// Response headers: name, responses that have it, whether it is an integer, description.
 const HEADERS: &[(&str, On, bool, &str)] = &[
     (
         "x-request-id",
         On::Every,
         false,
-        "Id of the request, always ours. Quote it when you ask for help; the usage row is found by it.",
+        "Id of the request, assigned by the gateway. Quote it in support requests; it identifies the usage row.",
     ),
     ("request-id", On::Every, false, "The same as `x-request-id`."),
     (
@@ -181,13 +185,13 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         "x-ratelimit-remaining-requests",
         On::Every,
         true,
-        "Requests that are left of those per minute.",
+        "Requests that remain of the limit per minute.",
     ),
     (
         "x-ratelimit-reset-requests",
         On::Every,
         false,
-        "Until all requests per minute are there again, such as `1.5s` or `6m0s`.",
+        "Time until the full request limit is available again, such as `1.5s` or `6m0s`.",
     ),
     (
         "x-ratelimit-limit-tokens",
@@ -199,56 +203,56 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         "x-ratelimit-remaining-tokens",
         On::Work,
         true,
-        "Tokens that are left of those per minute, what running calls have reserved taken off.",
+        "Tokens that remain of the limit per minute, without those reserved by running calls.",
     ),
     (
         "x-ratelimit-reset-tokens",
         On::Work,
         false,
-        "Until all tokens per minute are there again, such as `1.5s` or `6m0s`.",
+        "Time until the full token limit is available again, such as `1.5s` or `6m0s`.",
     ),
     (
         "x-tollgate-cost",
         On::Work,
         false,
-        "What the call cost, in credits. A stream has `cost` in the usage event that the caller asked for instead.",
+        "Cost of the call in credits. A stream has `cost` in its usage event instead, if the caller requested one.",
     ),
     (
         "x-tollgate-overhead-us",
         On::Work,
         true,
-        "Microseconds until the response headers that were not spent waiting for the model.",
+        "Gateway latency until the response headers in microseconds, without the time spent waiting for the model.",
     ),
     (
         "x-tollgate-structured",
         On::Work,
         false,
-        "How an answer got the shape that was asked for, when the model's provider does not force it: `validated` or \
-         `repaired`.",
+        "How the gateway ensured the requested output schema, if the model's provider does not enforce it: `validated` \
+         or `repaired`.",
     ),
     (
         "x-tollgate-ignored",
         On::Work,
         false,
-        "Optional hints of the request that were dropped, separated by commas.",
+        "Optional parameters of the request that were ignored, separated by commas.",
     ),
     (
         "idempotency-replayed",
         On::Work,
         false,
-        "`true` when the request was carried out before under its idempotency key, and this is that answer.",
+        "`true` if this is the stored response to an earlier request with the same idempotency key.",
     ),
     (
         "x-tollgate-original-request-id",
         On::Work,
         false,
-        "Id of the request that was carried out, on an answer that is given again.",
+        "Id of the original request, on a replayed response.",
     ),
     (
         "retry-after",
         On::Failure,
         true,
-        "Whole seconds to wait before another attempt, where one can help.",
+        "Seconds to wait before a retry, if a retry can succeed.",
     ),
     (
         "retry-after-ms",
@@ -260,14 +264,14 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
         "x-should-retry",
         On::Failure,
         false,
-        "`false` where another attempt cannot help (402).",
+        "`false` if a retry of the same request would fail again.",
     ),
 ];
 
-/// Those that answers of the admin API have.
+/// Headers of admin API responses.
 const ADMIN_HEADERS: &[&str] = &["x-request-id", "request-id"];
 
-/// Adds the two ways in which a key is sent.
+/// Adds the two security schemes for API keys.
 pub struct Security;
 
 impl Modify for Security {
@@ -275,27 +279,155 @@ impl Modify for Security {
         let bearer = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .description(Some(
-                "An API key, as `Authorization: Bearer <key>`. It wins when both headers are sent.",
+                "An API key, as `Authorization: Bearer <key>`. It takes precedence over `x-api-key`.",
             ))
             .build();
-        let header = ApiKeyValue::with_description("x-api-key", "The same key in a header of its own.");
+        let header = ApiKeyValue::with_description("x-api-key", "An API key, as `x-api-key: <key>`.");
         let components = document.components.get_or_insert_default();
         components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
         components.add_security_scheme("x-api-key", SecurityScheme::ApiKey(ApiKey::Header(header)));
     }
 }
 
-/// Makes the document what it is outside of the code: paths as OpenAPI writes them, headers, error codes, examples. The
-/// same document comes out whatever the order in which the rooms were merged.
+/// Completes the public OpenAPI document with everything that the code does not declare: paths in
+/// OpenAPI syntax, headers, error codes, examples. The result does not depend on the order in which
+/// the API crates were merged.
 pub fn tidy(document: &mut OpenApi) {
     document.servers = Some(vec![Server::new("/")]);
     plain_paths(document);
     for item in document.paths.paths.values_mut() {
         tidy_item(item);
     }
+    add_failures(document);
+    add_aliases(document);
     add_header_components(document, |_| true);
     let codes = Extensions::from_iter([("x-error-codes", error_codes())]);
     document.extensions.get_or_insert_default().merge(codes);
+}
+
+/// Alternative paths of operations: path, alias, suffix of the alias's operation ids.
+const ALIASES: &[(&str, &str, &str)] = &[
+    ("/v1/decisions", "/v1/systemone", "_systemone"),
+    ("/v1/decisions", "/v1beta/decisions", "_v1beta"),
+    (
+        "/v1/models/{model}:generateContent",
+        "/v1beta/models/{model}:generateContent",
+        "_v1beta",
+    ),
+    (
+        "/v1/models/{model}:streamGenerateContent",
+        "/v1beta/models/{model}:streamGenerateContent",
+        "_v1beta",
+    ),
+    (
+        "/v1/models/{model}:countTokens",
+        "/v1beta/models/{model}:countTokens",
+        "_v1beta",
+    ),
+    (
+        "/v1/models/{model}:embedContent",
+        "/v1beta/models/{model}:embedContent",
+        "_v1beta",
+    ),
+    (
+        "/v1/models/{model}:batchEmbedContents",
+        "/v1beta/models/{model}:batchEmbedContents",
+        "_v1beta",
+    ),
+];
+
+fn add_aliases(document: &mut OpenApi) {
+    let paths = &mut document.paths.paths;
+    for (path, alias, suffix) in ALIASES {
+        let Some(mut item) = paths.get(*path).cloned() else {
+            continue;
+        };
+        for operation in item.get.iter_mut().chain(&mut item.post) {
+            let id = operation.operation_id.take();
+            operation.operation_id = id.map(|id| format!("{id}{suffix}"));
+        }
+        paths.insert((*alias).to_owned(), item);
+    }
+}
+
+/// Adds to each operation the statuses of its failures. Each status has one shared description.
+fn add_failures(document: &mut OpenApi) {
+    let mut found = BTreeSet::new();
+    for (path, item) in &mut document.paths.paths {
+        let posts = item.post.is_some();
+        let methods = [
+            &mut item.get,
+            &mut item.post,
+            &mut item.put,
+            &mut item.patch,
+            &mut item.delete,
+        ];
+        for operation in methods.into_iter().flatten() {
+            for status in failures(path, operation, posts) {
+                found.insert(status);
+                let reference = Ref::new(format!("#/components/responses/failure-{status}"));
+                let responses = &mut operation.responses.responses;
+                responses
+                    .entry(status.to_string())
+                    .or_insert(RefOr::Ref(reference));
+            }
+        }
+    }
+    let components = document.components.get_or_insert_default();
+    for status in found {
+        let name = format!("failure-{status}");
+        components.responses.insert(name, RefOr::T(failure(status)));
+    }
+}
+
+/// Returns the error statuses of an operation.
+fn failures(path: &str, operation: &Operation, posts: bool) -> Vec<u16> {
+    let id = operation.operation_id.as_deref().unwrap_or_default();
+    let has_body = operation.request_body.is_some();
+    let (has_path, costs) = (path.contains('{'), BOUNDED.contains(&id));
+    let names_model = costs || has_body;
+    let rules = [
+        (400, has_body || operation.parameters.is_some()),
+        (
+            401,
+            operation
+                .security
+                .as_ref()
+                .is_some_and(|security| !security.is_empty()),
+        ),
+        (402, costs),
+        (404, has_path || names_model),
+        (408, has_body),
+        (409, posts),
+        (413, has_body),
+        (415, has_body),
+        (422, posts),
+        (429, true),
+        (500, true),
+        (502, costs),
+        (503, true),
+        (504, costs),
+    ];
+    let may = rules.into_iter().filter(|(_, may)| *may);
+    may.map(|(status, _)| status).collect()
+}
+
+/// Returns the shared description of an error status.
+fn failure(status: u16) -> Response {
+    let codes = ErrorCode::ALL.iter();
+    let codes: Vec<String> = codes
+        .filter(|code| status_and_type(**code).0.as_u16() == status)
+        .map(|code| format!("`{}`", code.as_str()))
+        .collect();
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name("ErrorBody")))
+        .build();
+    let mut response = ResponseBuilder::new()
+        .description(format!("An error: {}.", codes.join(", ")))
+        .content("application/json", content)
+        .build();
+    add_headers(&mut response, &status.to_string(), true);
+    response
 }
 
 fn add_header_components(document: &mut OpenApi, is_wanted: impl Fn(&str) -> bool) {
@@ -319,12 +451,19 @@ fn plain_paths(document: &mut OpenApi) {
         .collect();
 }
 
-/// The same for the admin API, whose answers have the headers that every answer has, and no others.
+/// Completes the admin OpenAPI document. Its responses have only the headers common to all
+/// responses.
 pub fn tidy_admin(document: &mut OpenApi) {
     document.servers = Some(vec![Server::new("/")]);
     plain_paths(document);
     for item in document.paths.paths.values_mut() {
-        let methods = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
+        let methods = [
+            &mut item.get,
+            &mut item.put,
+            &mut item.post,
+            &mut item.patch,
+            &mut item.delete,
+        ];
         for operation in methods.into_iter().flatten() {
             for (status, response) in &mut operation.responses.responses {
                 if let RefOr::T(response) = response {
@@ -378,8 +517,8 @@ fn idempotency_key() -> RefOr<Parameter> {
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
         .description(Some(
-            "Makes it safe to send the request again: under one key it is carried out and charged once, and its answer is \
-             given again.",
+            "Makes retries safe: requests with the same key are executed and charged once, and repeats receive the stored \
+             response.",
         ))
         .schema(Some(schema));
     RefOr::T(parameter.build())
@@ -394,9 +533,9 @@ fn max_cost() -> RefOr<Parameter> {
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
         .description(Some(
-            "The most that the request may cost, in credits such as `0.05`. No more is ever charged. The cap on output tokens \
-             is made as small as that needs; an answer that goes beyond it is ended as one that has reached its length. 422 \
-             where even the shortest answer may cost more. In a session over a WebSocket it holds for each response.",
+            "Maximum cost of the request, in credits such as `0.05`. The charge never exceeds it. The gateway lowers the \
+             output token limit to fit, so a long answer may end with a length finish reason. Fails with 422 if even the \
+             shortest answer may cost more. In a WebSocket session, the limit applies to each response.",
         ))
         .schema(Some(schema));
     RefOr::T(parameter.build())
@@ -405,10 +544,10 @@ fn max_cost() -> RefOr<Parameter> {
 fn describe_answer(response: &mut Response, status: &str) {
     let failure = !status.starts_with('2');
     if failure && response.description.is_empty() {
-        response.description = "A failure; `code` says which.".to_owned();
+        response.description = "An error; `code` identifies it.".to_owned();
     }
     if status == "200" && response.description.is_empty() {
-        response.description = "The answer.".to_owned();
+        response.description = "The result.".to_owned();
     }
 }
 
@@ -454,7 +593,8 @@ fn add_examples(operation: &mut Operation) {
     }
 }
 
-/// Every error code: status and type from the edge's table, the words from the table in docs/errors; by status.
+/// Returns all error codes, ordered by status. Status and type are those of the edge; the texts are
+/// from the table in docs/errors.
 fn error_codes() -> Value {
     let mut codes = ErrorCode::ALL.to_vec();
     codes.sort_by_key(|code| status_and_type(*code).0);
@@ -471,7 +611,8 @@ fn error_codes() -> Value {
         .collect()
 }
 
-/// A code's row in docs/errors: status, code, type, retry, billed, meaning. A test sees to it that every code has one.
+/// Returns the row of a code in docs/errors: status, code, type, retry, billed, meaning. A test
+/// checks that every code has a row.
 pub(super) fn table_row(code: ErrorCode) -> Option<[&'static str; 6]> {
     let name = format!("[`{}`]", code.as_str());
     let row = ERROR_TABLE

@@ -69,13 +69,40 @@ fn the_page_needs_nothing_that_its_policy_forbids() {
     ] {
         assert!(!SCRIPT.contains(forbidden), "{forbidden}");
     }
-    // Whatever the page runs or applies stands in files of its own.
+    // Scripts and styles of the page must be in separate files.
     assert_eq!(
         PAGE.matches("<script").count(),
         PAGE.matches("<script src=\"docs/").count()
     );
     assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
     assert!(PAGE.len() + SCRIPT.len() + STYLE.len() < 25_000);
+}
+
+#[tokio::test]
+async fn browsers_are_sent_from_the_root_to_the_page() {
+    let html = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8";
+    for (method, accept, status, location) in [
+        ("GET", html, 307, Some("/docs")),
+        ("HEAD", html, 307, Some("/docs")),
+        ("POST", html, 404, None),
+        ("GET", "*/*", 404, None),
+        ("GET", "application/json", 404, None),
+    ] {
+        let request = Request::builder().method(method).uri("/").header(ACCEPT, accept);
+        let response = routes(document(), None)
+            .oneshot(request.body(Body::empty()).unwrap())
+            .await
+            .unwrap();
+        let found = response
+            .headers()
+            .get("location")
+            .map(|place| place.to_str().unwrap());
+        assert_eq!(
+            (response.status().as_u16(), found),
+            (status, location),
+            "{method} {accept}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -101,6 +128,22 @@ fn paths_are_as_openapi_writes_them_and_each_operation_says_how_to_authenticate(
     assert_eq!(schemes["x-api-key"]["in"], "header");
     let paths = value["paths"].as_object().unwrap();
     assert!(paths.contains_key("/v1/models/{model}"));
+    for (path, id) in [
+        ("/v1/systemone", "create_decisions_systemone"),
+        (
+            "/v1beta/models/{model}:generateContent",
+            "generate_content_v1beta",
+        ),
+    ] {
+        let responses = &paths[path]["post"]["responses"];
+        assert_eq!(paths[path]["post"]["operationId"], id);
+        for status in [
+            "400", "401", "402", "404", "413", "422", "429", "500", "502", "503", "504",
+        ] {
+            assert!(responses[status].is_object(), "{path} {status}");
+        }
+    }
+    assert!(paths["/v1/models"]["get"]["responses"]["402"].is_null());
     for (path, item) in paths {
         assert!(!path.contains('*'), "{path}");
         for (method, operation) in item.as_object().unwrap() {
@@ -115,7 +158,16 @@ fn paths_are_as_openapi_writes_them_and_each_operation_says_how_to_authenticate(
                     "{place}"
                 );
             }
-            for response in operation["responses"].as_object().unwrap().values() {
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let response = match response["$ref"].as_str() {
+                    Some(reference) => value.pointer(&reference[1..]).unwrap(),
+                    None => response,
+                };
+                let is_code = |code: &&ErrorCode| status_and_type(**code).0.as_str() == status;
+                if let Some(code) = ErrorCode::ALL.iter().find(is_code) {
+                    let description = response["description"].as_str().unwrap();
+                    assert!(description.contains(code.as_str()), "{place} {status}");
+                }
                 let id = &response["headers"]["x-request-id"]["$ref"];
                 assert_eq!(id, "#/components/headers/x-request-id", "{place}");
                 assert!(
@@ -134,7 +186,7 @@ fn paths_are_as_openapi_writes_them_and_each_operation_says_how_to_authenticate(
                 };
                 assert_eq!(parameter["in"], expected, "{place}: {name}");
             }
-            // A form has a file in it, which nobody can write down.
+            // A multipart form contains a file, so it has no JSON example.
             let content = &operation["requestBody"]["content"];
             if content.is_object() && content["multipart/form-data"].is_null() {
                 assert!(
@@ -170,7 +222,7 @@ fn examples_are_valid_requests() {
                 validate(body.as_bytes(), Purpose::Generate).unwrap();
             }
             "embed_content" | "batch_embed_contents" => {
-                // What the room accepts is tested there; these are the shapes of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 let content = match *operation {
                     "embed_content" => &body["content"],
@@ -185,7 +237,7 @@ fn examples_are_valid_requests() {
                 tollgate_formats::embeddings::validate(body.as_bytes()).unwrap();
             }
             "create_quote" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(
                     body["endpoint"].is_string() && body["request"].is_object(),
@@ -193,12 +245,12 @@ fn examples_are_valid_requests() {
                 );
             }
             "create_video" | "remix_video" | "generate_images" | "generate_video" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["prompt"].is_string(), "{body}");
             }
             "compose_video" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["mode"].is_string() && body["topic"].is_string(), "{body}");
             }
@@ -206,23 +258,23 @@ fn examples_are_valid_requests() {
                 tollgate_formats::decisions::read(body.as_bytes()).unwrap();
             }
             "create_calibration" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 let examples = body["examples"].as_array().unwrap();
                 assert!(body["model"].is_string() && examples.len() == 30, "{body}");
             }
             "choose_calibration" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["default"].is_boolean(), "{body}");
             }
             "create_speech" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["input"].is_string() && body["voice"].is_string(), "{body}");
             }
             "create_message_batch" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 let request = &body["requests"][0];
                 assert!(
@@ -231,12 +283,12 @@ fn examples_are_valid_requests() {
                 );
             }
             "create_batch" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["input_file_id"].is_string(), "{body}");
             }
             "create_moderation" => {
-                // What the room accepts is tested there; this is the shape of every such request.
+                // The tests of the API crate cover the accepted bodies. This checks only the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["input"][0].is_string(), "{body}");
             }

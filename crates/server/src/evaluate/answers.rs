@@ -1,11 +1,11 @@
-//! What a gateway answered, brought to the places of the questions' options.
+//! Parses a gateway's answers into the order of the questions' options.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate_types::Credits;
 use tollgate_types::decide::{Question, QuestionKind};
 
-/// The answer to a request.
+/// The response body of a request.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer {
     answers: Value,
@@ -17,61 +17,65 @@ struct Usage {
     cost: Credits,
 }
 
-/// What was said of one question.
+/// The answer to one question.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
-    /// How probable each option is, in the order of the question.
-    Answered(Probable),
-    /// The model would not answer.
+pub(super) enum ParsedAnswer {
+    /// The model answered.
+    Answered(AnswerProbabilities),
+    /// The model refused to answer.
     Refused,
-    /// It failed alone, with this code.
+    /// The question failed with this error code; other questions of the request did not.
     Failed(String),
 }
 
-/// How probable options are.
+/// The probabilities of one question's options.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Probable {
-    /// In the order of the question's options; of a yes or no the yes first.
+pub(super) struct AnswerProbabilities {
+    /// In the order of the question's options; for a yes/no question, yes comes first.
     pub(super) probabilities: Vec<f64>,
-    /// How sure the answer is.
+    /// The reported confidence, 0 to 1.
     pub(super) confidence: Option<f64>,
-    /// How probable it is that the question cannot be answered.
+    /// The probability that the question cannot be answered.
     pub(super) abstain: Option<f64>,
-    /// How the numbers were obtained.
+    /// The method that produced the probabilities, such as `logits`.
     pub(super) source: Option<String>,
 }
 
 impl Answer {
-    /// What it cost.
+    /// Returns the cost of the request.
     pub(super) fn cost(&self) -> Credits {
         self.usage.cost
     }
 
-    /// What was said of each of these questions; an error says what cannot be made out.
-    pub(super) fn said<'q>(
+    /// Returns the answer to each question.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message that names the first missing or malformed answer.
+    pub(super) fn parsed<'q>(
         &self,
         questions: impl Iterator<Item = &'q Question>,
-    ) -> Result<Vec<Said>, String> {
+    ) -> Result<Vec<ParsedAnswer>, String> {
         let each = questions.enumerate().map(|(place, question)| {
             let answer = match &self.answers {
                 Value::Array(list) => list.get(place),
                 answers => answers.get(&question.id),
             };
-            let answer = answer.ok_or_else(|| format!("it has no answer to '{}'", question.id))?;
-            said(question, answer).ok_or_else(|| format!("its answer to '{}' is not understood", question.id))
+            let answer = answer.ok_or_else(|| format!("the response has no answer to '{}'", question.id))?;
+            parsed(question, answer).ok_or_else(|| format!("the answer to '{}' is malformed", question.id))
         });
         each.collect()
     }
 }
 
-fn said(question: &Question, answer: &Value) -> Option<Said> {
+fn parsed(question: &Question, answer: &Value) -> Option<ParsedAnswer> {
     let kind = answer.get("type")?.as_str()?;
     let number = |name: &str| answer.get(name).and_then(Value::as_f64);
     let probabilities = match (kind, &question.kind) {
-        ("refusal", _) => return Some(Said::Refused),
+        ("refusal", _) => return Some(ParsedAnswer::Refused),
         ("error", _) => {
             let code = answer.get("error").and_then(|error| error.get("code")?.as_str());
-            return Some(Said::Failed(code.unwrap_or("unknown").to_owned()));
+            return Some(ParsedAnswer::Failed(code.unwrap_or("unknown").to_owned()));
         }
         ("noul", QuestionKind::Noul { .. }) => {
             let yes = number("noul")?;
@@ -85,7 +89,7 @@ fn said(question: &Question, answer: &Value) -> Option<Said> {
         _ => return None,
     };
     let method = answer.get("method");
-    Some(Said::Answered(Probable {
+    Some(ParsedAnswer::Answered(AnswerProbabilities {
         probabilities,
         confidence: number("confidence"),
         abstain: number("abstain"),
@@ -93,16 +97,16 @@ fn said(question: &Question, answer: &Value) -> Option<Said> {
     }))
 }
 
-/// Probabilities are in the order of the question's options.
+/// Returns the probabilities in the order of the question's options; `None` if the number differs.
 fn in_order(answer: &Value, number: usize) -> Option<Vec<f64>> {
     let named: &Map<String, Value> = answer.get("probabilities")?.as_object()?;
     let probabilities: Vec<f64> = named.values().filter_map(Value::as_f64).collect();
     (probabilities.len() == number).then_some(probabilities)
 }
 
-/// What was said when options were shown from last to first, in the order of the question. That none is called stays at the
-/// end.
-pub(super) fn turned(question: &Question, mut probabilities: Vec<f64>) -> Vec<f64> {
+/// Maps probabilities of reversed options back to the order of the question. The option "no
+/// function" is last in both orders.
+pub(super) fn restore_order(question: &Question, mut probabilities: Vec<f64>) -> Vec<f64> {
     let options = match &question.kind {
         QuestionKind::Tool { tools, .. } => tools.len(),
         _ => probabilities.len(),

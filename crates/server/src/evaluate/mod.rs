@@ -1,50 +1,58 @@
-//! How good the decisions of a model are, by questions whose answers are known: `tollgate decisions eval`. A running gateway
-//! is asked as any caller asks it, so that what is judged is what callers get.
+//! Evaluation of a model's decisions with questions whose answers are known: `tollgate decisions
+//! eval`. The requests go to a running gateway, so the result matches what callers get.
 //!
-//! Suggested reading order: [`cases`], `asking.rs`, `answers.rs`, [`report`].
+//! Suggested reading order: [`cases`], `client.rs`, `answers.rs`, [`report`].
 
 mod answers;
-mod asking;
 pub mod cases;
+mod client;
 pub mod report;
 
 use std::fmt;
 
-use tollgate_estimate::Example;
+use tollgate_probability::Example;
 
-pub use asking::{Asked, Effort};
-pub use cases::{BadLine, Case, Manner};
+pub use cases::{BadLine, Case, EvaluationTarget};
+pub use client::{EvaluationClient, RunOptions};
 pub use report::Evaluation;
 
-/// What was found, and what it was found by.
+/// The result of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluated {
-    /// How good the decisions are.
+    /// Metrics over all decisions, by type and by group.
     pub evaluation: Evaluation,
-    /// Every decision that has an answer of its own among its options, in the order of the lines.
+    /// Every decision whose correct answer is one of its options, in the order of the lines.
     pub examples: Vec<Example>,
 }
 
-/// Why nothing was found.
+/// The reason why an evaluation has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotEvaluated(String);
+pub struct EvaluationError(String);
 
-impl fmt::Display for NotEvaluated {
+impl fmt::Display for EvaluationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NotEvaluated {}
+impl std::error::Error for EvaluationError {}
 
-/// Asks a gateway all of it and judges what it answers. `told` is told after each line how many are done.
+/// Sends all cases to the gateway and computes the metrics of its answers. Calls `on_progress`
+/// after each line with the number of lines done.
+///
+/// # Errors
+///
+/// Fails if the first response shows that every line would fail, or if an answer cannot be scored.
 pub async fn evaluate(
-    gateway: &Asked,
+    gateway: &EvaluationClient,
     cases: &[Case],
-    manner: &Manner,
-    effort: Effort,
-    told: impl FnMut(usize),
-) -> Result<Evaluated, NotEvaluated> {
-    let (outcomes, failed) = gateway.all(cases, effort, told).await.map_err(NotEvaluated)?;
-    report::of(&manner.model, cases, outcomes, failed).map_err(NotEvaluated)
+    target: &EvaluationTarget,
+    options: RunOptions,
+    on_progress: impl FnMut(usize),
+) -> Result<Evaluated, EvaluationError> {
+    let (outcomes, failed) = gateway
+        .all(cases, options, on_progress)
+        .await
+        .map_err(EvaluationError)?;
+    report::of(&target.model, cases, outcomes, failed).map_err(EvaluationError)
 }

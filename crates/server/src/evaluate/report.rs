@@ -1,75 +1,77 @@
-//! What is said of the answers.
+//! Metrics of the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate_estimate::diagram::reliability;
-use tollgate_estimate::judge::{self, judge, judge_groups};
-use tollgate_estimate::{AnswerKind, BadExample, Example, JudgeOptions, Report, Truth};
+use tollgate_probability::diagram::reliability;
+use tollgate_probability::judge::{self, judge, judge_groups};
+use tollgate_probability::{AnswerKind, Example, InvalidExample, JudgeOptions, Report, Truth};
 use tollgate_types::Credits;
 use tollgate_types::decide::QuestionKind;
 
 use super::Evaluated;
-use super::answers::{Probable, Said};
-use super::asking::Outcome;
-use super::cases::{Case, Right};
+use super::answers::{AnswerProbabilities, ParsedAnswer};
+use super::cases::{Case, ExpectedAnswer};
+use super::client::Outcome;
 
-/// How good the decisions of a model are.
+/// The metrics of a model's decisions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// The model.
+    /// Id of the evaluated model.
     pub model: String,
-    /// How many lines were answered.
+    /// Number of answered lines.
     pub lines: usize,
-    /// Lines that were not, and why.
+    /// Failed lines with their messages.
     pub failed: Vec<FailedLine>,
-    /// How many questions were answered.
+    /// Number of answered questions.
     pub decisions: usize,
-    /// How many the model would not answer, or failed alone.
+    /// Number of questions that the model refused or that failed.
     pub unanswered: usize,
-    /// How the numbers were obtained.
+    /// The methods that produced the probabilities, such as `logits`.
     pub sources: BTreeSet<String>,
-    /// All questions whose truth is known and among their options; `None` when there are none.
+    /// Metrics of all questions whose correct answer is known and is one of their options; `None`
+    /// if there are none.
     pub all: Option<Report>,
-    /// The same by type: `noul`, `choice`, `score`, `tool`.
+    /// The same metrics by question type: `noul`, `choice`, `score`, `tool`.
     pub by_type: BTreeMap<&'static str, Report>,
-    /// The same by group; empty when no line has one.
+    /// The same metrics by group; empty if no line has a group.
     pub by_group: BTreeMap<String, Report>,
-    /// How well `abstain` tells questions that cannot be answered from those that can: 0.5 is chance, 1 perfect.
+    /// How well `abstain` separates unanswerable from answerable questions, as AUROC: 0.5 is
+    /// chance, 1 is perfect.
     pub abstain_auroc: Option<f64>,
-    /// How often the answer is another one when the options are reversed.
+    /// Share of questions whose answer changes when the options are reversed, 0 to 1.
     pub order_flips: Option<f64>,
-    /// How many questions were asked in both orders.
+    /// Number of questions that were sent in both orders.
     pub asked_in_both_orders: usize,
-    /// How long answers took.
+    /// Latency of the requests.
     pub latency: Latency,
-    /// What all of it has cost, with what was asked in the other order.
+    /// Total cost, including the requests with reversed options.
     pub cost: Credits,
-    /// What a thousand decisions cost.
+    /// Cost of 1,000 decisions, without the requests with reversed options.
     pub cost_per_1000_decisions: Option<Credits>,
 }
 
-/// A line without an answer.
+/// A line without a result, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedLine {
-    /// Which, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Why.
+    /// Error code and message of the response, or the local error.
     pub message: String,
 }
 
-/// How long answers took, in milliseconds.
+/// Latency of the requests, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Default, Serialize)]
 pub struct Latency {
-    /// Half of them took no longer.
+    /// Median latency in milliseconds.
     pub p50_ms: f64,
-    /// 95 of 100 took no longer.
+    /// 95th percentile in milliseconds.
     pub p95_ms: f64,
 }
 
 impl Evaluation {
-    /// How right answers are beside how right they say to be, as an SVG file.
+    /// Returns the reliability diagram (calibration plot) as SVG.
     pub fn diagram(&self) -> String {
         let title = format!("{}: {} decisions", self.model, self.decisions);
         let bins = self.all.as_ref().map(|all| all.bins.as_slice());
@@ -81,7 +83,11 @@ impl Evaluation {
     }
 }
 
-/// Judges what came of these cases.
+/// Computes the metrics of the outcomes.
+///
+/// # Errors
+///
+/// Fails if an answer has invalid probabilities.
 pub(super) fn of(
     model: &str,
     cases: &[Case],
@@ -89,15 +95,15 @@ pub(super) fn of(
     failed: Vec<(usize, String)>,
 ) -> Result<Evaluated, String> {
     outcomes.sort_by_key(|outcome| outcome.place);
-    let mut found = Found::default();
+    let mut found = Collected::default();
     for outcome in &outcomes {
         if let Some(case) = cases.get(outcome.place) {
             found.add(case, outcome);
         }
     }
-    let how = JudgeOptions::default();
-    let wrong = |error: BadExample| format!("an answer cannot be judged: {error}");
-    let all = judge(&found.examples, &how).map_err(wrong)?;
+    let options = JudgeOptions::default();
+    let judge_error = |error: InvalidExample| format!("cannot score an answer: {error}");
+    let all = judge(&found.examples, &options).map_err(judge_error)?;
     let mut by_type = BTreeMap::new();
     for kind in [
         AnswerKind::Noul,
@@ -107,13 +113,13 @@ pub(super) fn of(
     ] {
         let of_kind = found.examples.iter().filter(|example| example.kind == kind);
         let of_kind: Vec<Example> = of_kind.cloned().collect();
-        if let Some(report) = judge(&of_kind, &how).map_err(wrong)? {
+        if let Some(report) = judge(&of_kind, &options).map_err(judge_error)? {
             by_type.insert(name(kind), report);
         }
     }
     let has_groups = found.examples.iter().any(|example| example.group.is_some());
     let by_group = match has_groups {
-        true => judge_groups(&found.examples, &how).map_err(wrong)?,
+        true => judge_groups(&found.examples, &options).map_err(judge_error)?,
         false => BTreeMap::new(),
     };
     let orders: Vec<_> = outcomes
@@ -152,55 +158,65 @@ pub(super) fn of(
     })
 }
 
-/// What is judged.
+/// The data that the metrics are computed from.
 #[derive(Default)]
-struct Found {
+struct Collected {
     examples: Vec<Example>,
-    /// How probable it was said to be that a question cannot be answered, and whether it cannot.
+    /// For each question: the stated probability that it cannot be answered, and whether that is
+    /// true.
     abstentions: Vec<(f64, bool)>,
     decisions: usize,
     unanswered: usize,
     sources: BTreeSet<String>,
 }
 
-impl Found {
+impl Collected {
     fn add(&mut self, case: &Case, outcome: &Outcome) {
-        for ((question, right), said) in case.questions.iter().zip(&case.truths).zip(&outcome.said) {
-            let Said::Answered(probable) = said else {
+        for ((question, expected_answer), parsed) in
+            case.questions.iter().zip(&case.truths).zip(&outcome.parsed)
+        {
+            let ParsedAnswer::Answered(answered) = parsed else {
                 self.unanswered += 1;
                 continue;
             };
             self.decisions += 1;
-            self.sources.extend(probable.source.clone());
-            let Some(right) = right else { continue };
-            let is_unanswerable = *right == Right::Unanswerable;
-            let abstain = probable.abstain.map(|said| (said, is_unanswerable));
+            self.sources.extend(answered.source.clone());
+            let Some(expected_answer) = expected_answer else {
+                continue;
+            };
+            let is_unanswerable = *expected_answer == ExpectedAnswer::Unanswerable;
+            let abstain = answered.abstain.map(|share| (share, is_unanswerable));
             self.abstentions.extend(abstain);
-            self.examples
-                .extend(example(kind(&question.kind), probable, right, abstain, case));
+            self.examples.extend(example(
+                kind(&question.kind),
+                answered,
+                expected_answer,
+                abstain,
+                case,
+            ));
         }
     }
 }
 
-/// A decision to be judged; nothing when none of its options would be right.
+/// Returns the decision with its truth; `None` if the question cannot be answered.
 fn example(
     kind: AnswerKind,
-    probable: &Probable,
-    right: &Right,
+    answered: &AnswerProbabilities,
+    expected_answer: &ExpectedAnswer,
     abstain: Option<(f64, bool)>,
     case: &Case,
 ) -> Option<Example> {
-    let truth = match right {
-        Right::Option(option) => Truth::Option(*option),
-        Right::Soft(shares) => Truth::Soft(shares.clone()),
-        Right::Unanswerable => return None,
+    let truth = match expected_answer {
+        ExpectedAnswer::Option(option) => Truth::Option(*option),
+        ExpectedAnswer::Soft(shares) => Truth::Soft(shares.clone()),
+        ExpectedAnswer::Unanswerable => return None,
     };
     Some(Example {
         kind,
-        probabilities: probable.probabilities.clone(),
+        probabilities: answered.probabilities.clone(),
         truth,
         abstain,
-        confidence: probable.confidence,
+        confidence: answered.confidence,
         group: case.group.clone(),
     })
 }

@@ -1,72 +1,97 @@
-//! The end of a connection: what is no request gets an answer like every other failure, and whoever still sends is
-//! listened to for a moment, because closing a socket with unread bytes destroys the answer on its way.
+//! The end of a connection. Bytes that are no request get an error response like every other
+//! failure. The server then reads on for a moment, because closing a socket with unread bytes
+//! destroys the response in transit.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use http::header::CONNECTION;
+use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tollgate_edge::{ApiError, Shell};
+use tollgate_edge::{ApiError, RequestLayer};
 use tollgate_types::{Error, ErrorCode};
 
-/// How long, and for how many bytes, a caller is listened to that was answered before it had said everything.
-const LINGER: Duration = Duration::from_secs(2);
-const MOST_IGNORED: usize = 64 * 1024 * 1024;
+/// Limits for reading from a caller whose connection ended early: a duration, and a number of
+/// bytes.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_DISCARDED_BYTES: usize = 64 * 1024 * 1024;
 
-/// The failure of a request whose head could not be read; `status` is how the HTTP library names it.
+/// Returns the error for an unreadable request head; `status` is the HTTP library's response.
 pub(super) fn unreadable(status: StatusCode) -> Error {
     match status {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG => Error::new(
             ErrorCode::RequestTooLarge,
-            "The request's first line and headers are larger than what is taken: 32 KiB and 100 headers.",
+            "The request line and headers are too large. The limits are 32 KiB and 100 headers.",
         ),
         _ => Error::new(
             ErrorCode::InvalidParameter,
-            "This is not an HTTP/1.1 request: its first line or its headers cannot be read.",
+            "This is not an HTTP/1.1 request: the request line or the headers are malformed.",
         ),
     }
 }
 
-/// The failure of a request whose head did not come in time.
+/// Returns the response to an ambiguous request. It closes the connection.
+pub(super) fn misframed(status: StatusCode) -> Response {
+    let message = match status {
+        StatusCode::NOT_IMPLEMENTED => {
+            "'Transfer-Encoding' contains an unknown transfer coding. Send only 'chunked'."
+        }
+        _ => {
+            "The request is ambiguous. Send 'Host' exactly once, and at most one of 'Content-Length' and \
+             'Transfer-Encoding: chunked'."
+        }
+    };
+    let mut response = ApiError(Error::new(ErrorCode::InvalidParameter, message)).into_response();
+    *response.status_mut() = status;
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+    response
+}
+
+/// Returns the error for a request head that did not arrive in time.
 pub(super) fn too_slow() -> Error {
-    let message = "The request's path and headers arrived too slowly. Send them at once.";
+    let message = "The request line and headers arrived too slowly. Send them immediately.";
     Error::new(ErrorCode::RequestTimeout, message)
 }
 
-/// Answers with a failure in the shape of every other one; the connection is not used again.
-pub(super) async fn refuse(shell: &Shell, peer: IpAddr, stream: &mut TcpStream, error: Error) {
-    // There is no method and no path: it is logged as one request of neither.
+/// Writes an error response with all usual headers. The connection is not used again.
+pub(super) async fn refuse(
+    request_layer: &RequestLayer,
+    peer: IpAddr,
+    stream: &mut TcpStream,
+    mut refusal: Response,
+) {
+    refusal.headers_mut().remove(CONNECTION);
+    // The request has neither a method nor a path: the log shows placeholders.
     let request = http::Request::builder().method("-").uri("*").body(Body::empty());
     let Ok(request) = request else { return };
-    let response = shell
-        .serve(peer, request, |_| async { ApiError(error).into_response() })
-        .await;
-    let bytes = written(response).await;
-    // A caller that reads nothing has waited long enough.
-    let _ = timeout(LINGER, stream.write_all(&bytes)).await;
+    let response = request_layer.serve(peer, request, |_| async { refusal }).await;
+    let bytes = to_http_bytes(response).await;
+    // The timeout drops callers that do not read.
+    let _ = timeout(LINGER_TIMEOUT, stream.write_all(&bytes)).await;
 }
 
-/// Waits until the other side has closed, too, reading what it still sends.
+/// Closes the sending side, then reads and discards bytes until the caller closes its side.
 pub(super) async fn linger(mut stream: TcpStream) {
     let read = async {
         let _ = stream.shutdown().await;
-        let (mut buffer, mut ignored) = ([0; 8 * 1024], 0);
+        let (mut buffer, mut discarded) = ([0; 8 * 1024], 0);
         while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-            ignored += count;
-            if ignored > MOST_IGNORED {
+            discarded += count;
+            if discarded > MAX_DISCARDED_BYTES {
                 break;
             }
         }
     };
-    let _ = timeout(LINGER, read).await;
+    let _ = timeout(LINGER_TIMEOUT, read).await;
 }
 
-async fn written(response: Response) -> Vec<u8> {
+async fn to_http_bytes(response: Response) -> Vec<u8> {
     let (head, body) = response.into_parts();
     let body = body
         .collect()
@@ -93,7 +118,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_written_with_its_length() {
         let response = ApiError(too_slow()).into_response();
-        let text = String::from_utf8(written(response).await).unwrap();
+        let text = String::from_utf8(to_http_bytes(response).await).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{head}");
         assert!(
@@ -104,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn large_heads_are_told_apart_from_broken_ones() {
+    fn large_heads_and_malformed_heads_have_their_own_errors() {
         assert_eq!(
             unreadable(StatusCode::URI_TOO_LONG).code,
             ErrorCode::RequestTooLarge

@@ -1,46 +1,52 @@
-//! The socket of one connection as the HTTP library uses it. It holds back the answers that the library gives by itself
-//! to what is no request, because they have neither body nor id, and it survives the library, so that the right answer
-//! can still be sent.
+//! The socket of one connection, as the HTTP library sees it. It suppresses the library's own error
+//! responses, because they have neither a body nor a request id. It outlives the library, so that
+//! the server can send the right response.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// What an answer of the library's own begins with; those of the service have an id in their head.
-const REFUSAL: &[u8] = b"HTTP/1.1 4";
-const ID: &[u8] = b"\r\nx-request-id:";
-const ANSWER: &[u8] = b"HTTP/1.1 ";
+use super::framing::{Ambiguous, Framing};
 
-/// The half that the library has.
+/// Start of the library's own error responses. Responses of the service also contain [`ID`].
+const CLIENT_ERROR_PREFIX: &[u8] = b"HTTP/1.1 4";
+const ID: &[u8] = b"\r\nx-request-id:";
+const STATUS_LINE_PREFIX: &[u8] = b"HTTP/1.1 ";
+
+/// The socket that the library owns.
 pub(super) struct Socket {
     stream: Option<TcpStream>,
-    left: Arc<Left>,
+    framing: Framing,
+    connection_state: Arc<ConnectionState>,
 }
 
-/// What is known about the connection when the library is done with it.
+/// State of the connection that remains after the library has ended.
 #[derive(Default)]
-pub(super) struct Left {
+pub(super) struct ConnectionState {
     stream: Mutex<Option<TcpStream>>,
-    /// Whether anything came since the last answer began.
-    heard: AtomicBool,
-    /// The status of the answer that was held back; 0 for none.
+    /// Whether bytes arrived since the last response started.
+    has_request_bytes: AtomicBool,
+    /// Status of the suppressed response; 0 if none was suppressed.
     refused: AtomicU16,
+    /// The first ambiguous head, if any.
+    ambiguous: OnceLock<Ambiguous>,
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream) -> (Self, Arc<Left>) {
-        let left = Arc::new(Left::default());
+    pub(super) fn new(stream: TcpStream) -> (Self, Arc<ConnectionState>) {
+        let connection_state = Arc::new(ConnectionState::default());
         let socket = Self {
             stream: Some(stream),
-            left: left.clone(),
+            framing: Framing::default(),
+            connection_state: connection_state.clone(),
         };
-        (socket, left)
+        (socket, connection_state)
     }
 
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
@@ -50,43 +56,56 @@ impl Socket {
             .ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Looks at what is about to be written; true when it must not be.
-    fn holds_back(&self, bytes: &[u8]) -> bool {
-        if !bytes.starts_with(ANSWER) {
+    /// Returns whether the bytes are a response of the library that must be suppressed.
+    fn suppresses(&self, bytes: &[u8]) -> bool {
+        if !bytes.starts_with(STATUS_LINE_PREFIX) {
             return false;
         }
-        self.left.heard.store(false, Ordering::Relaxed);
-        if !bytes.starts_with(REFUSAL) || bytes.windows(ID.len()).any(|window| window == ID) {
+        self.connection_state
+            .has_request_bytes
+            .store(false, Ordering::Relaxed);
+        if !bytes.starts_with(CLIENT_ERROR_PREFIX) || bytes.windows(ID.len()).any(|window| window == ID) {
             return false;
         }
-        let status = bytes.get(ANSWER.len()..ANSWER.len() + 3);
+        let status = bytes.get(STATUS_LINE_PREFIX.len()..STATUS_LINE_PREFIX.len() + 3);
         let status = status.and_then(|digits| StatusCode::from_bytes(digits).ok());
         let status = status.unwrap_or(StatusCode::BAD_REQUEST);
-        self.left.refused.store(status.as_u16(), Ordering::Relaxed);
+        self.connection_state
+            .refused
+            .store(status.as_u16(), Ordering::Relaxed);
         true
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        *self.left.stream.lock().unwrap_or_else(PoisonError::into_inner) = self.stream.take();
+        *self
+            .connection_state
+            .stream
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = self.stream.take();
     }
 }
 
-impl Left {
-    /// The stream, once the library has dropped its half.
+impl ConnectionState {
+    /// Returns the stream once the library has dropped its socket.
     pub(super) fn stream(&self) -> Option<TcpStream> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The status of the answer that was held back.
+    /// Returns the status of the suppressed response.
     pub(super) fn refused(&self) -> Option<StatusCode> {
         StatusCode::from_u16(self.refused.load(Ordering::Relaxed)).ok()
     }
 
-    /// Whether a request had begun to come when the connection ended.
-    pub(super) fn heard(&self) -> bool {
-        self.heard.load(Ordering::Relaxed)
+    /// Returns the first ambiguous head, if any.
+    pub(super) fn ambiguous(&self) -> Option<Ambiguous> {
+        self.ambiguous.get().copied()
+    }
+
+    /// Whether part of a request had arrived when the connection ended.
+    pub(super) fn has_request_bytes(&self) -> bool {
+        self.has_request_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -98,8 +117,15 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = self.stream()?.poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.left.heard.store(true, Ordering::Relaxed);
+        let read = &buffer.filled()[before..];
+        if !read.is_empty() {
+            self.connection_state
+                .has_request_bytes
+                .store(true, Ordering::Relaxed);
+            if let Some(ambiguous) = self.framing.follow(read) {
+                // The framing check reports only the first ambiguous head.
+                let _ = self.connection_state.ambiguous.set(ambiguous);
+            }
         }
         polled
     }
@@ -107,7 +133,7 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if self.holds_back(bytes) {
+        if self.suppresses(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
         self.stream()?.poll_write(cx, bytes)
@@ -118,7 +144,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if slices.first().is_some_and(|first| self.holds_back(first)) {
+        if slices.first().is_some_and(|first| self.suppresses(first)) {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
         self.stream()?.poll_write_vectored(cx, slices)
@@ -133,8 +159,8 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.left.refused().is_some() {
-            // The right answer is still to be sent.
+        if self.connection_state.refused().is_some() {
+            // The server still has to send its own response.
             return Poll::Ready(Ok(()));
         }
         self.stream()?.poll_shutdown(cx)

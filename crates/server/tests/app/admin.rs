@@ -1,4 +1,4 @@
-//! The admin API, over the whole gateway.
+//! The admin API of a complete gateway.
 
 mod accounts;
 mod audit;
@@ -6,6 +6,7 @@ mod bad_input;
 mod batches;
 mod members;
 mod prices;
+mod reach;
 mod roles;
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tollgate_types::AdminId;
 
 use crate::app::{Answer, Scene};
 
-/// A gateway with an administrator of each role.
+/// A gateway with one administrator for each role.
 pub struct Office {
     pub scene: Scene,
     tokens: Vec<(Role, AdminId, String)>,
@@ -29,12 +30,12 @@ impl Office {
         Self::open_on(|_| {}).await
     }
 
-    /// The same over a storage that was changed.
+    /// Opens a gateway whose storage `change` has modified.
     pub async fn open_on(change: impl FnOnce(&mut Storage)) -> Self {
         let scene = Scene::new(Arc::new(NoFiles), change).await;
         let mut tokens = Vec::new();
         for role in [Role::Viewer, Role::Support, Role::Billing, Role::Owner] {
-            let made = scene.domains.admins.create(role.as_str(), role).await;
+            let made = scene.app_state.admins.create(role.as_str(), role).await;
             let (admin, token) = made.unwrap();
             tokens.push((role, admin.id, token.reveal().to_owned()));
         }
@@ -50,7 +51,7 @@ impl Office {
         self.tokens.iter().find(|(known, ..)| *known == role).unwrap().1
     }
 
-    /// Sends a request with this role's token; without a body when it is null.
+    /// Sends a request with this role's token. A null body sends no body.
     pub async fn send(&self, role: Role, method: &str, path: &str, body: &Value) -> Answer {
         let body = match body {
             Value::Null => String::new(),
@@ -75,26 +76,26 @@ impl Office {
         answer.body
     }
 
-    /// What an owner sends and is answered with 200.
+    /// Sends a request as owner, asserts status 200 and returns the body.
     pub async fn done(&self, method: &str, path: &str, body: Value) -> Value {
         let answer = self.send(Role::Owner, method, path, &body).await;
         assert_eq!(answer.status, 200, "{method} {path} {body}: {}", answer.text);
         answer.body
     }
 
-    /// Makes an account and answers its path.
+    /// Creates an account and returns its path.
     pub async fn account(&self) -> String {
         let body = serde_json::json!({"name": "acme"});
         let made = self.done("POST", "/admin/v1/accounts", body).await;
         format!("/admin/v1/accounts/{}", made["id"].as_str().unwrap())
     }
 
-    /// The books keep their promises.
+    /// Asserts that the ledger is valid.
     pub async fn close(self) {
         use tollgate_server::control::view::Reply;
         use tollgate_server::control::{Actor, Command, perform};
         let command = Command::CheckLedger { reprice: true };
-        let checked = perform(&self.scene.domains, &Actor::command_line(), command).await;
+        let checked = perform(&self.scene.app_state, &Actor::command_line(), command).await;
         let checked = checked.unwrap();
         assert!(
             matches!(&checked, Reply::Check(check) if check.clean),

@@ -1,4 +1,4 @@
-//! A gateway without listeners, over a scripted upstream.
+//! A gateway without listeners, in front of a scripted upstream.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use axum::response::Response;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tollgate_accounts::KeyWish;
+use tollgate_accounts::KeyParams;
 use tollgate_server::assemble::{assemble, http_client};
 use tollgate_server::config::env::Environment;
 use tollgate_server::listen::App;
-use tollgate_server::wiring::{Domains, Services};
+use tollgate_server::wiring::{AppState, Services};
 use tollgate_server::{Config, Flags, reload, serve, wiring};
 use tollgate_storage::{Account, AccountState, Balance, FileSource, Grant, Limits, LotTerms, Storage};
 use tollgate_testkit::upstream::{FakeUpstream, ReceivedRequest};
@@ -24,41 +24,42 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits};
 use tower::ServiceExt;
 
-/// Models whose provider speaks chat completions, messages, responses and generated content.
+/// Models whose providers use Chat Completions, Anthropic Messages, Responses and Gemini's
+/// generateContent.
 pub const MODELS: [&str; 4] = ["acme/chat", "acme/messages", "acme/responses", "acme/contents"];
-/// A model that reasons, whose provider speaks responses.
+/// A reasoning model whose provider uses Responses.
 pub const THINKING: &str = "acme/thinking";
 
-/// The gateway, and what it is tried with.
+/// The gateway with its upstream and data directory.
 pub struct Scene {
     app: App,
     admin: Router,
     pub upstream: FakeUpstream,
-    pub domains: Arc<Domains>,
+    pub app_state: Arc<AppState>,
     pub services: Services,
     flags: Flags,
     _data: TempDir,
 }
 
-/// Who calls.
+/// An account with an API key.
 pub struct Tenant {
     pub id: AccountId,
     pub key: String,
 }
 
-/// What came back.
+/// A response of the gateway.
 pub struct Answer {
     pub status: u16,
-    /// `x-tollgate-ignored`.
+    /// Value of the header `x-tollgate-ignored`.
     pub ignored: Option<String>,
-    /// `x-request-id`.
+    /// Value of the header `x-request-id`.
     pub request_id: Option<String>,
     pub body: Value,
     pub text: String,
 }
 
 impl Scene {
-    /// A gateway over these files, whose storage was changed by `change`.
+    /// Starts a gateway with these files. `change` modifies its storage before the start.
     pub async fn new(files: Arc<dyn FileSource>, change: impl FnOnce(&mut Storage)) -> Scene {
         let upstream = FakeUpstream::start().await;
         let data = tempfile::tempdir().unwrap();
@@ -72,27 +73,27 @@ impl Scene {
         let config = Config::load(&flags, environment()).unwrap();
         let http = http_client(&config);
         let assembled = assemble(&config, &http).await.unwrap();
-        let mut domains = wiring::domains(&config).await.unwrap();
-        change(&mut domains.storage);
-        let domains = Arc::new(domains);
-        let services = wiring::services(&config, domains.clone(), http, files);
+        let mut app_state = wiring::app_state(&config).await.unwrap();
+        change(&mut app_state.storage);
+        let app_state = Arc::new(app_state);
+        let services = wiring::services(&config, app_state.clone(), http, files);
         reload::install(&services, assembled).await.unwrap();
         let (draining, stop) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         Scene {
             app: serve::app(&config, &services, &draining, &stop),
             admin: serve::admin_router(&flags, &config, &services),
             upstream,
-            domains,
+            app_state,
             services,
             flags,
             _data: data,
         }
     }
 
-    /// An account with credits and a key.
+    /// Creates an account with this many credits and a key.
     pub async fn tenant(&self, credits: i64) -> Tenant {
-        let now = self.domains.clock.now();
-        let id = AccountId::from_u128(self.domains.ids.next(now));
+        let now = self.app_state.clock.now();
+        let id = AccountId::from_u128(self.app_state.ids.next(now));
         let account = Account {
             id,
             name: "tenant".to_owned(),
@@ -101,19 +102,19 @@ impl Scene {
             test_clock: None,
             created_at: now,
         };
-        self.domains.storage.accounts.create(account).await.unwrap();
+        self.app_state.storage.accounts.create(account).await.unwrap();
         if credits > 0 {
             let grant = Grant {
-                id: TransferId::from_u128(self.domains.ids.next(now)),
+                id: TransferId::from_u128(self.app_state.ids.next(now)),
                 account: id,
                 amount: Credits::from_nanos(credits * 1_000_000_000),
                 at: now,
                 terms: LotTerms::default(),
             };
-            self.domains.storage.ledger.grant(grant).await.unwrap();
+            self.app_state.storage.ledger.grant(grant).await.unwrap();
         }
-        let keys = &self.domains.keys;
-        let made = keys.create(id, KeyWish::plain("test")).await;
+        let keys = &self.app_state.keys;
+        let made = keys.create(id, KeyParams::plain("test")).await;
         let key = made.unwrap().1.reveal().to_owned();
         Tenant { id, key }
     }
@@ -138,13 +139,13 @@ impl Scene {
         answer(self.app.serve(peer, request).await).await
     }
 
-    /// Gives every model but the one that reasons other prices in the settings file.
+    /// Writes new prices for every model except [`THINKING`] to the settings file.
     pub fn change_prices(&self, prices: &str) {
         let text = settings(&self.upstream.base_url()).replace(PRICES, prices);
         std::fs::write(self.flags.config.as_ref().unwrap(), text).unwrap();
     }
 
-    /// Reads the settings file again; what is wrong with it.
+    /// Reloads the settings file and returns the error message if it is invalid.
     pub async fn reload(&self) -> Result<(), String> {
         let config = Config::load(&self.flags, environment()).unwrap();
         let assembled = assemble(&config, &self.services.http).await.unwrap();
@@ -160,21 +161,21 @@ impl Scene {
         answer(response.unwrap_or_else(|never| match never {})).await
     }
 
-    /// What the upstream was sent last.
+    /// Returns the body of the last POST request to the upstream.
     pub fn sent(&self) -> Option<Value> {
         let posts = |request: &ReceivedRequest| request.method == "POST";
         let last = self.upstream.requests().into_iter().rfind(posts)?;
         last.json()
     }
 
-    /// The credits that a tenant can spend, and that calls of its hold.
+    /// Returns the available credits of a tenant and the credits held by its calls.
     pub async fn balance(&self, tenant: &Tenant) -> Balance {
-        let ledger = &self.domains.storage.ledger;
+        let ledger = &self.app_state.storage.ledger;
         ledger.balance(tenant.id).await.unwrap()
     }
 }
 
-/// What a million tokens cost of most models.
+/// Prices of most models, in credits per million tokens.
 const PRICES: &str = "input = \"1\", output = \"1\"";
 
 fn environment() -> Environment {
@@ -198,7 +199,7 @@ async fn answer(response: Response) -> Answer {
     }
 }
 
-/// One provider for each format, all of them the upstream.
+/// Settings with one provider for each format, all at the same upstream.
 fn settings(base_url: &str) -> String {
     let presets = ["openai-compatible", "anthropic", "openai-responses", "gemini"];
     let blocks = MODELS.iter().zip(presets).map(|(model, preset)| {
@@ -213,7 +214,7 @@ api_key_env = "PROVIDER_KEY"
 [models."{model}"]
 targets = ["{name}/gemini-3-{name}"]
 prices = {{ {PRICES} }}
-limits = {{ context_window = 200000, max_output_tokens = 4096 }}
+limits = {{ context_window = 2000000, max_output_tokens = 4096 }}
 input = ["text", "image", "file"]
 "#
         )

@@ -1,4 +1,5 @@
-//! Jobs on which several models work: one hold of a known amount, one usage row, and a part for each model.
+//! Jobs with several models: one hold of a known amount, one usage row, and one part for each
+//! model.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tollgate_types::{
 use crate::admin::Office;
 use crate::app::{MODELS, THINKING, Tenant};
 
-/// A credit.
+/// One credit in nano-credits.
 const CREDIT: i64 = 1_000_000_000;
 
 fn terms() -> FixedTerms {
@@ -26,21 +27,21 @@ fn terms() -> FixedTerms {
 }
 
 fn request(office: &Office, tenant: &Tenant, max_cost: Option<Credits>) -> HoldRequest {
-    let domains = &office.scene.domains;
+    let app_state = &office.scene.app_state;
     HoldRequest {
         account: tenant.id,
         key: KeyId::from_u128(1),
-        request: RequestId::from_u128(domains.ids.next(domains.clock.now())),
+        request: RequestId::from_u128(app_state.ids.next(app_state.clock.now())),
         public_model: COMPOSITION.into(),
         endpoint: "/v1/videos/compose",
         max_cost,
-        accepted_at: domains.clock.now(),
+        accepted_at: app_state.clock.now(),
         ahead: Duration::ZERO,
         lifetime: Duration::from_secs(60),
     }
 }
 
-/// Accepts a job that holds this much.
+/// Accepts a job with a hold of `nanos` nano-credits.
 async fn accept(office: &Office, hold: &HoldRequest, nanos: i64) -> Result<(), Error> {
     let (scene, amount) = (&office.scene, Credits::from_nanos(nanos));
     let job = NewJob {
@@ -50,24 +51,24 @@ async fn accept(office: &Office, hold: &HoldRequest, nanos: i64) -> Result<(), E
         start_by: None,
         webhook: None,
     };
-    let ledger = &*scene.domains.storage.ledger;
+    let ledger = &*scene.app_state.storage.ledger;
     let checked = Hold::check_amount(ledger, hold, &terms(), amount).await;
-    let (jobs, pipeline) = (scene.domains.jobs.clone(), &scene.services.pipeline);
+    let (jobs, pipeline) = (scene.app_state.jobs.clone(), &scene.services.pipeline);
     let accepted = pipeline.accept_job(jobs, job, hold, terms(), amount).await;
     let code = |result: &Result<(), Error>| result.as_ref().map_err(|error| error.code).copied();
     assert_eq!(code(&checked), code(&accepted));
     accepted
 }
 
-/// What one model did, at the price that it has now.
+/// The part of one model, at the model's current price.
 fn part(office: &Office, number: u32, model: &str, provider: &str, usage: Usage) -> UsagePart {
-    let catalog = office.scene.domains.catalog.current();
+    let catalog = office.scene.app_state.catalog.current();
     let model = catalog.resolve(model).unwrap().clone();
     UsagePart {
         number,
         name: format!("scene {number}").into(),
         model: model.id.clone(),
-        provider: provider.into(),
+        target: provider.into(),
         price_version: model.price_version,
         usage,
         cost: model.prices.cost(&usage),
@@ -77,16 +78,16 @@ fn part(office: &Office, number: u32, model: &str, provider: &str, usage: Usage)
 async fn lease(office: &Office) -> LeasedJob {
     let claim = JobClaim {
         worker: WorkerId::from_u128(1),
-        now: office.scene.domains.clock.now(),
+        now: office.scene.app_state.clock.now(),
         until: Timestamp::from_micros(i64::MAX),
         limit: 1,
         per_account: 1,
     };
-    let mut leased = office.scene.domains.storage.jobs.claim(claim).await.unwrap();
+    let mut leased = office.scene.app_state.storage.jobs.claim(claim).await.unwrap();
     leased.remove(0)
 }
 
-/// Ends the job with these parts.
+/// Completes the job and settles its parts.
 async fn end(office: &Office, leased: &LeasedJob, parts: Vec<UsagePart>) {
     let (pipeline, ahead) = (&office.scene.services.pipeline, Duration::ZERO);
     let settlement = pipeline.conclude_parts(&leased.job, &parts, Outcome::Ok, None, ahead);
@@ -98,12 +99,12 @@ async fn end(office: &Office, leased: &LeasedJob, parts: Vec<UsagePart>) {
         parts,
         events: Vec::new(),
     };
-    let jobs = &office.scene.domains.storage.jobs;
+    let jobs = &office.scene.app_state.storage.jobs;
     jobs.finish(leased.lease, end).await.unwrap();
 }
 
-async fn has_sound_books(office: &Office) {
-    let ledger = &*office.scene.domains.storage.ledger;
+async fn has_consistent_ledger(office: &Office) {
+    let ledger = &*office.scene.app_state.storage.ledger;
     let report = check_ledger(ledger, true).await.unwrap();
     assert!(report.is_clean(), "{:?}", report.faults);
     let report = audit_ledger(ledger, Scope::default()).await.unwrap();
@@ -119,7 +120,7 @@ async fn what_several_models_did_is_one_row_with_parts() {
         .unwrap();
     let leased = lease(&office).await;
     assert_eq!(leased.job.held, Credits::from_nanos(2 * CREDIT));
-    // Prices that change meanwhile change nothing: each part names the version under which it was accepted.
+    // Later price changes have no effect: each part has the price version of its acceptance.
     let parts = vec![
         part(&office, 0, MODELS[0], "chat", Usage::tokens(250_000, 250_001)),
         part(&office, 1, THINKING, "responses", Usage::tokens(400_000, 0)),
@@ -133,7 +134,7 @@ async fn what_several_models_did_is_one_row_with_parts() {
         (balance.credits.nanos(), balance.held),
         (3 * CREDIT - paid, Credits::ZERO)
     );
-    has_sound_books(&office).await;
+    has_consistent_ledger(&office).await;
 
     let listed = office.scene.get(&tenant, "/v1/account/usage").await;
     let row = &listed.body["data"][0];
@@ -155,7 +156,7 @@ async fn what_several_models_did_is_one_row_with_parts() {
     );
     assert!(!listed.text.contains("provider"), "{}", listed.text);
 
-    // Operators see who served; the row names nobody, since there were two.
+    // Operators see the provider of each part. The row has no provider because there were two.
     let path = format!("/admin/v1/accounts/{}/usage", tenant.id);
     let seen = office.get(&path).await;
     let seen = &seen["data"][0];
@@ -165,24 +166,24 @@ async fn what_several_models_did_is_one_row_with_parts() {
         (&json!("responses"), &json!({"input": 400_000}))
     );
 
-    // The receipt prices each of them, and the books say the same.
+    // The receipt contains the price of each part and matches the ledger.
     let command = Command::ShowReceipt {
         request: leased.job.request,
     };
-    let shown = perform(&office.scene.domains, &Actor::command_line(), command).await;
+    let shown = perform(&office.scene.app_state, &Actor::command_line(), command).await;
     let Reply::Receipt(receipt) = shown.unwrap() else {
-        unreachable!("a receipt was asked for");
+        unreachable!("the command requests a receipt");
     };
     assert!(receipt.matches, "{receipt:?}");
     assert_eq!((receipt.lines.len(), receipt.parts.len()), (2, 2));
     assert_eq!((receipt.cost.nanos(), receipt.charge.nanos()), (paid, paid));
     assert_eq!(receipt.parts[0].sum, "500001000000000");
 
-    // Nobody else sees them.
+    // Other tenants do not see the parts.
     let other = office.scene.tenant(1).await;
     let theirs = office.scene.get(&other, "/v1/account/usage").await;
     assert_eq!(theirs.body["data"], json!([]));
-    let usage = &office.scene.domains.storage.usage;
+    let usage = &office.scene.app_state.storage.usage;
     assert_eq!(usage.parts(other.id, leased.job.hold).await.unwrap(), []);
 }
 
@@ -203,35 +204,35 @@ async fn what_parts_cost_beyond_the_hold_is_the_operators() {
         after: None,
         limit: 9,
     };
-    let usage = &office.scene.domains.storage.usage;
+    let usage = &office.scene.app_state.storage.usage;
     let rows = usage.list(tenant.id, UsageFilter::default(), page).await.unwrap();
     let row = &rows[0];
     assert_eq!((row.charge.nanos(), row.overrun.nanos()), (1_000, 2_000));
-    assert_eq!((row.usage, &*row.provider), (Usage::tokens(1, 2), "chat"));
-    has_sound_books(&office).await;
+    assert_eq!((row.usage, &*row.target), (Usage::tokens(1, 2), "chat"));
+    has_consistent_ledger(&office).await;
 
-    // One without parts costs nothing and is served by nobody.
+    // A job without parts costs nothing and has no provider.
     accept(&office, &request(&office, &tenant, None), 1_000)
         .await
         .unwrap();
     let leased = lease(&office).await;
     end(&office, &leased, Vec::new()).await;
     let rows = usage.list(tenant.id, UsageFilter::default(), page).await.unwrap();
-    assert_eq!((rows[0].charge, &*rows[0].provider), (Credits::ZERO, ""));
+    assert_eq!((rows[0].charge, rows[0].provider()), (Credits::ZERO, ""));
     let listed = office.scene.get(&tenant, "/v1/account/usage").await;
     assert_eq!(listed.body["data"][0].get("parts"), None);
-    has_sound_books(&office).await;
+    has_consistent_ledger(&office).await;
 }
 
 #[tokio::test]
 async fn what_is_refused_is_not_there() {
     let office = Office::open().await;
     let tenant = office.scene.tenant(1).await;
-    let most = Some(Credits::from_nanos(500));
+    let max = Some(Credits::from_nanos(500));
     for (max_cost, nanos, refusal) in [
         (None, CREDIT + 1, Some(ErrorCode::InsufficientCredits)),
-        (most, 501, Some(ErrorCode::ParameterOutOfRange)),
-        (most, 500, None),
+        (max, 501, Some(ErrorCode::ParameterOutOfRange)),
+        (max, 500, None),
         (None, CREDIT - 500, None),
         (None, 1, Some(ErrorCode::InsufficientCredits)),
     ] {
@@ -242,7 +243,7 @@ async fn what_is_refused_is_not_there() {
         let id = JobId::from_u128(hold.request.as_u128());
         let job = office
             .scene
-            .domains
+            .app_state
             .storage
             .jobs
             .get(tenant.id, id)
@@ -253,18 +254,18 @@ async fn what_is_refused_is_not_there() {
         let held = if refusal.is_some() { 0 } else { nanos };
         assert_eq!(after.held.nanos() - before.held.nanos(), held);
     }
-    has_sound_books(&office).await;
+    has_consistent_ledger(&office).await;
 }
 
 #[tokio::test]
 async fn the_prices_of_compositions_are_recorded_from_the_start() {
     let office = Office::open().await;
-    let prices = &office.scene.domains.storage.prices;
+    let prices = &office.scene.app_state.storage.prices;
     let found = prices.get(composition_version()).await.unwrap().unwrap();
     assert_eq!((&*found.model, found.prices), (COMPOSITION, Prices::free()));
-    let in_force = prices.in_force().await.unwrap();
+    let active = prices.active().await.unwrap();
     assert!(
-        in_force.iter().all(|record| record.model != COMPOSITION),
-        "it is no model"
+        active.iter().all(|record| record.model != COMPOSITION),
+        "the composition is not a model"
     );
 }

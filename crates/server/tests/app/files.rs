@@ -1,4 +1,4 @@
-//! Files that callers have uploaded and name by their ids, in every format.
+//! Uploaded files that requests refer to by id, in every format.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,11 @@ const PNG_DATA: &str = "iVBORw0KGgphYmM=";
 const PDF: &[u8] = b"%PDF-1.7";
 const PDF_DATA: &str = "JVBERi0xLjc=";
 
-/// Files of accounts, in memory. One id belongs to a storage that fails.
+/// Files of accounts, in memory. Reading the id `file-broken` fails.
 #[derive(Default)]
-struct Shelf(Mutex<HashMap<(AccountId, &'static str), StoredFile>>);
+struct MemoryFiles(Mutex<HashMap<(AccountId, &'static str), StoredFile>>);
 
-impl Shelf {
+impl MemoryFiles {
     fn put(&self, owner: &Tenant, id: &'static str, media_type: &str, filename: &str, bytes: &[u8]) {
         let file = StoredFile {
             bytes: bytes.to_vec(),
@@ -31,8 +31,8 @@ impl Shelf {
 }
 
 #[async_trait]
-impl FileSource for Shelf {
-    async fn read(&self, account: AccountId, id: &str, most_bytes: u64) -> Result<StoredFile, FileError> {
+impl FileSource for MemoryFiles {
+    async fn read(&self, account: AccountId, id: &str, max_bytes: u64) -> Result<StoredFile, FileError> {
         if id == "file-broken" {
             let error = StorageError::new(StorageErrorKind::Unavailable, "no disk");
             return Err(FileError::Storage(error));
@@ -42,7 +42,7 @@ impl FileSource for Shelf {
             .iter()
             .filter(|((owner, name), _)| *owner == account && *name == id);
         let (_, file) = found.next().ok_or(FileError::NotFound)?;
-        match file.bytes.len() as u64 > most_bytes {
+        match file.bytes.len() as u64 > max_bytes {
             true => Err(FileError::TooLarge),
             false => Ok(file.clone()),
         }
@@ -50,29 +50,30 @@ impl FileSource for Shelf {
 }
 
 async fn scene() -> (Scene, Tenant) {
-    let shelf = Arc::new(Shelf::default());
-    let scene = Scene::new(shelf.clone(), |_| {}).await;
+    let memory_files = Arc::new(MemoryFiles::default());
+    let scene = Scene::new(memory_files.clone(), |_| {}).await;
     let (owner, other) = (scene.tenant(1_000).await, scene.tenant(1_000).await);
-    shelf.put(&owner, "file-pic", "image/png", "a.png", PNG);
-    shelf.put(&owner, "file-pdf", "application/pdf", "a.pdf", PDF);
-    shelf.put(&owner, "file-text", "text/plain", "a.txt", b"plain words");
-    shelf.put(&owner, "file-film", "video/mp4", "a.mp4", b"....ftyp");
-    shelf.put(&owner, "file-zip", "application/zip", "a.zip", b"PK");
-    shelf.put(
+    memory_files.put(&owner, "file-pic", "image/png", "a.png", PNG);
+    memory_files.put(&owner, "file-pdf", "application/pdf", "a.pdf", PDF);
+    memory_files.put(&owner, "file-text", "text/plain", "a.txt", b"plain words");
+    memory_files.put(&owner, "file-film", "video/mp4", "a.mp4", b"....ftyp");
+    memory_files.put(&owner, "file-zip", "application/zip", "a.zip", b"PK");
+    memory_files.put(
         &owner,
         "file-large",
         "application/pdf",
         "l.pdf",
         &vec![b'x'; (20 << 20) + 1],
     );
-    shelf.put(&other, "file-theirs", "application/pdf", "t.pdf", PDF);
+    memory_files.put(&other, "file-theirs", "application/pdf", "t.pdf", PDF);
     (scene, owner)
 }
 
-/// How each format names a document and a picture: path, request, and where the id stands.
-fn naming(format: usize, model: &str, id: &str, is_picture: bool) -> Option<(String, Value, &'static str)> {
-    let kind = if is_picture { "image" } else { "document" };
-    Some(match (format, is_picture) {
+/// Builds a request with a document or an image in one format: path, body, and the parameter that
+/// contains the id.
+fn naming(format: usize, model: &str, id: &str, is_image: bool) -> Option<(String, Value, &'static str)> {
+    let kind = if is_image { "image" } else { "document" };
+    Some(match (format, is_image) {
         (0, true) => return None,
         (0, false) => (
             "/v1/chat/completions".to_owned(),
@@ -89,7 +90,7 @@ fn naming(format: usize, model: &str, id: &str, is_picture: bool) -> Option<(Str
             "messages[0].content[1].source.file_id",
         ),
         (2, _) => {
-            let kind = if is_picture { "input_image" } else { "input_file" };
+            let kind = if is_image { "input_image" } else { "input_file" };
             (
                 "/v1/responses".to_owned(),
                 json!({"model": model, "max_output_tokens": 100, "input": [{"role": "user", "content": [
@@ -99,11 +100,7 @@ fn naming(format: usize, model: &str, id: &str, is_picture: bool) -> Option<(Str
             )
         }
         _ => {
-            let mime_type = if is_picture {
-                "image/png"
-            } else {
-                "application/pdf"
-            };
+            let mime_type = if is_image { "image/png" } else { "application/pdf" };
             let uri = format!("https://gateway.example/v1beta/files/{id}");
             (
                 format!("/v1beta/models/{model}:generateContent"),
@@ -127,8 +124,8 @@ async fn every_format_names_files_for_every_provider() {
     let (scene, owner) = scene().await;
     for model in MODELS {
         for format in 0..4 {
-            for (id, data, is_picture) in [("file-pdf", PDF_DATA, false), ("file-pic", PNG_DATA, true)] {
-                let Some((path, body, _)) = naming(format, model, id, is_picture) else {
+            for (id, data, is_image) in [("file-pdf", PDF_DATA, false), ("file-pic", PNG_DATA, true)] {
+                let Some((path, body, _)) = naming(format, model, id, is_image) else {
                     continue;
                 };
                 let answer = scene.post(&owner, &path, &body).await;
@@ -136,14 +133,14 @@ async fn every_format_names_files_for_every_provider() {
                 assert_eq!(answer.status, 200, "{way}: {}", answer.text);
                 let sent = scene.sent().unwrap().to_string();
                 assert!(sent.contains(data), "{way}: {sent}");
-                assert!(!sent.contains(id), "no provider sees an id: {way}: {sent}");
+                assert!(!sent.contains(id), "no provider receives an id: {way}: {sent}");
             }
         }
     }
 }
 
 #[tokio::test]
-async fn a_file_of_nobody_and_one_of_another_account_read_the_same() {
+async fn missing_files_and_files_of_other_accounts_read_the_same() {
     let (scene, owner) = scene().await;
     let before = scene.balance(&owner).await;
     for model in MODELS {
@@ -177,15 +174,16 @@ async fn a_service_without_files_has_none() {
 async fn what_a_file_is_decides_whether_it_can_be_sent() {
     let (scene, owner) = scene().await;
     let (messages, responses) = (MODELS[1], MODELS[2]);
-    // Of another kind than the request says, of no kind, too large, or of a kind that this provider does not take.
-    for (id, is_picture, model) in [
+    // Files of another type than the part, of unknown type, too large, or of a type that the
+    // provider does not accept.
+    for (id, is_image, model) in [
         ("file-pdf", true, messages),
         ("file-pic", false, messages),
         ("file-film", false, messages),
         ("file-zip", false, messages),
         ("file-large", false, messages),
     ] {
-        let (path, body, param) = naming(1, model, id, is_picture).unwrap();
+        let (path, body, param) = naming(1, model, id, is_image).unwrap();
         let answer = scene.post(&owner, &path, &body).await;
         assert_error(&answer, 400, "invalid_parameter", param);
     }
@@ -204,18 +202,18 @@ async fn what_a_file_is_decides_whether_it_can_be_sent() {
 
 #[tokio::test]
 async fn the_bytes_of_a_file_are_held_for_and_who_cannot_pay_reads_none() {
-    let shelf = Arc::new(Shelf::default());
-    let scene = Scene::new(shelf.clone(), |_| {}).await;
+    let memory_files = Arc::new(MemoryFiles::default());
+    let scene = Scene::new(memory_files.clone(), |_| {}).await;
     let poor = scene.tenant(1).await;
-    // A credit is a million tokens of this model: with this file the bound is above it.
-    shelf.put(
+    // One credit pays for a million tokens of this model. The estimate with this file exceeds it.
+    memory_files.put(
         &poor,
         "file-big",
         "application/pdf",
         "b.pdf",
         &vec![b'x'; 1 << 20],
     );
-    shelf.put(
+    memory_files.put(
         &poor,
         "file-small",
         "application/pdf",
@@ -236,12 +234,12 @@ async fn the_bytes_of_a_file_are_held_for_and_who_cannot_pay_reads_none() {
     assert_eq!(
         scene.post(&broke, &path, &body).await.status,
         402,
-        "told before the file is looked for"
+        "the balance is checked before the file"
     );
 }
 
 #[tokio::test]
-async fn a_request_names_at_most_sixteen() {
+async fn a_request_names_up_to_sixteen() {
     let (scene, owner) = scene().await;
     for (count, status) in [(16, 200), (17, 400)] {
         let part = json!({"type": "file", "file": {"file_id": "file-pdf"}});
@@ -305,7 +303,7 @@ async fn counting_reads_files_too() {
             let (_, body, _) = naming(format, MODELS[1], id, false).unwrap();
             let answer = scene.post(&owner, &count_path, &body).await;
             let number = answer.body.get("input_tokens").or(answer.body.get("totalTokens"));
-            // The provider gets the bytes and never the id; it counts what it got.
+            // The provider receives the bytes and never the id. It counts the bytes.
             let sent = scene.upstream.requests().pop().unwrap();
             assert_eq!(number, Some(&json!(sent.body.len())), "{}", answer.text);
             let sent = String::from_utf8(sent.body.to_vec()).unwrap();

@@ -1,4 +1,4 @@
-//! What is held for.
+//! Holds for prompt caching.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::app::{MODELS, Scene};
 #[tokio::test]
 async fn an_hour_in_the_cache_is_held_for_at_its_price() {
     let scene = Scene::new(Arc::new(NoFiles), |_| {}).await;
-    // A credit is a million tokens read afresh, and half a million that are kept for an hour.
+    // One credit pays for a million uncached tokens, or half a million tokens cached for an hour.
     let text = "x".repeat(600_000);
     let body = |mark: serde_json::Value| {
         let block = json!({"type": "text", "text": text, "cache_control": mark});

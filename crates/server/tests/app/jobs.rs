@@ -1,9 +1,10 @@
-//! Workers on both engines: every job ends once, is paid once, and nothing is asked of a provider twice.
+//! Workers on both engines: every job ends once, is charged once, and no request is sent to a
+//! provider twice.
 
 #![expect(
     clippy::panic,
     clippy::disallowed_methods,
-    reason = "a handler panics as it was asked to, and the task of a worker is aborted"
+    reason = "a handler panics on purpose, and the task of a worker is aborted"
 )]
 
 use std::collections::HashMap;
@@ -11,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tollgate_billing::check_ledger;
-use tollgate_jobs::{Handler, Jobs, Progress, Ran, Work, Worker, WorkerSettings};
+use tollgate_jobs::{Handler, JobOutcome, Jobs, Progress, Work, Worker, WorkerSettings};
 use tollgate_storage::{HoldOutcome, Job, JobEnd, NewHold, NewJob, NewJobEvent, Result, Settlement};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::usage::Outcome;
@@ -23,18 +24,50 @@ use tollgate_types::{
     Clock, Credits, ErrorCode, HoldId, JobId, JobStatus, Prices, RequestId, StepState, Usage, WorkerId,
 };
 
-use crate::ledger::books::{ACCOUNT, Books, ENGINES, Engine, START, VERSION};
+use crate::ledger::engines::{ACCOUNT, ENGINES, Engine, START, TestLedger, VERSION};
 
 const KIND: &str = "test.print";
-/// What a page costs.
+/// Price of a page in nano-credits.
 const PAGE: i64 = 7;
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A provider that counts what it is asked for, by the key under which it is asked.
+/// Blocks jobs of one kind until the gate opens.
+struct Gate {
+    arrived: Semaphore,
+    opened: CancellationToken,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            arrived: Semaphore::new(0),
+            opened: CancellationToken::new(),
+        }
+    }
+}
+
+impl Gate {
+    async fn pass(&self) {
+        self.arrived.add_permits(1);
+        self.opened.cancelled().await;
+    }
+
+    /// Waits until a job has arrived.
+    async fn reached(&self) {
+        self.arrived.acquire().await.unwrap().forget();
+    }
+}
+
+/// A provider that counts its requests by idempotency key.
 #[derive(Default)]
 struct Printer {
+    /// Gates for jobs that run until the process dies (`kills`), run normally (`works`), or wait
+    /// for a provider (`polls`).
+    kills: Gate,
+    works: Gate,
+    polls: Gate,
     asked: Mutex<HashMap<String, u32>>,
-    /// Told whenever somebody waits for it.
+    /// Notified when a job starts to wait.
     busy: Notify,
 }
 
@@ -48,7 +81,7 @@ impl Printer {
     }
 }
 
-/// Carries out jobs whose body says what happens between the question and the answer.
+/// Runs jobs whose body selects the behavior between the request and its result.
 struct Printing(Arc<Printer>);
 
 fn end(work: &Work, status: JobStatus, charge: i64, outcome: Outcome) -> Box<JobEnd> {
@@ -64,7 +97,7 @@ fn end(work: &Work, status: JobStatus, charge: i64, outcome: Outcome) -> Box<Job
             usage: Usage::tokens(0, u64::from(charge > 0)),
             outcome,
             estimated: false,
-            provider: Arc::from("printer"),
+            target: Arc::from("printer"),
             first_at: None,
             ended_at: START,
         },
@@ -79,16 +112,16 @@ impl Handler for Printing {
         KIND
     }
 
-    async fn run(&self, work: &mut Work) -> Result<Ran> {
+    async fn run(&self, work: &mut Work) -> Result<JobOutcome> {
         match work.step(0).map(|step| step.state) {
             None => {
                 let key = work.intend(0, Vec::new()).await?;
                 self.0.print(key);
             }
-            // Nobody knows whether it was printed.
+            // The previous process died, and it is unknown whether the page was printed.
             Some(StepState::Intended) => {
-                work.became(0, StepState::Unknown, Vec::new()).await?;
-                return Ok(Ran::Ended(end(
+                work.record_outcome(0, StepState::Unknown, Vec::new()).await?;
+                return Ok(JobOutcome::Ended(end(
                     work,
                     JobStatus::Failed,
                     0,
@@ -102,25 +135,44 @@ impl Handler for Printing {
                 self.0.busy.notify_one();
                 std::future::pending().await
             }
-            b"panics" => panic!("as it was asked to"),
+            b"panics" => panic!("on purpose"),
             b"hangs" => {
                 if work.step(0).unwrap().state == StepState::Intended {
                     work.submitted(0, b"page 1".to_vec()).await?;
                 }
                 self.0.busy.notify_one();
                 work.cancelled().cancelled().await;
-                return Ok(Ran::Ended(end(work, JobStatus::Cancelled, 0, Outcome::Cancelled)));
+                return Ok(JobOutcome::Ended(end(
+                    work,
+                    JobStatus::Cancelled,
+                    0,
+                    Outcome::Cancelled,
+                )));
+            }
+            body @ (b"kills" | b"works" | b"polls") => {
+                if work.step(0).unwrap().state == StepState::Intended {
+                    work.submitted(0, b"page 1".to_vec()).await?;
+                }
+                match body {
+                    b"kills" => self.0.kills.pass().await,
+                    b"works" => self.0.works.pass().await,
+                    _ => {
+                        work.pause_work().await?;
+                        self.0.polls.pass().await;
+                        work.resume_work().await?;
+                    }
+                }
             }
             b"waits" if work.step(0).unwrap().state == StepState::Intended => {
                 work.submitted(0, b"page 1".to_vec()).await?;
-                return Ok(Ran::Later(Duration::ZERO));
+                return Ok(JobOutcome::Later(Duration::ZERO));
             }
             _ => {}
         }
         if work.step(0).unwrap().state == StepState::Intended {
             work.submitted(0, b"page 1".to_vec()).await?;
         }
-        work.tell(Progress {
+        work.report_progress(Progress {
             phase: Some(Arc::from("drying")),
             percent: Some(50),
             events: vec![NewJobEvent {
@@ -129,20 +181,28 @@ impl Handler for Printing {
             }],
         })
         .await?;
-        work.became(0, StepState::Done, Vec::new()).await?;
-        Ok(Ran::Ended(end(work, JobStatus::Completed, PAGE, Outcome::Ok)))
+        // The previous process may have died between this step and the end.
+        if work.step(0).unwrap().state != StepState::Done {
+            work.record_outcome(0, StepState::Done, Vec::new()).await?;
+        }
+        Ok(JobOutcome::Ended(end(
+            work,
+            JobStatus::Completed,
+            PAGE,
+            Outcome::Ok,
+        )))
     }
 }
 
-/// Where jobs are accepted and carried out.
+/// Job storage, clock and printer of a test.
 pub struct Shop {
-    pub books: Books,
+    pub ledger: TestLedger,
     pub jobs: Arc<Jobs>,
     pub clock: Arc<ManualClock>,
     printer: Arc<Printer>,
 }
 
-/// A job whose body says what happens to it.
+/// Creates a job whose body selects its behavior.
 pub fn page(number: u128, body: &str) -> NewJob {
     NewJob {
         id: JobId::from_u128(number),
@@ -153,7 +213,7 @@ pub fn page(number: u128, body: &str) -> NewJob {
     }
 }
 
-/// A worker that runs. Aborting its task is the death of its process.
+/// A running worker. Aborting its task simulates the death of its process.
 pub struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -168,9 +228,9 @@ impl Running {
 
 impl Shop {
     pub async fn open(engine: Engine) -> Self {
-        let books = Books::open(engine).await;
-        books.fund(ACCOUNT, 1_000).await;
-        books
+        let ledger = TestLedger::open(engine).await;
+        ledger.fund(ACCOUNT, 1_000).await;
+        ledger
             .price(
                 Prices::free()
                     .with_named("output", Credits::from_nanos(PAGE * 1_000_000))
@@ -178,8 +238,8 @@ impl Shop {
             )
             .await;
         Self {
-            jobs: Arc::new(Jobs::new(books.storage.jobs.clone())),
-            books,
+            jobs: Arc::new(Jobs::new(ledger.storage.jobs.clone())),
+            ledger,
             clock: Arc::new(ManualClock::at(START)),
             printer: Arc::default(),
         }
@@ -227,19 +287,15 @@ impl Shop {
     }
 
     async fn ended(&self, id: JobId) -> Job {
-        let job = self
-            .jobs
-            .wait(ACCOUNT, id, None, PATIENCE)
-            .await
-            .unwrap()
-            .unwrap();
+        let job = self.jobs.wait(ACCOUNT, id, None, TIMEOUT).await.unwrap().unwrap();
         assert!(job.status.is_terminal(), "{job:?}");
         job
     }
 
-    /// The printer is asked by a worker, which then dies; when its lease is over the next may have the job.
+    /// Starts a worker and kills it after its request to the printer, then advances the clock past
+    /// its lease.
     async fn die(&self, worker: u128) {
-        let running = self.start(worker, PATIENCE);
+        let running = self.start(worker, TIMEOUT);
         self.printer.busy.notified().await;
         running.task.abort();
         let _ = running.task.await;
@@ -247,10 +303,10 @@ impl Shop {
     }
 
     pub async fn close(self, revenue: i128) {
-        let report = check_ledger(&*self.books.storage.ledger, true).await.unwrap();
+        let report = check_ledger(&*self.ledger.storage.ledger, true).await.unwrap();
         assert!(report.faults.is_empty(), "{:?}", report.faults);
         assert_eq!((report.revenue, report.open_holds), (revenue, 0));
-        self.books.close().await;
+        self.ledger.close().await;
     }
 }
 
@@ -258,7 +314,7 @@ impl Shop {
 async fn several_workers_carry_every_job_out_once() {
     for engine in ENGINES {
         let shop = Shop::open(engine).await;
-        let workers = [1, 2, 3].map(|number| shop.start(number, PATIENCE));
+        let workers = [1, 2, 3].map(|number| shop.start(number, TIMEOUT));
         for number in 1..=40 {
             shop.accept(number, if number % 2 == 0 { "waits" } else { "" })
                 .await;
@@ -285,7 +341,7 @@ async fn what_may_have_been_asked_is_not_asked_again() {
         let shop = Shop::open(engine).await;
         let id = shop.accept(1, "dies").await;
         shop.die(1).await;
-        let next = shop.start(2, PATIENCE);
+        let next = shop.start(2, TIMEOUT);
         let job = shop.ended(id).await;
         assert_eq!((job.status, job.charge), (JobStatus::Failed, Some(Credits::ZERO)));
         assert_eq!(shop.printer.times(), 1);
@@ -298,7 +354,7 @@ async fn what_may_have_been_asked_is_not_asked_again() {
 async fn a_job_that_panics_fails_and_costs_nothing() {
     for engine in ENGINES {
         let shop = Shop::open(engine).await;
-        let worker = shop.start(1, PATIENCE);
+        let worker = shop.start(1, TIMEOUT);
         let bad = shop.accept(1, "panics").await;
         let good = shop.accept(2, "").await;
         let job = shop.ended(bad).await;
@@ -314,7 +370,7 @@ async fn a_job_that_panics_fails_and_costs_nothing() {
 async fn who_carries_a_job_out_hears_that_it_is_not_wanted() {
     for engine in ENGINES {
         let shop = Shop::open(engine).await;
-        let worker = shop.start(1, PATIENCE);
+        let worker = shop.start(1, TIMEOUT);
         let id = shop.accept(1, "hangs").await;
         shop.printer.busy.notified().await;
         shop.jobs.cancel(ACCOUNT, id, shop.clock.now()).await.unwrap();
@@ -332,7 +388,7 @@ async fn a_worker_that_stops_leaves_its_jobs_to_others() {
         let id = shop.accept(1, "hangs").await;
         shop.printer.busy.notified().await;
         first.stop().await;
-        let second = shop.start(2, PATIENCE);
+        let second = shop.start(2, TIMEOUT);
         shop.printer.busy.notified().await;
         shop.jobs.cancel(ACCOUNT, id, shop.clock.now()).await.unwrap();
         assert_eq!(shop.ended(id).await.status, JobStatus::Cancelled);
@@ -342,7 +398,7 @@ async fn a_worker_that_stops_leaves_its_jobs_to_others() {
     }
 }
 
-/// After three deaths a job is given up: a step that was taken before is no step forward.
+/// A job is abandoned after three crashes. A step from before a crash does not count as progress.
 #[tokio::test]
 async fn a_job_that_ends_processes_is_given_up() {
     for engine in ENGINES {
@@ -351,10 +407,48 @@ async fn a_job_that_ends_processes_is_given_up() {
         for worker in 1..=3 {
             shop.die(worker).await;
         }
-        let last = shop.start(4, PATIENCE);
+        let last = shop.start(4, TIMEOUT);
         let job = shop.ended(id).await;
         assert_eq!(job.error.unwrap().code, ErrorCode::InternalError);
         last.stop().await;
         shop.close(0).await;
+    }
+}
+
+/// One job crashes three processes and is abandoned. A job that ran beside it completes, and so
+/// does one that waited for a provider each time.
+#[tokio::test]
+async fn a_job_that_ends_processes_takes_no_other_with_it() {
+    for engine in ENGINES {
+        let shop = Shop::open(engine).await;
+        let mut jobs = Vec::new();
+        for (number, body) in [(1, "kills"), (2, "works"), (3, "polls")] {
+            jobs.push(shop.accept(number, body).await);
+        }
+        let printer = shop.printer.clone();
+        for worker in 1..=3 {
+            let running = shop.start(worker, TIMEOUT);
+            if worker <= 2 {
+                printer.works.reached().await;
+            } else {
+                // The job can now end whenever it runs, before or after the suspect.
+                printer.works.opened.cancel();
+            }
+            printer.kills.reached().await;
+            printer.polls.reached().await;
+            running.task.abort();
+            let _ = running.task.await;
+            shop.clock.advance(Duration::from_secs(31));
+        }
+        printer.polls.opened.cancel();
+        let last = shop.start(4, TIMEOUT);
+        let [killer, worked, polled] = [jobs[0], jobs[1], jobs[2]];
+        let job = shop.ended(killer).await;
+        assert_eq!(job.error.unwrap().code, ErrorCode::InternalError);
+        for id in [worked, polled] {
+            assert_eq!(shop.ended(id).await.status, JobStatus::Completed, "{engine:?}");
+        }
+        last.stop().await;
+        shop.close(2 * i128::from(PAGE)).await;
     }
 }

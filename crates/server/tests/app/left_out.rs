@@ -1,4 +1,4 @@
-//! What a provider is not told is named.
+//! Responses name the parameters that were not sent to the provider.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tollgate_storage::NoFiles;
 
 use crate::app::{MODELS, Scene};
 
-/// What another provider has sealed, in the gateway's wrapping.
+/// Reasoning sealed by another provider, in the gateway's wrapper.
 const FOREIGN: &str = "gw1.0123456789abcdef.c2VhbA==";
 
 fn messages(thinking: Value) -> Value {
@@ -89,7 +89,7 @@ async fn reasoning_of_another_provider_of_the_same_format() {
 async fn the_end_user_is_named_as_it_was() {
     let scene = Scene::new(Arc::new(NoFiles), |_| {}).await;
     let tenant = scene.tenant(1_000).await;
-    for (name, model, ignored, told) in [
+    for (name, model, ignored, reported) in [
         ("user", MODELS[3], Some("user"), None),
         ("safety_identifier", MODELS[3], Some("safety_identifier"), None),
         ("user", MODELS[1], None, Some("ada")),
@@ -100,7 +100,7 @@ async fn the_end_user_is_named_as_it_was() {
         assert_eq!(answer.status, 200, "{}", answer.text);
         assert_eq!(answer.ignored.as_deref(), ignored, "{name} to {model}");
         let sent = scene.sent().unwrap();
-        assert_eq!(sent["metadata"]["user_id"].as_str(), told);
+        assert_eq!(sent["metadata"]["user_id"].as_str(), reported);
     }
 }
 
@@ -118,7 +118,8 @@ async fn a_tier_of_completions_is_what_it_is_in_a_chat() {
         (MODELS[2], "auto", 200),
         (MODELS[1], "golden", 400),
     ] {
-        // Another tier has another price, whoever serves it.
+        // Another tier has another price with every provider, so both endpoints treat the tier the
+        // same way.
         let both = [
             scene
                 .post(&tenant, "/v1/chat/completions", &chat(model, tier))

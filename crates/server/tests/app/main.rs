@@ -1,16 +1,17 @@
-//! The whole gateway in one process, with parts that a user cannot bring about: files that were uploaded, a storage
-//! that fails.
+//! The whole gateway in one process, with components that a user cannot set up, such as failing
+//! storage.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admin;
 mod app;
 mod compositions;
+mod example_config;
 mod files;
 mod holds;
 mod jobs;
-mod kept;
 mod ledger;
 mod left_out;
 mod sealed;
+mod stored_jobs;
 mod webhooks;

@@ -1,8 +1,8 @@
-//! Who wants to know is told that a job has ended, on both engines.
+//! Webhooks report the end of jobs, on both engines.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "the task of a sender is aborted, as its process would be"
+    reason = "aborting the task of a sender simulates the death of its process"
 )]
 
 use std::collections::HashSet;
@@ -16,8 +16,8 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tollgate_accounts::{Pepper, Vault, WebhookSecrets};
-use tollgate_jobs::webhooks::{PATIENCE as LONGEST_POST, References};
-use tollgate_jobs::{JobRenderer, Jobs, Record, Webhooks};
+use tollgate_jobs::webhooks::{POST_TIMEOUT as LONGEST_POST, ReferenceRenderer};
+use tollgate_jobs::{JobRenderer, Jobs, WebhookRecord, Webhooks};
 use tollgate_providers::egress::{Allowed, SystemResolver};
 use tollgate_providers::{EgressClient, EgressSettings, HttpClient, HttpSettings};
 use tollgate_storage::{Delivery, DeliveryState, Job, NewJob, NoFiles};
@@ -26,21 +26,21 @@ use tollgate_testkit::upstream::{FakeUpstream, Gate, ReceivedRequest, Reply};
 use tollgate_types::{Clock, ErrorCode, JobId};
 
 use crate::app::Scene;
-use crate::jobs::{PATIENCE, Shop, page};
-use crate::ledger::books::{ACCOUNT, ENGINES, Engine};
+use crate::jobs::{Shop, TIMEOUT, page};
+use crate::ledger::engines::{ACCOUNT, ENGINES, Engine};
 
 const HOOK: &str = "/hooks/jobs";
 const OTHER_HOOK: &str = "/hooks/others";
 
-/// A shop whose jobs tell somebody that they have ended.
-struct Told {
+/// Jobs with webhooks and the server that receives them.
+struct WebhookTest {
     shop: Shop,
-    told: FakeUpstream,
-    /// The last job that was only there to wake the senders.
+    webhook_test: FakeUpstream,
+    /// Number of the last job that was created only to wake the senders.
     wakes: std::cell::Cell<u128>,
 }
 
-/// A sender that runs. Aborting its task is the death of its process.
+/// A running sender. Aborting its task simulates the death of its process.
 struct Sender {
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -63,20 +63,20 @@ fn egress(allow: Vec<Allowed>) -> EgressClient {
     EgressClient::new(settings, Arc::new(SystemResolver), http)
 }
 
-impl Told {
+impl WebhookTest {
     async fn open(engine: Engine) -> Self {
-        let told = FakeUpstream::start().await;
-        told.set_hook(HOOK, []);
-        told.set_hook(OTHER_HOOK, []);
+        let webhook_test = FakeUpstream::start().await;
+        webhook_test.set_hook(HOOK, []);
+        webhook_test.set_hook(OTHER_HOOK, []);
         Self {
             shop: Shop::open(engine).await,
-            told,
+            webhook_test,
             wakes: std::cell::Cell::new(1_000),
         }
     }
 
     fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.told.address())
+        format!("http://{}{path}", self.webhook_test.address())
     }
 
     fn webhooks_with(
@@ -86,7 +86,7 @@ impl Told {
         renderer: Arc<dyn JobRenderer>,
     ) -> Arc<Webhooks> {
         let vault = Vault::new(Pepper::new(&[7; 32]).unwrap());
-        let store = self.shop.books.storage.webhooks.clone();
+        let store = self.shop.ledger.storage.webhooks.clone();
         Arc::new(Webhooks {
             jobs,
             secrets: WebhookSecrets::new(store.clone(), vault.clone()),
@@ -98,17 +98,18 @@ impl Told {
         })
     }
 
-    /// One that may post to whoever is told here, and hears of what ends in this process.
+    /// Creates a sender that may post to the receiver and is notified of jobs that end in this
+    /// process.
     fn webhooks(&self) -> Arc<Webhooks> {
-        let allowed = Allowed::parse(&self.told.address().to_string()).unwrap();
-        self.webhooks_with(self.shop.jobs.clone(), vec![allowed], Arc::new(References))
+        let allowed = Allowed::parse(&self.webhook_test.address().to_string()).unwrap();
+        self.webhooks_with(self.shop.jobs.clone(), vec![allowed], Arc::new(ReferenceRenderer))
     }
 
-    /// One that hears of nothing and has to look.
+    /// Creates a sender that gets no notifications and has to poll.
     fn webhooks_of_another_process(&self) -> Arc<Webhooks> {
-        let allowed = Allowed::parse(&self.told.address().to_string()).unwrap();
-        let jobs = Arc::new(Jobs::new(self.shop.books.storage.jobs.clone()));
-        self.webhooks_with(jobs, vec![allowed], Arc::new(References))
+        let allowed = Allowed::parse(&self.webhook_test.address().to_string()).unwrap();
+        let jobs = Arc::new(Jobs::new(self.shop.ledger.storage.jobs.clone()));
+        self.webhooks_with(jobs, vec![allowed], Arc::new(ReferenceRenderer))
     }
 
     fn send(webhooks: &Arc<Webhooks>) -> Sender {
@@ -135,7 +136,7 @@ impl Told {
         id
     }
 
-    /// Lets so much time go by, and has the senders look at once.
+    /// Advances the clock by `time` and wakes the senders.
     async fn later(&self, time: Duration) {
         self.shop.clock.advance(time);
         self.wakes.set(self.wakes.get() + 1);
@@ -145,13 +146,13 @@ impl Told {
     }
 
     async fn delivery(&self, id: JobId) -> Delivery {
-        let found = self.shop.books.storage.webhooks.delivery(ACCOUNT, id).await;
+        let found = self.shop.ledger.storage.webhooks.delivery(ACCOUNT, id).await;
         found.unwrap().unwrap()
     }
 
     async fn until(&self, id: JobId, fits: impl Fn(&Delivery) -> bool) -> Delivery {
         let mut seen = self.delivery(id).await;
-        eventually("the delivery is so far", async || {
+        eventually("the delivery has the expected state", async || {
             seen = self.delivery(id).await;
             fits(&seen)
         })
@@ -159,9 +160,9 @@ impl Told {
         seen
     }
 
-    /// Posts to this path.
+    /// Returns the received posts with this path.
     fn posts(&self, path: &str) -> Vec<ReceivedRequest> {
-        let mut posts = self.told.requests();
+        let mut posts = self.webhook_test.requests();
         posts.retain(|post| post.path == path);
         posts
     }
@@ -171,7 +172,7 @@ impl Told {
     }
 }
 
-/// Asserts that a post is signed as the scheme says, by somebody who has the secret.
+/// Asserts that a post is signed with the secret according to Standard Webhooks.
 fn assert_signed(request: &ReceivedRequest, secret: &str) {
     use hmac::{Hmac, KeyInit, Mac};
     let header = |name| request.header(name).unwrap();
@@ -190,20 +191,20 @@ fn ids(posts: &[ReceivedRequest]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_end_of_a_job_is_told_once_and_signed() {
+async fn the_end_of_a_job_sends_one_signed_webhook() {
     for engine in ENGINES {
-        let told = Told::open(engine).await;
-        let webhooks = told.webhooks();
-        let (worker, sender) = (told.shop.start(1, PATIENCE), Told::send(&webhooks));
+        let webhook_test = WebhookTest::open(engine).await;
+        let webhooks = webhook_test.webhooks();
+        let (worker, sender) = (webhook_test.shop.start(1, TIMEOUT), WebhookTest::send(&webhooks));
         let path = format!("{HOOK}?token=canary");
-        let id = told.accept(5, "", &path).await;
-        let delivery = told
+        let id = webhook_test.accept(5, "", &path).await;
+        let delivery = webhook_test
             .until(id, |found| found.state == DeliveryState::Delivered)
             .await;
         assert_eq!((delivery.attempts, delivery.failure), (1, None));
         worker.stop().await;
-        told.later(Duration::from_hours(48)).await;
-        let posts = told.posts(&path);
+        webhook_test.later(Duration::from_hours(48)).await;
+        let posts = webhook_test.posts(&path);
         assert_eq!(posts.len(), 1, "{engine:?}");
         let secret = webhooks.secrets.of(ACCOUNT).await.unwrap();
         assert_signed(&posts[0], &secret.reveal());
@@ -226,17 +227,20 @@ async fn the_end_of_a_job_is_told_once_and_signed() {
         });
         assert_eq!(posts[0].json().unwrap(), expected);
         sender.stop().await;
-        told.close(7).await;
+        webhook_test.close(7).await;
     }
 }
 
 #[tokio::test]
 async fn a_job_that_fails_tells_why() {
-    let told = Told::open(Engine::Sqlite).await;
-    let (worker, sender) = (told.shop.start(1, PATIENCE), Told::send(&told.webhooks()));
-    told.accept(5, "panics", HOOK).await;
-    told.told.wait_for_requests(1).await;
-    let body = told.posts(HOOK)[0].json().unwrap();
+    let webhook_test = WebhookTest::open(Engine::Sqlite).await;
+    let (worker, sender) = (
+        webhook_test.shop.start(1, TIMEOUT),
+        WebhookTest::send(&webhook_test.webhooks()),
+    );
+    webhook_test.accept(5, "panics", HOOK).await;
+    webhook_test.webhook_test.wait_for_requests(1).await;
+    let body = webhook_test.posts(HOOK)[0].json().unwrap();
     assert_eq!(
         (&body["type"], &body["data"]["status"]),
         (&json!("job.failed"), &json!("failed"))
@@ -244,39 +248,39 @@ async fn a_job_that_fails_tells_why() {
     assert_eq!(body["data"]["error"]["code"], "internal_error");
     sender.stop().await;
     worker.stop().await;
-    told.close(0).await;
+    webhook_test.close(0).await;
 }
 
 #[tokio::test]
 async fn what_does_not_arrive_is_sent_again_under_the_same_id() {
     for engine in ENGINES {
-        let told = Told::open(engine).await;
+        let webhook_test = WebhookTest::open(engine).await;
         let failing = [
             Reply::body(503, "text/plain", "busy"),
             Reply::body(302, "text/plain", "").header("location", OTHER_HOOK),
         ];
-        told.told.set_hook(HOOK, failing);
-        let webhooks = told.webhooks();
-        let sender = Told::send(&webhooks);
-        let id = told.end(5, HOOK).await;
+        webhook_test.webhook_test.set_hook(HOOK, failing);
+        let webhooks = webhook_test.webhooks();
+        let sender = WebhookTest::send(&webhooks);
+        let id = webhook_test.end(5, HOOK).await;
         for (attempt, why, wait) in [
-            (1, "the answer is 503", Duration::from_secs(6)),
-            (2, "the answer is 302", Duration::from_mins(6)),
+            (1, "the endpoint returned 503", Duration::from_secs(6)),
+            (2, "the endpoint returned 302", Duration::from_mins(6)),
         ] {
-            let failed = told
+            let failed = webhook_test
                 .until(id, |found| found.failure.as_deref() == Some(why))
                 .await;
             assert_eq!((failed.state, failed.attempts), (DeliveryState::Pending, attempt));
-            // Before its time nothing is sent.
-            told.later(Duration::ZERO).await;
-            assert_eq!(told.delivery(id).await.attempts, attempt);
-            told.later(wait).await;
+            // No attempt is made before the retry time.
+            webhook_test.later(Duration::ZERO).await;
+            assert_eq!(webhook_test.delivery(id).await.attempts, attempt);
+            webhook_test.later(wait).await;
         }
-        let arrived = told
+        let arrived = webhook_test
             .until(id, |found| found.state == DeliveryState::Delivered)
             .await;
         assert_eq!(arrived.attempts, 3);
-        let posts = told.posts(HOOK);
+        let posts = webhook_test.posts(HOOK);
         let (ids, secret) = (ids(&posts), webhooks.secrets.of(ACCOUNT).await.unwrap());
         assert_eq!(ids, [ids[0]; 3]);
         posts
@@ -290,112 +294,121 @@ async fn what_does_not_arrive_is_sent_again_under_the_same_id() {
         let bodies: HashSet<_> = posts.iter().map(|post| &post.body).collect();
         assert_eq!(bodies.len(), 1);
         sender.stop().await;
-        told.close(0).await;
+        webhook_test.close(0).await;
     }
 }
 
 #[tokio::test]
-async fn it_is_given_up_after_the_last_attempt_and_when_nobody_is_there_any_more() {
-    let told = Told::open(Engine::Sqlite).await;
-    told.told.set_hook(HOOK, [Reply::body(410, "text/plain", "gone")]);
-    let sender = Told::send(&told.webhooks());
-    let gone = told.end(5, HOOK).await;
-    let failed = told
+async fn a_webhook_is_abandoned_after_the_last_attempt_or_without_receiver() {
+    let webhook_test = WebhookTest::open(Engine::Sqlite).await;
+    webhook_test
+        .webhook_test
+        .set_hook(HOOK, [Reply::body(410, "text/plain", "gone")]);
+    let sender = WebhookTest::send(&webhook_test.webhooks());
+    let gone = webhook_test.end(5, HOOK).await;
+    let failed = webhook_test
         .until(gone, |found| found.state == DeliveryState::Failed)
         .await;
     assert_eq!(
         (failed.attempts, failed.failure.as_deref()),
-        (1, Some("the answer is 410"))
+        (1, Some("the endpoint returned 410"))
     );
     let failing = (501..=520).map(|status| Reply::body(status, "text/plain", ""));
-    told.told.set_hook(HOOK, failing);
-    let failing = told.end(6, HOOK).await;
+    webhook_test.webhook_test.set_hook(HOOK, failing);
+    let failing = webhook_test.end(6, HOOK).await;
     for attempt in 1..=10 {
-        let why = format!("the answer is {}", 500 + attempt);
-        let failed = told
+        let why = format!("the endpoint returned {}", 500 + attempt);
+        let failed = webhook_test
             .until(failing, |found| found.failure.as_deref() == Some(&why))
             .await;
         let is_last = failed.state == DeliveryState::Failed;
         assert_eq!((failed.attempts, is_last), (attempt, attempt == 10));
-        // The longest wait, and a tenth.
-        told.later(Duration::from_hours(27)).await;
+        // The maximum retry delay plus 10 % jitter.
+        webhook_test.later(Duration::from_hours(27)).await;
     }
-    assert_eq!(told.delivery(failing).await.attempts, 10);
-    assert_eq!(told.posts(HOOK).len(), 11);
+    assert_eq!(webhook_test.delivery(failing).await.attempts, 10);
+    assert_eq!(webhook_test.posts(HOOK).len(), 11);
     sender.stop().await;
-    told.close(0).await;
+    webhook_test.close(0).await;
 }
 
-/// Whoever dies between sending and noting has it sent again, by another.
+/// If a sender dies between a post and its record, another sender repeats the post.
 #[tokio::test]
 async fn what_was_on_its_way_when_the_sender_died_is_sent_again() {
     for engine in ENGINES {
-        let told = Told::open(engine).await;
+        let webhook_test = WebhookTest::open(engine).await;
         let gate = Gate::new();
-        told.told
+        webhook_test
+            .webhook_test
             .set_hook(HOOK, [Reply::body(204, "text/plain", "").hold_head(&gate)]);
-        let first = Told::send(&told.webhooks());
-        let id = told.end(5, HOOK).await;
-        told.told.wait_for_requests(1).await;
+        let first = WebhookTest::send(&webhook_test.webhooks());
+        let id = webhook_test.end(5, HOOK).await;
+        webhook_test.webhook_test.wait_for_requests(1).await;
         first.task.abort();
         let _ = first.task.await;
-        // Its requests die with it: nobody hears their answers.
-        told.shop.clock.advance(Duration::from_secs(61));
-        let second = Told::send(&told.webhooks_of_another_process());
-        let arrived = told
+        // The requests of the first sender are aborted, so their responses are lost.
+        webhook_test.shop.clock.advance(Duration::from_secs(61));
+        let second = WebhookTest::send(&webhook_test.webhooks_of_another_process());
+        let arrived = webhook_test
             .until(id, |found| found.state == DeliveryState::Delivered)
             .await;
         assert_eq!(arrived.attempts, 2);
-        let posts = told.posts(HOOK);
+        let posts = webhook_test.posts(HOOK);
         let ids = ids(&posts);
         assert_eq!(ids, [ids[0]; 2]);
         second.stop().await;
-        told.close(0).await;
+        webhook_test.close(0).await;
     }
 }
 
-/// What ends while nobody sends is sent by the next who does; several senders share it.
+/// Jobs that end while no sender runs are reported by later senders. Several senders share the
+/// deliveries.
 #[tokio::test]
 async fn several_nodes_tell_each_end_once() {
     for engine in ENGINES {
-        let told = Told::open(engine).await;
+        let webhook_test = WebhookTest::open(engine).await;
         for number in 1..=30 {
-            told.end(number, HOOK).await;
+            webhook_test.end(number, HOOK).await;
         }
-        let nodes = [(); 3].map(|()| Told::send(&told.webhooks_of_another_process()));
+        let nodes = [(); 3].map(|()| WebhookTest::send(&webhook_test.webhooks_of_another_process()));
         for number in 1..=30 {
             let id = JobId::from_u128(number);
-            told.until(id, |found| found.state == DeliveryState::Delivered)
+            webhook_test
+                .until(id, |found| found.state == DeliveryState::Delivered)
                 .await;
         }
-        let posts = told.posts(HOOK);
+        let posts = webhook_test.posts(HOOK);
         let distinct: HashSet<_> = ids(&posts).into_iter().collect();
         assert_eq!((posts.len(), distinct.len()), (30, 30), "{engine:?}");
         for node in nodes {
             node.stop().await;
         }
-        told.close(0).await;
+        webhook_test.close(0).await;
     }
 }
 
 #[tokio::test]
 async fn an_address_inside_is_not_posted_to() {
-    let told = Told::open(Engine::Sqlite).await;
-    let webhooks = told.webhooks_with(told.shop.jobs.clone(), Vec::new(), Arc::new(References));
-    let sender = Told::send(&webhooks);
-    let id = told.end(5, HOOK).await;
-    let refused = told.until(id, |found| found.failure.is_some()).await;
-    assert_eq!(refused.failure.as_deref(), Some("the address cannot be reached"));
+    let webhook_test = WebhookTest::open(Engine::Sqlite).await;
+    let webhooks = webhook_test.webhooks_with(
+        webhook_test.shop.jobs.clone(),
+        Vec::new(),
+        Arc::new(ReferenceRenderer),
+    );
+    let sender = WebhookTest::send(&webhooks);
+    let id = webhook_test.end(5, HOOK).await;
+    let refused = webhook_test.until(id, |found| found.failure.is_some()).await;
+    assert_eq!(refused.failure.as_deref(), Some("the endpoint cannot be reached"));
     assert_eq!(refused.state, DeliveryState::Pending);
-    assert_eq!(told.told.connection_count(), 0);
+    assert_eq!(webhook_test.webhook_test.connection_count(), 0);
     sender.stop().await;
-    told.close(0).await;
+    webhook_test.close(0).await;
 }
 
 #[tokio::test]
 async fn addresses_that_could_not_be_posted_to_are_refused() {
-    let told = Told::open(Engine::Sqlite).await;
-    let webhooks = told.webhooks();
+    let webhook_test = WebhookTest::open(Engine::Sqlite).await;
+    let webhooks = webhook_test.webhooks();
     for bad in [
         "",
         "nowhere",
@@ -422,21 +435,21 @@ async fn addresses_that_could_not_be_posted_to_are_refused() {
     let sealed = webhooks.address(ACCOUNT, id, &longest).unwrap();
     assert!(!sealed.windows(7).any(|part| part == b"example"));
     webhooks.check("http://example.com/?a=b#c").unwrap();
-    webhooks.check(&told.url(HOOK)).unwrap();
-    told.close(0).await;
+    webhooks.check(&webhook_test.url(HOOK)).unwrap();
+    webhook_test.close(0).await;
 }
 
-/// Knows jobs of an even number, and cannot look at first.
+/// Renders jobs with an even number. The first lookup fails.
 struct Even(std::sync::Mutex<bool>);
 
 #[async_trait]
 impl JobRenderer for Even {
-    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<Record>> {
+    async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<WebhookRecord>> {
         let number = job.terms.id.as_u128();
         let failed_before = std::mem::replace(&mut *self.0.lock().unwrap(), true);
         match (number % 2, failed_before) {
-            (0, false) => Err(tollgate_storage::StorageError::not_found("a picture")),
-            (0, true) => Ok(Some(Record {
+            (0, false) => Err(tollgate_storage::StorageError::not_found("an image")),
+            (0, true) => Ok(Some(WebhookRecord {
                 event: "page.ready".into(),
                 data: json!({"id": number.to_string(), "pages": 3}),
             })),
@@ -446,31 +459,37 @@ impl JobRenderer for Even {
 }
 
 #[tokio::test]
-async fn what_is_told_is_written_by_whoever_knows_the_kind() {
-    let told = Told::open(Engine::Sqlite).await;
-    let allowed = Allowed::parse(&told.told.address().to_string()).unwrap();
+async fn each_kind_writes_its_own_webhook() {
+    let webhook_test = WebhookTest::open(Engine::Sqlite).await;
+    let allowed = Allowed::parse(&webhook_test.webhook_test.address().to_string()).unwrap();
     let renderer = Arc::new(Even(std::sync::Mutex::new(false)));
-    let sender = Told::send(&told.webhooks_with(told.shop.jobs.clone(), vec![allowed], renderer));
-    let id = told.end(2, HOOK).await;
-    told.until(id, |found| found.failure.is_some()).await;
-    assert!(told.posts(HOOK).is_empty());
-    told.shop.clock.advance(Duration::from_secs(6));
-    told.until(id, |found| found.state == DeliveryState::Delivered)
+    let sender = WebhookTest::send(&webhook_test.webhooks_with(
+        webhook_test.shop.jobs.clone(),
+        vec![allowed],
+        renderer,
+    ));
+    let id = webhook_test.end(2, HOOK).await;
+    webhook_test.until(id, |found| found.failure.is_some()).await;
+    assert!(webhook_test.posts(HOOK).is_empty());
+    webhook_test.shop.clock.advance(Duration::from_secs(6));
+    webhook_test
+        .until(id, |found| found.state == DeliveryState::Delivered)
         .await;
-    let body = told.posts(HOOK)[0].json().unwrap();
+    let body = webhook_test.posts(HOOK)[0].json().unwrap();
     assert_eq!(
         (&body["type"], &body["data"]),
         (&json!("page.ready"), &json!({"id": "2", "pages": 3}))
     );
-    let other = told.end(3, HOOK).await;
-    told.until(other, |found| found.state == DeliveryState::Delivered)
+    let other = webhook_test.end(3, HOOK).await;
+    webhook_test
+        .until(other, |found| found.state == DeliveryState::Delivered)
         .await;
     assert_eq!(
-        told.posts(HOOK)[1].json().unwrap()["data"]["job_id"],
+        webhook_test.posts(HOOK)[1].json().unwrap()["data"]["job_id"],
         json!(other)
     );
     sender.stop().await;
-    told.close(0).await;
+    webhook_test.close(0).await;
 }
 
 #[tokio::test]
@@ -489,6 +508,6 @@ async fn the_secret_is_shown_and_replaced() {
     assert_eq!(rotated.status, 200, "{}", rotated.text);
     assert_ne!(rotated.body["secret"], json!(secret));
     assert_eq!(scene.get(&tenant, PATH).await.body, rotated.body);
-    let used = scene.domains.webhook_secrets.of(tenant.id).await.unwrap();
+    let used = scene.app_state.webhook_secrets.of(tenant.id).await.unwrap();
     assert_eq!(rotated.body["secret"], json!(used.reveal()));
 }

@@ -1,14 +1,29 @@
-//! [`crate::AccountStore`].
+//! Cases for [`crate::AccountStore`].
 
 use std::time::Duration;
 
-use tollgate_types::AccountId;
+use tollgate_types::id::TransferId;
+use tollgate_types::{AccountId, CalibrationId, Credits, FileId, JobId, JobStatus, MediaId, ResponseId};
 
-use super::samples::{account, at_once, kind, warm_up};
-use super::{Books, Factory};
-use crate::{Account, AccountChange, AccountChanged, AccountState, Balance, Limits, StorageErrorKind};
+use super::calibration::{insert, new as calibration};
+use super::file::{QUOTA, file};
+use super::idempotency::claim;
+use super::job::{accept, end, lease};
+use super::media::media;
+use super::member::member;
+use super::notice::{alert, notice};
+use super::response::{response, save};
+use super::samples::{
+    account, at, call, concurrently, funded, hold, key, kind, nanos, plan, settlement, subscribe, take,
+    warm_up,
+};
+use super::{Factory, LedgerSnapshot};
+use crate::{
+    Account, AccountChange, AccountChanged, AccountState, Balance, ClaimOutcome, CloseBlockers, CloseOutcome,
+    KeyState, LedgerAccount, Limits, MemberRole, Storage, StorageErrorKind,
+};
 
-/// What is created is read back, every field of it, with a balance of zero.
+/// A created account is read back with every field and a balance of zero.
 pub async fn create_then_get(factory: Factory) {
     let storage = factory.open().await;
     let plain = account(1);
@@ -42,10 +57,10 @@ pub async fn create_then_get(factory: Factory) {
         );
     }
     assert_eq!(storage.accounts.get(AccountId::from_u128(2)).await.unwrap(), None);
-    assert_eq!(Books::read(&storage).await.books.len(), 2);
+    assert_eq!(LedgerSnapshot::read(&storage).await.ledgers.len(), 2);
 }
 
-/// An id is used once; the first account stays as it is.
+/// An id is used once; the first account stays unchanged.
 pub async fn create_twice_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -94,8 +109,8 @@ pub async fn list_pages_in_order_of_id(factory: Factory) {
     assert_eq!(storage.accounts.list(None, 0).await.unwrap(), []);
 }
 
-/// A change is of what it says; the rest stays, and limits can be taken away.
-pub async fn changes_are_of_what_is_said(factory: Factory) {
+/// A change affects only its fields; limits can be removed.
+pub async fn changes_leave_other_fields(factory: Factory) {
     let storage = factory.open().await;
     let id = account(1).id;
     storage.accounts.create(account(1)).await.unwrap();
@@ -165,13 +180,13 @@ pub async fn changes_are_of_what_is_said(factory: Factory) {
     assert_eq!(other, Some(account(2)));
 }
 
-/// Changes of different things at once are all kept.
-pub async fn changes_at_once_are_all_kept(factory: Factory) {
+/// Concurrent changes of different fields are all applied.
+pub async fn concurrent_changes_are_all_applied(factory: Factory) {
     let storage = factory.open().await;
     let id = account(1).id;
     storage.accounts.create(account(1)).await.unwrap();
     warm_up(&storage, id).await;
-    let changed = at_once(4, |number| {
+    let changed = concurrently(4, |number| {
         let accounts = storage.accounts.clone();
         let mut change = AccountChange::default();
         match number {
@@ -192,7 +207,7 @@ pub async fn changes_at_once_are_all_kept(factory: Factory) {
     );
 }
 
-/// A test clock is there from the beginning or never, and does not go back.
+/// A test clock exists from the creation of the account or never, and does not go back.
 pub async fn test_clocks_go_forward(factory: Factory) {
     let storage = factory.open().await;
     let ahead = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
@@ -227,7 +242,7 @@ pub async fn test_clocks_go_forward(factory: Factory) {
     assert_eq!(with[0].time(at), later);
 }
 
-/// What is not there cannot be changed.
+/// An unknown account cannot be changed.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let id = AccountId::from_u128(1);
@@ -235,4 +250,162 @@ pub async fn unknown_account_is_not_found(factory: Factory) {
     assert_eq!(kind(changed), StorageErrorKind::NotFound);
     assert_eq!(kind(storage.ledger.balance(id).await), StorageErrorKind::NotFound);
     assert_eq!(storage.accounts.get(id).await.unwrap(), None);
+}
+
+/// Asserts that the account is closed, and returns it.
+async fn closed(storage: &Storage, id: AccountId) -> Account {
+    match storage.accounts.close_account(id, at(50)).await.unwrap() {
+        CloseOutcome::Closed(account) => account,
+        refused @ CloseOutcome::Refused(_) => unreachable!("{refused:?}"),
+    }
+}
+
+async fn suspend(storage: &Storage, id: AccountId) {
+    let change = AccountChange {
+        state: Some(AccountState::Suspended),
+        ..AccountChange::default()
+    };
+    storage.accounts.change(id, change).await.unwrap();
+}
+
+/// A closed account has only its ledger and no personal data; other accounts stay unchanged.
+pub async fn closed_accounts_keep_only_their_ledger(factory: Factory) {
+    let storage = factory.open().await;
+    let ids = [funded(&storage, 1, 100).await, funded(&storage, 2, 100).await];
+    for (place, id) in (1_u128..).zip(ids) {
+        let number = |n: u128| place * 100 + n;
+        storage.keys.create(key(number(1), id)).await.unwrap();
+        call(&storage, hold(number(2), id, 50), 30).await;
+        storage
+            .members
+            .add(member(number(3), id.as_u128(), MemberRole::Owner))
+            .await
+            .unwrap();
+        storage.notices.set_alert(id, Some(alert(id))).await.unwrap();
+        let notices = vec![notice(number(4), id, 1)];
+        assert!(storage.notices.note_low(id, true, notices).await.unwrap());
+        save(&storage, response(number(5), id, None)).await.unwrap();
+        storage.files.insert(file(number(6), id), QUOTA).await.unwrap();
+        storage.media.insert(media(number(7), id)).await.unwrap();
+        insert(&storage, calibration(number(8), id)).await;
+        storage.idempotency.claim(claim(id, number(9))).await.unwrap();
+        storage.webhooks.renew_secret(id).await.unwrap();
+        accept(&storage, number(10), id).await;
+        let leased = lease(&storage, 1, 10).await;
+        let ended = end(&leased.job, JobStatus::Completed, 4);
+        storage.jobs.finish(leased.lease, ended).await.unwrap();
+    }
+    let before = LedgerSnapshot::read(&storage).await;
+    let [id, other] = ids;
+    suspend(&storage, id).await;
+    let account = closed(&storage, id).await;
+    assert_eq!(
+        (account.state, account.name.as_str()),
+        (AccountState::Closed, "closed account")
+    );
+    assert_eq!(storage.accounts.get(id).await.unwrap(), Some(account.clone()));
+    let after = LedgerSnapshot::read(&storage).await;
+    for balance in LedgerAccount::ALL {
+        assert_eq!(after.of(id).balance(balance), before.of(id).balance(balance));
+    }
+    assert_eq!(after.of(id).transfers, before.of(id).transfers);
+    assert_eq!(after.of(other), before.of(other));
+    for (place, id, exists) in [(1_u128, id, false), (2, other, true)] {
+        let number = |n: u128| place * 100 + n;
+        let keys = storage.keys.list(id).await.unwrap();
+        assert_eq!(keys[0].state == KeyState::Active, exists);
+        assert_eq!(keys[0].name.is_empty(), !exists);
+        assert_eq!(keys[0].revoked_at, (!exists).then_some(at(50)));
+        assert_eq!(!storage.members.list(id).await.unwrap().is_empty(), exists);
+        assert_eq!(storage.notices.alert(id).await.unwrap().is_some(), exists);
+        assert_eq!(!storage.notices.list(id, 9).await.unwrap().is_empty(), exists);
+        let found = storage
+            .responses
+            .get(id, ResponseId::from_u128(number(5)), at(50))
+            .await;
+        assert_eq!(found.unwrap().is_some(), exists);
+        let found = storage.files.get(id, FileId::from_u128(number(6)), at(50)).await;
+        assert_eq!(found.unwrap().is_some(), exists);
+        let stored_media = storage.media.of_account(id, MediaId::from_u128(number(7))).await;
+        assert_eq!(
+            stored_media
+                .unwrap()
+                .is_some_and(|stored_media| stored_media.expires_at > at(50)),
+            exists
+        );
+        let learned = storage
+            .calibrations
+            .get(id, CalibrationId::from_u128(number(8)))
+            .await;
+        assert_eq!(learned.unwrap().is_some(), exists);
+        let job = storage.jobs.get(id, JobId::from_u128(number(10))).await;
+        assert_eq!(job.unwrap().is_some(), exists);
+        assert_eq!(storage.webhooks.secret(id).await.unwrap() > 1, exists);
+        let again = storage.idempotency.claim(claim(id, number(11))).await.unwrap();
+        assert_eq!(matches!(again, ClaimOutcome::First), !exists, "{again:?}");
+    }
+    let leftover = storage.files.leftover(at(50), 9).await.unwrap();
+    assert_eq!(leftover.len(), 1, "its bytes are deleted by the next round");
+    // Closing again removes data written since and changes nothing else.
+    save(&storage, response(9, id, None)).await.unwrap();
+    assert_eq!(closed(&storage, id).await, account);
+    let found = storage.responses.get(id, ResponseId::from_u128(9), at(50)).await;
+    assert_eq!(found.unwrap(), None);
+    let changed = storage.accounts.change(id, AccountChange::default()).await;
+    assert_eq!(kind(changed), StorageErrorKind::Conflict);
+    // The rest of its grants can be withdrawn.
+    let taken = storage
+        .lots
+        .withdraw(TransferId::from_u128(1), Credits::MAX, at(60))
+        .await;
+    assert_eq!(taken.unwrap(), nanos(66));
+    LedgerSnapshot::read(&storage).await;
+}
+
+/// An account that is active, or has calls, jobs or subscriptions, is not closed.
+pub async fn accounts_with_open_work_are_not_closed(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    let refused = async || match storage.accounts.close_account(id, at(50)).await.unwrap() {
+        CloseOutcome::Refused(unfinished) => unfinished,
+        done @ CloseOutcome::Closed(_) => unreachable!("{done:?}"),
+    };
+    let nothing = CloseBlockers::default();
+    assert_eq!(
+        refused().await,
+        CloseBlockers {
+            is_active: true,
+            ..nothing
+        }
+    );
+    suspend(&storage, id).await;
+    let held = take(&storage, hold(11, id, 10)).await;
+    let calls = CloseBlockers { calls: 1, ..nothing };
+    assert_eq!(refused().await, calls);
+    storage.ledger.settle(settlement(&held, 1)).await.unwrap();
+    accept(&storage, 12, id).await;
+    let jobs = CloseBlockers {
+        calls: 1,
+        jobs: 1,
+        ..nothing
+    };
+    assert_eq!(refused().await, jobs);
+    storage
+        .jobs
+        .cancel(id, JobId::from_u128(12), at(20))
+        .await
+        .unwrap();
+    subscribe(&storage, plan(13, id, 7)).await;
+    let subscriptions = CloseBlockers {
+        subscriptions: 1,
+        ..nothing
+    };
+    assert_eq!(refused().await, subscriptions);
+    let account = storage.accounts.get(id).await.unwrap().unwrap();
+    assert_eq!(account.state, AccountState::Suspended);
+    let unknown = storage
+        .accounts
+        .close_account(AccountId::from_u128(77), at(50))
+        .await;
+    assert_eq!(kind(unknown), StorageErrorKind::NotFound);
 }

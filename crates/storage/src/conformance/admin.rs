@@ -1,4 +1,4 @@
-//! [`crate::AdminStore`].
+//! Cases for [`crate::AdminStore`].
 
 use tollgate_types::AdminId;
 
@@ -20,7 +20,7 @@ fn admin(number: u128, name: &str) -> Admin {
     }
 }
 
-/// What is created is found by the first half of its digest and listed, every field of it.
+/// A created administrator is found by the first half of its digest and listed, with every field.
 pub async fn create_then_find(factory: Factory) {
     let storage = factory.open().await;
     let roles = [Role::Viewer, Role::Support, Role::Billing, Role::Owner];
@@ -41,7 +41,7 @@ pub async fn create_then_find(factory: Factory) {
     assert_eq!(storage.admins.find([0; 16]).await.unwrap(), None);
 }
 
-/// A name is of one administrator at a time; an id and a digest are used once.
+/// A name is used by one administrator at a time; ids and digests are used once.
 pub async fn names_ids_and_digests_are_used_once(factory: Factory) {
     let storage = factory.open().await;
     storage.admins.create(admin(1, "jo")).await.unwrap();
@@ -60,7 +60,7 @@ pub async fn names_ids_and_digests_are_used_once(factory: Factory) {
     assert_eq!(storage.admins.list().await.unwrap().len(), 2);
 }
 
-/// Revoking again changes nothing; what is not there cannot be revoked.
+/// A second revocation changes nothing; an unknown administrator cannot be revoked.
 pub async fn first_revocation_stays(factory: Factory) {
     let storage = factory.open().await;
     storage.admins.create(admin(1, "jo")).await.unwrap();

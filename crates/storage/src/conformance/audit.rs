@@ -1,9 +1,9 @@
-//! [`crate::LedgerStore::audit`]. What it shows is compared in every other part of the suite.
+//! Cases for [`crate::LedgerStore::audit`]. Every other part of the suite compares its output.
 
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 
-/// A new database has no books and no prices.
+/// An empty database has no accounts and no prices.
 pub async fn empty_database_shows_nothing(factory: Factory) {
     let storage = factory.open().await;
-    assert_eq!(Books::read(&storage).await, Books::default());
+    assert_eq!(LedgerSnapshot::read(&storage).await, LedgerSnapshot::default());
 }

@@ -1,10 +1,10 @@
-//! [`crate::BatchStore`].
+//! Cases for [`crate::BatchStore`].
 
 use tollgate_types::{Credits, HoldId, JobId, JobStatus, PriceVersion, Usage};
 
 use super::job::{accept, end, lease};
 use super::samples::{START, at, funded, kind, nanos};
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::{BatchLine, ChargedLine, JobLease, LineCounts, LineState, Storage, StorageErrorKind};
 
 const VERSION: PriceVersion = PriceVersion::from_u64(u64::MAX - 1);
@@ -29,8 +29,8 @@ async fn leased(storage: &Storage) -> JobLease {
     lease(storage, 5, 0).await.lease
 }
 
-/// A line is begun once and ends once, and is read back as it was written.
-pub async fn begun_and_ended_once(factory: Factory) {
+/// A line starts once and ends once, and is read back verbatim.
+pub async fn lines_start_and_end_once(factory: Factory) {
     let storage = factory.open().await;
     let lease = leased(&storage).await;
     let (store, account) = (&storage.batches, lease.account);
@@ -46,14 +46,14 @@ pub async fn begun_and_ended_once(factory: Factory) {
     assert_eq!(kind(again), StorageErrorKind::Conflict);
 
     let counts = LineCounts {
-        begun: 1,
+        started: 1,
         done: 1,
         failed: 1,
     };
     assert_eq!(store.counts(account, BATCH).await.unwrap(), counts);
     let states = [
         (1, LineState::Failed),
-        (2, LineState::Begun),
+        (2, LineState::Started),
         (3, LineState::Done),
     ];
     assert_eq!(store.states(account, BATCH).await.unwrap(), states);
@@ -66,7 +66,7 @@ pub async fn begun_and_ended_once(factory: Factory) {
     assert_eq!(store.counts(other, BATCH).await.unwrap(), LineCounts::default());
 }
 
-/// Whoever has lost the batch writes nothing of it any more.
+/// A worker that lost its lease can no longer write to the batch.
 pub async fn written_under_its_lease(factory: Factory) {
     let storage = factory.open().await;
     let old = leased(&storage).await;
@@ -85,8 +85,9 @@ pub async fn written_under_its_lease(factory: Factory) {
     store.end(new, line(0, LineState::Failed), at(61)).await.unwrap();
 }
 
-/// What lines cost is shown with the books, and stays when the batch is forgotten; what they made does not.
-pub async fn lines_are_of_the_books(factory: Factory) {
+/// The cost of lines appears in the audit and survives the deletion of the batch; their content
+/// does not.
+pub async fn charged_lines_outlive_their_batch(factory: Factory) {
     let storage = factory.open().await;
     let lease = leased(&storage).await;
     let (store, account) = (&storage.batches, lease.account);
@@ -103,9 +104,15 @@ pub async fn lines_are_of_the_books(factory: Factory) {
         overrun: nanos(1),
     };
     storage.engine.flush().await.unwrap();
-    assert_eq!(Books::read(&storage).await.books[&account].lines, [shown]);
+    assert_eq!(
+        LedgerSnapshot::read(&storage).await.ledgers[&account].lines,
+        [shown]
+    );
     assert_eq!(storage.jobs.sweep(at(9_999_999), 10).await.unwrap(), 1);
-    assert_eq!(Books::read(&storage).await.books[&account].lines, [shown]);
+    assert_eq!(
+        LedgerSnapshot::read(&storage).await.ledgers[&account].lines,
+        [shown]
+    );
     assert_eq!(store.charged(account, job.hold).await.unwrap(), [shown]);
     let other = HoldId::from_u128(job.hold.as_u128() + 1);
     assert_eq!(store.charged(account, other).await.unwrap(), []);
@@ -113,12 +120,12 @@ pub async fn lines_are_of_the_books(factory: Factory) {
     assert_eq!(left[0].content, b"");
 }
 
-/// What is left of the hold is known of lines that have ended, and is never below zero.
-pub async fn freed_is_of_lines_that_have_ended(factory: Factory) {
+/// The unused hold is known for ended lines, and is never below zero.
+pub async fn unused_hold_counts_ended_lines(factory: Factory) {
     let storage = factory.open().await;
     let lease = leased(&storage).await;
     let (store, account) = (&storage.batches, lease.account);
-    assert_eq!(store.freed(account, BATCH).await.unwrap(), Credits::ZERO);
+    assert_eq!(store.unused_hold(account, BATCH).await.unwrap(), Credits::ZERO);
     for number in 0..4 {
         assert!(store.begin(lease, number, VERSION, START).await.unwrap());
     }
@@ -129,21 +136,24 @@ pub async fn freed_is_of_lines_that_have_ended(factory: Factory) {
     for ended in [line(0, LineState::Done), line(1, LineState::Failed), unknown] {
         store.end(lease, ended, at(1)).await.unwrap();
     }
-    assert_eq!(store.freed(account, BATCH).await.unwrap(), nanos(2 * (9 - 2)));
+    assert_eq!(
+        store.unused_hold(account, BATCH).await.unwrap(),
+        nanos(2 * (9 - 2))
+    );
     let other = funded(&storage, 2, 0).await;
-    assert_eq!(store.freed(other, BATCH).await.unwrap(), Credits::ZERO);
+    assert_eq!(store.unused_hold(other, BATCH).await.unwrap(), Credits::ZERO);
 }
 
-/// Processes that died with a batch do not count when it has gone on since.
+/// Deaths no longer count after the batch has made progress.
 pub async fn deaths_count_in_a_row(factory: Factory) {
     let storage = factory.open().await;
     let old = leased(&storage).await;
     let second = lease(&storage, 6, 60).await;
     assert_eq!(second.deaths, 1);
     assert_eq!(
-        kind(storage.batches.goes_on(old).await),
+        kind(storage.batches.reset_deaths(old).await),
         StorageErrorKind::Conflict
     );
-    storage.batches.goes_on(second.lease).await.unwrap();
+    storage.batches.reset_deaths(second.lease).await.unwrap();
     assert_eq!(lease(&storage, 7, 120).await.deaths, 1);
 }

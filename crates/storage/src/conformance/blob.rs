@@ -1,4 +1,4 @@
-//! [`BlobStore`]. A case is handed a [`Blobs`], which opens the same store as often as it wants.
+//! Cases for [`BlobStore`]. Each takes a [`Blobs`], which can open the same store repeatedly.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// What opens by this function: an empty store at first, and the same one again.
+    /// Makes the value from a function that opens the store: empty at first, the same store later.
     pub fn new(open: impl Fn() -> Arc<dyn BlobStore> + Send + Sync + 'static) -> Self {
         Self { open: Arc::new(open) }
     }
 
-    /// Opens the store.
+    /// Opens the store of this case.
     pub fn open(&self) -> Arc<dyn BlobStore> {
         (self.open)()
     }
 }
 
-/// More than any object here has.
-const MOST: u64 = 64 << 20;
+/// Limit above the size of every object here.
+const MAX_BYTES: u64 = 64 << 20;
 
 fn key(account: u128, object: u128) -> BlobKey {
     BlobKey {
@@ -39,20 +39,20 @@ fn key(account: u128, object: u128) -> BlobKey {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Makes bytes that differ by position.
 fn text(length: usize) -> Vec<u8> {
     let byte = |place: usize| (place ^ (place >> 8) ^ (place >> 16)).to_le_bytes()[0];
     (0..length).map(byte).collect()
 }
 
-/// The same in pieces, which do not fit the parts of any engine.
-fn pieces(length: usize) -> BlobContent {
+/// The same bytes in chunks that do not match the part size of any engine.
+fn chunked(length: usize) -> BlobContent {
     let text = Bytes::from(text(length));
-    let pieces: Vec<Bytes> = (0..length)
+    let chunked: Vec<Bytes> = (0..length)
         .step_by(70_001)
         .map(|start| text.slice(start..length.min(start + 70_001)))
         .collect();
-    Box::pin(stream::iter(pieces).map(Ok))
+    Box::pin(stream::iter(chunked).map(Ok))
 }
 
 async fn read(store: &dyn BlobStore, key: BlobKey, range: Option<Range<u64>>) -> Option<Vec<u8>> {
@@ -68,7 +68,7 @@ async fn is_absent(store: &dyn BlobStore, key: BlobKey) -> bool {
     store.length(key).await.unwrap().is_none() && store.get(key, None).await.unwrap().is_none()
 }
 
-/// An object is read back as it was written, also by a store that is opened later.
+/// An object is read back verbatim, also after the store is reopened.
 pub async fn put_then_read(blobs: Blobs) {
     let (key, text) = (key(1, u128::MAX), text(70_000));
     let put = blobs.open().put(key, whole(text.clone()), 70_000).await;
@@ -76,21 +76,21 @@ pub async fn put_then_read(blobs: Blobs) {
     assert_eq!(read(&*blobs.open(), key, None).await, Some(text));
 }
 
-/// What was never there is not there, and is nothing of which a range could be read.
-pub async fn unknown_key_is_not_there(blobs: Blobs) {
+/// A missing object cannot be read, in whole or by range.
+pub async fn unknown_key_is_not_found(blobs: Blobs) {
     let store = blobs.open();
-    store.put(key(1, 1), whole("text"), MOST).await.unwrap();
+    store.put(key(1, 1), whole("text"), MAX_BYTES).await.unwrap();
     for unknown in [key(1, 2), key(3, 1)] {
         assert!(is_absent(&*store, unknown).await);
         assert!(store.get(unknown, Some(0..1)).await.unwrap().is_none());
     }
 }
 
-/// Ranges at both edges and beyond; a whole one has no other bytes than no range.
+/// Ranges at both edges and beyond are cut; the full range equals no range.
 pub async fn ranges_are_cut_to_the_object(blobs: Blobs) {
     let store = blobs.open();
     let (key, text) = (key(1, 1), text(1000));
-    store.put(key, whole(text.clone()), MOST).await.unwrap();
+    store.put(key, whole(text.clone()), MAX_BYTES).await.unwrap();
     for (range, there) in [
         (0..1, 0..1),
         (0..1000, 0..1000),
@@ -109,7 +109,7 @@ pub async fn ranges_are_cut_to_the_object(blobs: Blobs) {
     }
 }
 
-/// An object may have no bytes, from no piece or from empty ones.
+/// An object may be empty, from no chunk or from empty chunks.
 pub async fn empty_object(blobs: Blobs) {
     let store = blobs.open();
     let nothing: [BlobContent; 2] = [Box::pin(stream::empty()), whole("")];
@@ -122,55 +122,55 @@ pub async fn empty_object(blobs: Blobs) {
     }
 }
 
-/// A large object comes and goes in pieces.
+/// A large object is written and read in chunks.
 pub async fn large_object_is_streamed(blobs: Blobs) {
     const LENGTH: usize = 20_000_000;
     let store = blobs.open();
     let key = key(1, 1);
     assert_eq!(
-        store.put(key, pieces(LENGTH), LENGTH as u64).await.unwrap(),
+        store.put(key, chunked(LENGTH), LENGTH as u64).await.unwrap(),
         LENGTH as u64
     );
     let text = text(LENGTH);
     let blob = store.get(key, None).await.unwrap().unwrap();
-    let (mut content, mut place, mut most) = (blob.content, 0, 0);
-    while let Some(piece) = content.next().await {
-        let piece = piece.unwrap();
-        assert!(piece == text[place..place + piece.len()]);
-        (place, most) = (place + piece.len(), most.max(piece.len()));
+    let (mut content, mut place, mut max_bytes) = (blob.content, 0, 0);
+    while let Some(chunk) = content.next().await {
+        let chunk = chunk.unwrap();
+        assert!(chunk == text[place..place + chunk.len()]);
+        (place, max_bytes) = (place + chunk.len(), max_bytes.max(chunk.len()));
     }
     assert_eq!(place, LENGTH);
-    assert!(most < LENGTH, "it came in one piece");
+    assert!(max_bytes < LENGTH, "it came in one piece");
     let middle = read(&*store, key, Some(8_388_600..8_388_620)).await;
     assert_eq!(middle.as_deref(), Some(&text[8_388_600..8_388_620]));
 }
 
-/// A key that is taken stays with its object, however small or large the other one is.
+/// An existing key keeps its object, regardless of the size of the new content.
 pub async fn overwriting_is_refused(blobs: Blobs) {
     let store = blobs.open();
     let key = key(1, 1);
-    store.put(key, whole("first"), MOST).await.unwrap();
-    for other in [whole("other"), whole(""), pieces(20_000_000)] {
+    store.put(key, whole("first"), MAX_BYTES).await.unwrap();
+    for other in [whole("other"), whole(""), chunked(20_000_000)] {
         assert_eq!(
-            kind(store.put(key, other, MOST).await),
+            kind(store.put(key, other, MAX_BYTES).await),
             StorageErrorKind::Conflict
         );
         assert_eq!(read(&*store, key, None).await.unwrap(), b"first");
     }
 }
 
-/// What has more bytes than are allowed is not kept, however it comes.
-pub async fn more_than_allowed_is_refused(blobs: Blobs) {
+/// Content longer than the limit is not stored, in any chunking.
+pub async fn oversized_content_is_refused(blobs: Blobs) {
     let store = blobs.open();
     let key = key(1, 1);
-    for (content, most) in [
+    for (content, max_bytes) in [
         (whole("12345"), 4),
         (whole("1"), 0),
-        (pieces(200_000), 199_999),
-        (pieces(20_000_000), 19_999_999),
+        (chunked(200_000), 199_999),
+        (chunked(20_000_000), 19_999_999),
     ] {
         assert_eq!(
-            kind(store.put(key, content, most).await),
+            kind(store.put(key, content, max_bytes).await),
             StorageErrorKind::Conflict
         );
         assert!(is_absent(&*store, key).await);
@@ -178,20 +178,20 @@ pub async fn more_than_allowed_is_refused(blobs: Blobs) {
     assert_eq!(store.put(key, whole("12345"), 5).await.unwrap(), 5);
 }
 
-/// Content that fails in the middle leaves nothing, and its own failure is what is told.
+/// Content that fails midway stores nothing; `put` returns the error of the content.
 pub async fn failing_content_leaves_nothing(blobs: Blobs) {
     let store = blobs.open();
     for length in [0, 100_000, 20_000_000] {
         let error = StorageError::new(StorageErrorKind::Timeout, "the sender is gone");
-        let content = pieces(length).chain(stream::once(async { Err(error) }));
-        let put = store.put(key(1, 1), Box::pin(content), MOST).await;
+        let content = chunked(length).chain(stream::once(async { Err(error) }));
+        let put = store.put(key(1, 1), Box::pin(content), MAX_BYTES).await;
         assert_eq!(kind(put), StorageErrorKind::Timeout);
         assert!(is_absent(&*store, key(1, 1)).await);
     }
-    store.put(key(1, 1), whole("text"), MOST).await.unwrap();
+    store.put(key(1, 1), whole("text"), MAX_BYTES).await.unwrap();
 }
 
-/// A put that nobody waits for any more leaves nothing, and the key can be used.
+/// A dropped `put` stores nothing, and its key can be used.
 pub async fn dropped_put_leaves_nothing(blobs: Blobs) {
     let store = blobs.open();
     for length in [0, 100_000, 20_000_000] {
@@ -200,7 +200,7 @@ pub async fn dropped_put_leaves_nothing(blobs: Blobs) {
             let _ = taken.send(());
             future::pending().await
         });
-        let mut put = store.put(key(1, 1), Box::pin(pieces(length).chain(end)), MOST);
+        let mut put = store.put(key(1, 1), Box::pin(chunked(length).chain(end)), MAX_BYTES);
         tokio::select! {
             put = &mut put => panic!("its content has not ended: {put:?}"),
             taken = all_taken => taken.unwrap(),
@@ -209,14 +209,14 @@ pub async fn dropped_put_leaves_nothing(blobs: Blobs) {
         drop(put);
         assert!(is_absent(&*store, key(1, 1)).await);
     }
-    store.put(key(1, 1), whole("text"), MOST).await.unwrap();
+    store.put(key(1, 1), whole("text"), MAX_BYTES).await.unwrap();
 }
 
-/// A deleted object is gone, and may be deleted again. Its key can be used again.
+/// A deleted object is gone and can be deleted again. Its key can be reused.
 pub async fn deleted_twice(blobs: Blobs) {
     let store = blobs.open();
     for text in ["first", "second"] {
-        store.put(key(1, 1), whole(text), MOST).await.unwrap();
+        store.put(key(1, 1), whole(text), MAX_BYTES).await.unwrap();
         for _ in 0..2 {
             store.delete(key(1, 1)).await.unwrap();
             assert!(is_absent(&*store, key(1, 1)).await);
@@ -225,40 +225,43 @@ pub async fn deleted_twice(blobs: Blobs) {
     store.delete(key(9, 9)).await.unwrap();
 }
 
-/// Of many puts of one key at once one is kept, as a whole; puts of other keys are not hindered.
-pub async fn puts_at_once(blobs: Blobs) {
+/// Of many concurrent puts with one key, one is stored whole; puts with other keys succeed.
+pub async fn concurrent_puts_store_one(blobs: Blobs) {
     let store = blobs.open();
     let same = future::join_all((1..=8_usize).map(|number| {
         let store = store.clone();
-        async move { store.put(key(1, 1), whole(text(number * 1000)), MOST).await }
+        async move { store.put(key(1, 1), whole(text(number * 1000)), MAX_BYTES).await }
     }));
     let others = future::join_all((1..=8_usize).map(|number| {
         let store = store.clone();
         async move {
             let key = key(2, number as u128);
-            store.put(key, pieces(number * 100_000), MOST).await.unwrap();
+            store
+                .put(key, chunked(number * 100_000), MAX_BYTES)
+                .await
+                .unwrap();
             assert_eq!(read(&*store, key, None).await, Some(text(number * 100_000)));
         }
     }));
     let (same, _) = future::join(same, others).await;
-    let kept: Vec<u64> = same.into_iter().flatten().collect();
-    assert_eq!(kept.len(), 1, "{kept:?}");
-    let length = usize::try_from(kept[0]).unwrap();
+    let stored: Vec<u64> = same.into_iter().flatten().collect();
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    let length = usize::try_from(stored[0]).unwrap();
     assert_eq!(read(&*store, key(1, 1), None).await, Some(text(length)));
 }
 
-/// Two accounts may have the same object's name, and neither sees or deletes what is the other's.
-pub async fn accounts_are_apart(blobs: Blobs) {
+/// Two accounts may use the same object number; neither reads or deletes the other's object.
+pub async fn accounts_are_separate(blobs: Blobs) {
     let store = blobs.open();
     for (account, text) in [(1, "one"), (2, "two")] {
-        store.put(key(account, 7), whole(text), MOST).await.unwrap();
+        store.put(key(account, 7), whole(text), MAX_BYTES).await.unwrap();
     }
     store.delete(key(1, 7)).await.unwrap();
     assert!(is_absent(&*store, key(1, 7)).await);
     assert_eq!(read(&*store, key(2, 7), None).await.unwrap(), b"two");
 }
 
-/// A store that works passes its probe, again and again, and keeps nothing of it.
+/// A working store passes its probe repeatedly, and the probe leaves nothing.
 pub async fn probe_leaves_nothing(blobs: Blobs) {
     let store = blobs.open();
     for _ in 0..2 {

@@ -1,15 +1,15 @@
-//! [`crate::CalibrationStore`].
+//! Cases for [`crate::CalibrationStore`].
 
 use tollgate_types::{AccountId, CalibrationId};
 
 use super::Factory;
-use super::samples::{START, at, at_once, funded, kind};
+use super::samples::{START, at, concurrently, funded, kind};
 use crate::{Calibration, CalibrationFilter, NewCalibration, Storage, StorageErrorKind};
 
-/// More than any of these cases keeps.
-const ROOM: u32 = 100;
+/// Quota above the number of calibrations in these cases.
+const QUOTA: u32 = 100;
 
-fn new(number: u128, account: AccountId) -> NewCalibration {
+pub(super) fn new(number: u128, account: AccountId) -> NewCalibration {
     NewCalibration {
         id: CalibrationId::from_u128(number),
         account,
@@ -22,19 +22,19 @@ fn new(number: u128, account: AccountId) -> NewCalibration {
     }
 }
 
-async fn insert(storage: &Storage, new: NewCalibration) -> Calibration {
-    let inserted = storage.calibrations.insert(new, ROOM).await.unwrap();
+pub(super) async fn insert(storage: &Storage, new: NewCalibration) -> Calibration {
+    let inserted = storage.calibrations.insert(new, QUOTA).await.unwrap();
     inserted.expect("there is room")
 }
 
-/// The number of the default of a model.
+/// Returns the id of the default of a model, as a number.
 async fn default_of(storage: &Storage, account: AccountId, model: &str) -> Option<u128> {
     let found = storage.calibrations.default_of(account, model).await.unwrap();
     assert!(found.as_ref().is_none_or(|found| found.is_default));
-    found.map(|found| found.kept.id.as_u128())
+    found.map(|found| found.details.id.as_u128())
 }
 
-/// A calibration is read back as it was written.
+/// A calibration is read back verbatim.
 pub async fn inserted_then_read(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -49,12 +49,16 @@ pub async fn inserted_then_read(factory: Factory) {
     for (version, written) in [(1, whole), (2, new(2, account))] {
         let inserted = insert(&storage, written.clone()).await;
         let expected = Calibration {
-            kept: written,
+            details: written,
             version,
             is_default: true,
         };
         assert_eq!(inserted, expected);
-        let read = storage.calibrations.get(account, expected.kept.id).await.unwrap();
+        let read = storage
+            .calibrations
+            .get(account, expected.details.id)
+            .await
+            .unwrap();
         assert_eq!(read, Some(expected));
     }
     let unknown = storage
@@ -65,8 +69,8 @@ pub async fn inserted_then_read(factory: Factory) {
     assert_eq!(default_of(&storage, account, "acme/other").await, None);
 }
 
-/// Each model has versions of its own, and that of one that was deleted is not used again.
-pub async fn versions_count_up_and_are_not_used_again(factory: Factory) {
+/// Each model has its own versions, and the number of a deleted version is not reused.
+pub async fn versions_increase_and_are_never_reused(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     let other = |number| NewCalibration {
@@ -86,12 +90,13 @@ pub async fn versions_count_up_and_are_not_used_again(factory: Factory) {
     assert_eq!(insert(&storage, other(5)).await.version, 2);
 }
 
-/// What is another account's is not there: not to read, to list, to choose or to delete, and its versions are not counted.
-pub async fn calibrations_are_of_one_account(factory: Factory) {
+/// Calibrations of other accounts cannot be read, listed, chosen or deleted, and do not affect
+/// version numbers.
+pub async fn calibrations_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
     let mine = insert(&storage, new(5, account)).await;
-    let (store, id) = (&storage.calibrations, mine.kept.id);
+    let (store, id) = (&storage.calibrations, mine.details.id);
     assert_eq!(store.get(other, id).await.unwrap(), None);
     assert_eq!(store.choose(other, id, true).await.unwrap(), None);
     assert_eq!(store.choose(other, id, false).await.unwrap(), None);
@@ -103,7 +108,8 @@ pub async fn calibrations_are_of_one_account(factory: Factory) {
     assert_eq!(store.get(account, id).await.unwrap(), Some(mine));
 }
 
-/// Lists are of one model or all, the newest first, and go on behind a calibration that need not be there.
+/// Lists cover one model or all, newest first, and continue after a calibration that may have been
+/// deleted.
 pub async fn listed_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -136,15 +142,15 @@ pub async fn listed_in_pages(factory: Factory) {
         let listed: Vec<_> = listed
             .unwrap()
             .iter()
-            .map(|one| (one.kept.id.as_u128(), one.is_default))
+            .map(|one| (one.details.id.as_u128(), one.is_default))
             .collect();
         assert_eq!(listed, expected, "{filter:?}");
     }
 }
 
-/// An account keeps no more calibrations than it may, over all models; one that is too many leaves nothing, not even its
-/// version. What is deleted makes room.
-pub async fn room_is_bounded(factory: Factory) {
+/// The quota covers all models of an account. A rejected calibration uses no version; a deleted one
+/// frees its place.
+pub async fn quota_is_enforced(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
     insert(&storage, new(9, other)).await;
@@ -164,11 +170,11 @@ pub async fn room_is_bounded(factory: Factory) {
     assert_eq!(inserted.map(|inserted| inserted.version), Some(3));
 }
 
-/// Fits at once share what room there is, and have versions of their own.
-pub async fn the_last_room_is_given_once(factory: Factory) {
+/// Concurrent inserts share the quota and have distinct versions.
+pub async fn concurrent_inserts_respect_the_quota(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    let inserted = at_once(8, |number| {
+    let inserted = concurrently(8, |number| {
         let storage = storage.clone();
         Box::pin(async move {
             let new = new(number as u128 + 1, account);
@@ -181,7 +187,8 @@ pub async fn the_last_room_is_given_once(factory: Factory) {
     assert_eq!(versions, [1, 2, 3]);
 }
 
-/// The newest of a model is its default, unless one was chosen; that stays it until the choice is taken back or it is deleted.
+/// The newest calibration of a model is the default unless one is chosen. A choice lasts until it
+/// is undone or the calibration is deleted.
 pub async fn the_newest_or_the_chosen_is_the_default(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -211,15 +218,15 @@ pub async fn the_newest_or_the_chosen_is_the_default(factory: Factory) {
     assert_eq!(store.choose(account, id(2), true).await.unwrap(), None);
 }
 
-/// An id is taken once, by an account that exists; what is refused uses no version.
+/// An id is used once, by an existing account; a rejected insert uses no version.
 pub async fn ids_are_used_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     insert(&storage, new(5, account)).await;
-    let again = storage.calibrations.insert(new(5, account), ROOM).await;
+    let again = storage.calibrations.insert(new(5, account), QUOTA).await;
     assert_eq!(kind(again), StorageErrorKind::Conflict);
-    let nobody = new(6, AccountId::from_u128(99));
-    let inserted = storage.calibrations.insert(nobody, ROOM).await;
+    let unknown_account = new(6, AccountId::from_u128(99));
+    let inserted = storage.calibrations.insert(unknown_account, QUOTA).await;
     assert_eq!(kind(inserted), StorageErrorKind::NotFound);
     assert_eq!(insert(&storage, new(7, account)).await.version, 2);
 }

@@ -1,20 +1,21 @@
-//! [`crate::LedgerStore`] under many calls at once.
+//! Cases for [`crate::LedgerStore`] under concurrent calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_types::{AccountId, Credits};
 
-use super::samples::{at, at_once, funded, grant, hold, nanos, settlement, take, warm_up};
-use super::{Books, Factory};
+use super::samples::{at, concurrently, funded, grant, hold, nanos, settlement, take, warm_up};
+use super::{Factory, LedgerSnapshot};
 use crate::{Balance, HoldOutcome, LedgerStore, NewHold};
 
-/// 256 calls at once against a balance that covers exactly 10: exactly 10 are held, and the rest write nothing.
+/// 256 concurrent calls against a balance that covers exactly 10: exactly 10 are held, and the rest
+/// write nothing.
 pub async fn holds_never_overspend(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10 * 7 + 6).await;
     warm_up(&storage, id).await;
-    let outcomes = at_once(256, |number| {
+    let outcomes = concurrently(256, |number| {
         let (ledger, hold) = (storage.ledger.clone(), hold(number as u128, id, 7));
         Box::pin(async move { ledger.hold(hold).await.unwrap() })
     })
@@ -28,18 +29,18 @@ pub async fn holds_never_overspend(factory: Factory) {
     }
     left.sort_unstable();
     assert_eq!(left, [6, 13, 20, 27, 34, 41, 48, 55, 62, 69]);
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).holds.len(), 10);
-    assert_eq!(books.of(id).transfers.len(), 11);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).holds.len(), 10);
+    assert_eq!(ledgers.of(id).transfers.len(), 11);
 }
 
-/// Callers that hold and settle in turn, with a balance too small for all of them at once: none fails, what they
-/// were charged is what the book lost.
+/// Callers hold and settle in turn, with a balance too small for all of them together. None fails,
+/// and the sum of their charges is what the ledger lost.
 pub async fn holds_and_settles_never_overspend(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 500).await;
     warm_up(&storage, id).await;
-    let charged = at_once(32, |number| {
+    let charged = concurrently(32, |number| {
         let ledger = storage.ledger.clone();
         Box::pin(async move {
             let mut charged = 0;
@@ -64,8 +65,8 @@ pub async fn holds_and_settles_never_overspend(factory: Factory) {
         held: Credits::ZERO,
     };
     assert_eq!(balance, expected);
-    let books = Books::read(&storage).await;
-    let in_rows: i64 = books.of(id).usage.iter().map(|row| row.charge.nanos()).sum();
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let in_rows: i64 = ledgers.of(id).usage.iter().map(|row| row.charge.nanos()).sum();
     assert_eq!(in_rows, spent);
 }
 
@@ -83,14 +84,14 @@ async fn hold_and_settle(ledger: &dyn LedgerStore, hold: NewHold, charge: i64) -
     }
 }
 
-/// Of 16 resolutions at once, exactly one is the first, and all answer its charge.
+/// Of 16 concurrent settlements, exactly one is the first, and all return its charge.
 pub async fn settles_resolve_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     warm_up(&storage, id).await;
     for number in 1..=4 {
         let held = take(&storage, hold(number, id, 20)).await;
-        let resolutions = at_once(16, |charge| {
+        let resolutions = concurrently(16, |charge| {
             let (ledger, hold) = (storage.ledger.clone(), held.clone());
             Box::pin(async move {
                 let settlement = settlement(&hold, i64::try_from(charge).unwrap());
@@ -104,15 +105,15 @@ pub async fn settles_resolve_once(factory: Factory) {
         assert!(resolutions.iter().all(|resolution| resolution.charge == charge));
         storage.ledger.grant(grant(100 + number, id, 20)).await.unwrap();
     }
-    assert_eq!(Books::read(&storage).await.of(id).usage.len(), 4);
+    assert_eq!(LedgerSnapshot::read(&storage).await.of(id).usage.len(), 4);
 }
 
-/// 16 grants with one id at once are one grant, and none of them fails.
+/// 16 concurrent grants with one id are one grant, and none of them fails.
 pub async fn same_grant_id_is_granted_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
     warm_up(&storage, id).await;
-    let balances = at_once(16, |_| {
+    let balances = concurrently(16, |_| {
         let ledger = storage.ledger.clone();
         Box::pin(async move { ledger.grant(grant(1, id, 5)).await.unwrap() })
     })
@@ -121,10 +122,10 @@ pub async fn same_grant_id_is_granted_once(factory: Factory) {
         balances.iter().all(|balance| balance.credits == nanos(5)),
         "{balances:?}"
     );
-    assert_eq!(Books::read(&storage).await.of(id).transfers.len(), 1);
+    assert_eq!(LedgerSnapshot::read(&storage).await.of(id).transfers.len(), 1);
 }
 
-/// Sweeps and settlements that meet at the same holds: each hold is resolved by one of them.
+/// Concurrent sweeps and settlements of the same holds: each hold is resolved by one of them.
 pub async fn sweep_and_settle_resolve_once(factory: Factory) {
     let storage = factory.open().await;
     let ids = [funded(&storage, 1, 1000).await, funded(&storage, 2, 1000).await];
@@ -133,7 +134,7 @@ pub async fn sweep_and_settle_resolve_once(factory: Factory) {
     for number in 0..24 {
         holds.push(take(&storage, hold(number, ids[(number % 2) as usize], 10)).await);
     }
-    let resolved = at_once(32, |number| {
+    let resolved = concurrently(32, |number| {
         let (ledger, hold) = (storage.ledger.clone(), holds.get(number).cloned());
         Box::pin(async move {
             match hold {
@@ -144,22 +145,26 @@ pub async fn sweep_and_settle_resolve_once(factory: Factory) {
     })
     .await;
     assert_eq!(resolved.iter().sum::<u64>(), 24);
-    let books = Books::read(&storage).await;
+    let ledgers = LedgerSnapshot::read(&storage).await;
     assert_eq!(
-        books.books.values().map(|book| book.usage.len()).sum::<usize>(),
+        ledgers
+            .ledgers
+            .values()
+            .map(|ledger| ledger.usage.len())
+            .sum::<usize>(),
         24
     );
-    assert!(books.books.values().all(|book| book.holds.is_empty()));
+    assert!(ledgers.ledgers.values().all(|ledger| ledger.holds.is_empty()));
 }
 
-/// Every kind of call at once over three accounts: none waits for ever, none fails.
+/// Concurrent calls of every kind over three accounts: none deadlocks, none fails.
 pub async fn accounts_do_not_deadlock(factory: Factory) {
     let storage = factory.open().await;
     let mut accounts: Vec<AccountId> = Vec::new();
     for number in 1..=3 {
         accounts.push(funded(&storage, number, 100_000).await);
     }
-    at_once(64, |caller| {
+    concurrently(64, |caller| {
         let (ledger, accounts) = (storage.ledger.clone(), accounts.clone());
         Box::pin(async move {
             for round in 0..6 {
@@ -178,14 +183,18 @@ pub async fn accounts_do_not_deadlock(factory: Factory) {
         })
     })
     .await;
-    let books = Books::read(&storage).await;
+    let ledgers = LedgerSnapshot::read(&storage).await;
     assert_eq!(
-        books.books.values().map(|book| book.usage.len()).sum::<usize>(),
+        ledgers
+            .ledgers
+            .values()
+            .map(|ledger| ledger.usage.len())
+            .sum::<usize>(),
         64 * 6
     );
 }
 
-/// Audits that run among writers see every book balanced.
+/// Audits during concurrent writes see every ledger balanced.
 pub async fn every_audit_is_of_one_instant(factory: Factory) {
     let storage = factory.open().await;
     let ids = [
@@ -194,7 +203,7 @@ pub async fn every_audit_is_of_one_instant(factory: Factory) {
     ];
     let ended = Arc::new(AtomicU64::new(0));
     let writers: usize = 6;
-    at_once(writers + 2, |caller| {
+    concurrently(writers + 2, |caller| {
         let (storage, ended) = (storage.clone(), ended.clone());
         Box::pin(async move {
             if caller < writers {
@@ -206,12 +215,12 @@ pub async fn every_audit_is_of_one_instant(factory: Factory) {
                 return;
             }
             while ended.load(Ordering::SeqCst) < writers as u64 {
-                Books::read(&storage).await;
+                LedgerSnapshot::read(&storage).await;
             }
         })
     })
     .await;
-    let books = Books::read(&storage).await;
-    let rows: usize = books.books.values().map(|book| book.usage.len()).sum();
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let rows: usize = ledgers.ledgers.values().map(|ledger| ledger.usage.len()).sum();
     assert_eq!(rows, 6 * 30);
 }

@@ -1,5 +1,5 @@
-//! Counters, in one process or shared by several nodes. Requests go to the nodes in turn; a call's tokens stay at one,
-//! as in life.
+//! Cases for counters, in one process or shared by several nodes. Requests go to the nodes in turn;
+//! the tokens of one call stay on one node, as in production.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,18 @@ use tollgate_types::clock::ManualClock;
 use crate::{Budget, Counters, Decision};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// By how much a window that is not counted by the time of each request may be longer than a minute.
+/// Allowed excess over a minute of windows that count in slots instead of single requests.
 const LONGER: Duration = Duration::from_secs(2);
 const MICRO: Duration = Duration::from_micros(1);
 
-/// Nodes whose windows are empty and shared, on a clock that moves only when told to. It stands at the beginning of a
-/// second.
+/// Nodes with empty, shared windows on a manual clock, which starts at the beginning of a second.
 pub struct Nodes {
     clock: Arc<ManualClock>,
     nodes: Vec<Arc<dyn Counters>>,
 }
 
 impl Nodes {
-    /// At least one node on this clock.
+    /// Takes the nodes under test, at least one, which share this clock.
     pub fn new(clock: Arc<ManualClock>, nodes: Vec<Arc<dyn Counters>>) -> Self {
         assert!(!nodes.is_empty(), "there is a node");
         Self { clock, nodes }
@@ -47,7 +46,7 @@ impl Nodes {
         self.node(0).correct(account(1), reserved, used).await.unwrap();
     }
 
-    /// What is left of the limits, by a look.
+    /// Returns the rest of both limits without counting.
     async fn left(&self, rpm: u32, tpm: u64) -> (u64, u64) {
         let looked = self.node(0).peek(account(1), Budget::Work, rpm, tpm).await;
         let (requests, tokens) = looked.unwrap();
@@ -59,7 +58,7 @@ fn account(number: u128) -> AccountId {
     AccountId::from_u128(number)
 }
 
-/// A request is counted for a minute to the microsecond, wherever it was admitted.
+/// A request counts for exactly one minute, to the microsecond, on every node.
 pub async fn request_counts_for_a_minute(nodes: Nodes) {
     nodes.clock.advance(Duration::from_micros(17));
     let admitted = nodes.admit(0, 1).await;
@@ -74,8 +73,8 @@ pub async fn request_counts_for_a_minute(nodes: Nodes) {
     assert!(nodes.admit(2, 1).await.allowed);
 }
 
-/// A refusal says when the same request fits: the oldest has left then.
-pub async fn refusal_says_when_it_fits(nodes: Nodes) {
+/// A refusal returns when the same request fits: when the oldest has left the window.
+pub async fn refusal_reports_when_it_fits(nodes: Nodes) {
     for turn in 0..3 {
         let admitted = nodes.admit(turn, 3).await;
         assert_eq!((admitted.limit, admitted.remaining), (3, 2 - turn as u64));
@@ -85,15 +84,15 @@ pub async fn refusal_says_when_it_fits(nodes: Nodes) {
     assert_eq!((refused.allowed, refused.remaining), (false, 0));
     assert_eq!(refused.retry_after, MINUTE - Duration::from_secs(21));
     assert_eq!(refused.reset, MINUTE - Duration::from_secs(7));
-    // A lower limit waits for more of them.
+    // A lower limit has to wait for more requests to leave.
     let refused = nodes.admit(1, 2).await;
     assert_eq!(refused.retry_after, MINUTE - Duration::from_secs(14));
     nodes.clock.advance(MINUTE - Duration::from_secs(14));
     assert!(nodes.admit(2, 2).await.allowed);
 }
 
-/// A limit of nothing refuses everything, and asks for a minute's patience.
-pub async fn nothing_admits_nothing(nodes: Nodes) {
+/// A limit of zero refuses everything and returns a wait of a minute.
+pub async fn zero_limit_admits_nothing(nodes: Nodes) {
     let refused = nodes.admit(0, 0).await;
     assert_eq!(
         (refused.allowed, refused.remaining, refused.retry_after),
@@ -104,7 +103,7 @@ pub async fn nothing_admits_nothing(nodes: Nodes) {
     assert_eq!((refused.allowed, refused.retry_after), (false, MINUTE));
 }
 
-/// What is above the limit by itself never fits; all of the limit at once does.
+/// A request above the limit never fits; one equal to the limit does.
 pub async fn more_than_the_limit_never_fits(nodes: Nodes) {
     let refused = nodes.reserve(11, 10).await;
     assert_eq!(
@@ -115,8 +114,8 @@ pub async fn more_than_the_limit_never_fits(nodes: Nodes) {
     assert!(!nodes.reserve(1, 10).await.allowed);
 }
 
-/// What a call did not use is free at once for the next at the same node.
-pub async fn correction_frees_what_was_not_used(nodes: Nodes) {
+/// Unused tokens of a call are available immediately to the next call at the same node.
+pub async fn correction_frees_unused_tokens(nodes: Nodes) {
     for limit in [100, 1_000_000] {
         let unit = limit / 10;
         assert!(nodes.reserve(8 * unit, limit).await.allowed);
@@ -130,7 +129,7 @@ pub async fn correction_frees_what_was_not_used(nodes: Nodes) {
     }
 }
 
-/// A correction may take a window beyond its limit; it recovers within a minute and little more.
+/// A correction may exceed the limit; the window recovers within little more than a minute.
 pub async fn correction_may_exceed_the_limit(nodes: Nodes) {
     assert!(nodes.reserve(60, 100).await.allowed);
     nodes.clock.advance(Duration::from_secs(10));
@@ -148,8 +147,8 @@ pub async fn correction_may_exceed_the_limit(nodes: Nodes) {
     assert_eq!(nodes.reserve(100, 100).await.remaining, 0);
 }
 
-/// A call that outlives the window gives nothing back that it does not hold any more.
-pub async fn long_call_gives_back_what_it_holds(nodes: Nodes) {
+/// A call that outlives the window releases nothing that it no longer holds.
+pub async fn long_calls_release_their_reservation(nodes: Nodes) {
     assert!(nodes.reserve(100, 100).await.allowed);
     nodes.clock.advance(5 * MINUTE);
     assert!(nodes.reserve(70, 100).await.allowed);
@@ -159,8 +158,8 @@ pub async fn long_call_gives_back_what_it_holds(nodes: Nodes) {
     assert_eq!(nodes.left(1, 100).await, (1, 70));
 }
 
-/// Accounts have windows of their own, and so have the two budgets and the tokens of an account.
-pub async fn accounts_and_budgets_are_apart(nodes: Nodes) {
+/// Accounts have separate windows, and so do the two budgets and the tokens of an account.
+pub async fn accounts_and_budgets_are_separate(nodes: Nodes) {
     for (number, budget) in [(1, Budget::Work), (1, Budget::Control), (2, Budget::Work)] {
         for expected in [true, false] {
             let decision = nodes.node(0).admit(account(number), budget, 1).await.unwrap();
@@ -170,8 +169,8 @@ pub async fn accounts_and_budgets_are_apart(nodes: Nodes) {
     assert!(nodes.reserve(1, 1).await.allowed);
 }
 
-/// A look counts nothing.
-pub async fn looking_counts_nothing(nodes: Nodes) {
+/// `peek` counts nothing.
+pub async fn peeking_counts_nothing(nodes: Nodes) {
     for _ in 0..5 {
         assert_eq!(nodes.left(3, 4).await, (3, 4));
     }
@@ -179,7 +178,7 @@ pub async fn looking_counts_nothing(nodes: Nodes) {
     assert_eq!(nodes.left(3, 4).await, (2, 4));
 }
 
-/// No number is too large.
+/// Maximum numbers saturate instead of overflowing.
 pub async fn huge_numbers_saturate(nodes: Nodes) {
     assert!(nodes.reserve(u64::MAX, u64::MAX).await.allowed);
     assert!(!nodes.reserve(1, u64::MAX).await.allowed);
@@ -190,8 +189,9 @@ pub async fn huge_numbers_saturate(nodes: Nodes) {
     assert!(nodes.reserve(u64::MAX, u64::MAX).await.allowed);
 }
 
-/// A high limit is never exceeded, and nearly all of it can be used, within a window that is little longer than a minute.
-pub async fn high_limit_is_kept(nodes: Nodes) {
+/// A high limit is never exceeded and almost fully usable, within a window of little more than a
+/// minute.
+pub async fn high_limit_is_enforced(nodes: Nodes) {
     const LIMIT: u32 = 6_000;
     for _ in 0..2 {
         let mut admitted = 0;
@@ -208,10 +208,10 @@ pub async fn high_limit_is_kept(nodes: Nodes) {
     }
 }
 
-/// Requests at once share one limit, a low one to the last place and a high one nearly.
-pub async fn requests_at_once_share_one_limit(nodes: Nodes) {
+/// Concurrent requests share one limit: a low one exactly, a high one almost.
+pub async fn concurrent_requests_share_one_limit(nodes: Nodes) {
     let nodes = Arc::new(nodes);
-    for (limit, calls, least) in [(100, 50, 100), (6_000, 1_000, 5_880)] {
+    for (limit, calls, min) in [(100, 50, 100), (6_000, 1_000, 5_880)] {
         let mut callers = tokio::task::JoinSet::new();
         for caller in 0..8 {
             let nodes = nodes.clone();
@@ -224,7 +224,7 @@ pub async fn requests_at_once_share_one_limit(nodes: Nodes) {
             });
         }
         let admitted = callers.join_all().await.iter().sum::<u32>();
-        assert!((least..=limit).contains(&admitted), "{admitted} of {limit}");
+        assert!((min..=limit).contains(&admitted), "{admitted} of {limit}");
         nodes.clock.advance(MINUTE + LONGER);
     }
 }

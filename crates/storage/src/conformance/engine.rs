@@ -1,10 +1,10 @@
-//! [`crate::Engine`], and what it keeps from one opening to the next.
+//! Cases for [`crate::Engine`], and for data across restarts of the engine.
 
 use super::samples::{account, at, funded, hold, key, nanos, settlement, take};
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::{Balance, PriceRecord, UsageFilter, UsagePage};
 
-/// An open engine answers and says which it is.
+/// An open engine answers a ping and returns its name.
 pub async fn answers_and_is_named(factory: Factory) {
     let storage = factory.open().await;
     assert!(["sqlite", "postgres"].contains(&storage.engine.name()));
@@ -14,8 +14,8 @@ pub async fn answers_and_is_named(factory: Factory) {
     storage.engine.close().await.unwrap();
 }
 
-/// All that was written before `close` is there afterwards.
-pub async fn what_is_written_is_there_after_reopening(factory: Factory) {
+/// Everything written before `close` is present after reopening.
+pub async fn writes_survive_reopening(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     storage.keys.create(key(1, id)).await.unwrap();
@@ -29,11 +29,11 @@ pub async fn what_is_written_is_there_after_reopening(factory: Factory) {
     };
     storage.prices.record(vec![price.clone()]).await.unwrap();
     storage.engine.flush().await.unwrap();
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     assert_eq!(storage.accounts.get(id).await.unwrap(), Some(account(1)));
     assert_eq!(storage.keys.list(id).await.unwrap(), [key(1, id).key]);
     assert_eq!(storage.prices.get(price.version).await.unwrap(), Some(price));
@@ -49,7 +49,7 @@ pub async fn what_is_written_is_there_after_reopening(factory: Factory) {
     assert_eq!(rows, before.of(id).usage);
 }
 
-/// A hold outlives the process that took it: it is still held, can be settled once, or swept.
+/// A hold survives the process that took it: it stays held, and can be settled once or swept.
 pub async fn open_hold_survives_reopening(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -76,7 +76,7 @@ pub async fn open_hold_survives_reopening(factory: Factory) {
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).usage.len(), 2);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).usage.len(), 2);
     assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(88));
 }

@@ -1,20 +1,20 @@
-//! [`crate::FileStore`].
+//! Cases for [`crate::FileStore`].
 
 use tollgate_types::{AccountId, FileId};
 
 use super::Factory;
-use super::samples::{START, at, at_once, funded, kind};
-use crate::{FileFilter, FilePurpose, FileUse, KeptFile, StorageErrorKind};
+use super::samples::{START, at, concurrently, funded, kind};
+use crate::{FileFilter, FilePurpose, FileRecord, FileUse, StorageErrorKind};
 
-/// More than any of these files takes.
-const ROOM: FileUse = FileUse {
+/// Quota above the use of these files.
+pub(super) const QUOTA: FileUse = FileUse {
     files: 100,
     bytes: 1 << 50,
 };
 
-/// Ten bytes without an end.
-fn file(number: u128, account: AccountId) -> KeptFile {
-    KeptFile {
+/// Makes a file of ten bytes that does not expire.
+pub(super) fn file(number: u128, account: AccountId) -> FileRecord {
+    FileRecord {
         id: FileId::from_u128(number),
         account,
         object: number ^ 100,
@@ -29,11 +29,11 @@ fn file(number: u128, account: AccountId) -> KeptFile {
     }
 }
 
-/// A file is read back as it was written.
-pub async fn kept_then_read(factory: Factory) {
+/// A file is read back verbatim.
+pub async fn inserted_then_read(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    let whole = KeptFile {
+    let whole = FileRecord {
         object: u128::MAX,
         sha256: [255; 32],
         bytes: 1 << 40,
@@ -44,7 +44,7 @@ pub async fn kept_then_read(factory: Factory) {
         ..file(u128::MAX, account)
     };
     for written in [whole, file(2, account)] {
-        assert!(storage.files.insert(written.clone(), ROOM).await.unwrap());
+        assert!(storage.files.insert(written.clone(), QUOTA).await.unwrap());
         let read = storage.files.get(account, written.id, START).await.unwrap();
         assert_eq!(read, Some(written));
     }
@@ -55,24 +55,24 @@ pub async fn kept_then_read(factory: Factory) {
     assert_eq!(unknown.unwrap(), None);
 }
 
-/// An id is taken once, by an account that exists.
+/// An id is used once, by an existing account.
 pub async fn ids_are_used_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    assert!(storage.files.insert(file(5, account), ROOM).await.unwrap());
-    let again = storage.files.insert(file(5, account), ROOM).await;
+    assert!(storage.files.insert(file(5, account), QUOTA).await.unwrap());
+    let again = storage.files.insert(file(5, account), QUOTA).await;
     assert_eq!(kind(again), StorageErrorKind::Conflict);
-    let nobody = file(6, AccountId::from_u128(99));
-    let inserted = storage.files.insert(nobody, ROOM).await;
+    let unknown_account = file(6, AccountId::from_u128(99));
+    let inserted = storage.files.insert(unknown_account, QUOTA).await;
     assert_eq!(kind(inserted), StorageErrorKind::NotFound);
 }
 
-/// What is another account's is not there: not to read, not to list, not to delete.
-pub async fn files_are_of_one_account(factory: Factory) {
+/// Files of other accounts cannot be read, listed or deleted.
+pub async fn files_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
     let mine = file(5, account);
-    storage.files.insert(mine.clone(), ROOM).await.unwrap();
+    storage.files.insert(mine.clone(), QUOTA).await.unwrap();
     assert_eq!(storage.files.get(other, mine.id, START).await.unwrap(), None);
     let listed = storage.files.list(other, FileFilter::default(), START, 10).await;
     assert_eq!(listed.unwrap(), []);
@@ -88,7 +88,8 @@ pub async fn files_are_of_one_account(factory: Factory) {
     );
 }
 
-/// Lists are in either order, of one purpose or all, and go on behind a file that need not be there.
+/// Lists are in either order, of one purpose or all, and continue after a file that may have been
+/// deleted.
 pub async fn listed_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -97,11 +98,11 @@ pub async fn listed_in_pages(factory: Factory) {
             2 | 5 => FilePurpose::Batch,
             _ => FilePurpose::Vision,
         };
-        let file = KeptFile {
+        let file = FileRecord {
             purpose,
             ..file(number, account)
         };
-        storage.files.insert(file, ROOM).await.unwrap();
+        storage.files.insert(file, QUOTA).await.unwrap();
     }
     for (purpose, after, is_ascending, limit, expected) in [
         (None, None, false, 10, &[5, 4, 2, 1][..]),
@@ -124,20 +125,20 @@ pub async fn listed_in_pages(factory: Factory) {
     }
 }
 
-/// An account keeps no more files and no more bytes than it may; a file that is too many leaves nothing. What is deleted or
-/// over makes room at once.
-pub async fn room_is_bounded(factory: Factory) {
+/// An account cannot exceed its quota of files or bytes; a rejected file stores nothing. Deleted
+/// and expired files free their space immediately.
+pub async fn quota_is_enforced(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    let most = FileUse { files: 2, bytes: 25 };
+    let max = FileUse { files: 2, bytes: 25 };
     let insert = async |number, bytes, expires_at, created_at| {
-        let file = KeptFile {
+        let file = FileRecord {
             bytes,
             expires_at,
             created_at,
             ..file(number, account)
         };
-        storage.files.insert(file, most).await.unwrap()
+        storage.files.insert(file, max).await.unwrap()
     };
     assert!(!insert(1, 26, None, START).await);
     assert!(insert(1, 15, None, START).await);
@@ -160,32 +161,33 @@ pub async fn room_is_bounded(factory: Factory) {
     assert_eq!(used, FileUse { files: 2, bytes: 25 });
 }
 
-/// However many come at once, the last room is given to one.
-pub async fn the_last_room_is_given_once(factory: Factory) {
+/// Of concurrent inserts, only one gets the last place in the quota.
+pub async fn concurrent_inserts_respect_the_quota(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    let most = FileUse { files: 1, bytes: 100 };
-    let inserted = at_once(8, |number| {
+    let max = FileUse { files: 1, bytes: 100 };
+    let inserted = concurrently(8, |number| {
         let storage = storage.clone();
         Box::pin(async move {
             let file = file(number as u128 + 1, account);
-            storage.files.insert(file, most).await.unwrap()
+            storage.files.insert(file, max).await.unwrap()
         })
     })
     .await;
     assert_eq!(inserted.into_iter().filter(|inserted| *inserted).count(), 1);
 }
 
-/// What was deleted or is over is not there, and left over until it is forgotten; what is there is never forgotten.
-pub async fn deleted_is_gone_and_then_forgotten(factory: Factory) {
+/// Deleted and expired files are invisible, and leftover until they are forgotten; visible files
+/// are never forgotten.
+pub async fn deleted_files_are_hidden_then_forgotten(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     for (number, expires_at) in [(1, None), (2, Some(at(60))), (3, None)] {
-        let file = KeptFile {
+        let file = FileRecord {
             expires_at,
             ..file(number, account)
         };
-        storage.files.insert(file, ROOM).await.unwrap();
+        storage.files.insert(file, QUOTA).await.unwrap();
     }
     let id = FileId::from_u128;
     let leftover = async |now, limit| -> Vec<u128> {
@@ -220,9 +222,9 @@ pub async fn deleted_is_gone_and_then_forgotten(factory: Factory) {
     assert!(storage.files.get(account, id(3), at(99)).await.unwrap().is_some());
 }
 
-/// What was begun is nothing that anybody sees, and is kept by the file with its bytes, or left over: when it is given up, or when
-/// nobody has come back in time.
-pub async fn begun_is_kept_or_left_over(factory: Factory) {
+/// An upload is invisible. It ends by the insert of its file, or becomes leftover: when it is
+/// abandoned, or when its time is over.
+pub async fn uploads_are_inserted_or_left_over(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     let id = FileId::from_u128;
@@ -236,27 +238,27 @@ pub async fn begun_is_kept_or_left_over(factory: Factory) {
         assert!(!storage.files.delete(account, id(number), START).await.unwrap());
     }
     assert_eq!(kind(begin(1).await), StorageErrorKind::Conflict);
-    let nobody = file(9, AccountId::from_u128(99)).blob();
-    let begun = storage.files.begin(nobody, id(9), START, at(60)).await;
-    assert_eq!(kind(begun), StorageErrorKind::NotFound);
+    let unknown_account = file(9, AccountId::from_u128(99)).blob();
+    let started = storage.files.begin(unknown_account, id(9), START, at(60)).await;
+    assert_eq!(kind(started), StorageErrorKind::NotFound);
     assert_eq!(
         storage.files.used(account, START).await.unwrap(),
         FileUse::default()
     );
 
-    let elsewhere = KeptFile {
+    let elsewhere = FileRecord {
         object: 77,
         ..file(1, account)
     };
-    let inserted = storage.files.insert(elsewhere, ROOM).await;
+    let inserted = storage.files.insert(elsewhere, QUOTA).await;
     assert_eq!(kind(inserted), StorageErrorKind::Conflict);
-    assert!(storage.files.insert(file(1, account), ROOM).await.unwrap());
+    assert!(storage.files.insert(file(1, account), QUOTA).await.unwrap());
     assert_eq!(
         storage.files.get(account, id(1), START).await.unwrap(),
         Some(file(1, account))
     );
     assert!(
-        !storage.files.give_up(account, id(1), at(1)).await.unwrap(),
+        !storage.files.abandon_upload(account, id(1), at(1)).await.unwrap(),
         "it is kept"
     );
 
@@ -264,15 +266,15 @@ pub async fn begun_is_kept_or_left_over(factory: Factory) {
         let found = storage.files.leftover(now, 9).await.unwrap();
         found.iter().map(|(_, blob)| blob.object).collect()
     };
-    assert!(storage.files.give_up(account, id(2), at(1)).await.unwrap());
+    assert!(storage.files.abandon_upload(account, id(2), at(1)).await.unwrap());
     assert_eq!(leftover(at(1)).await, [file(2, account).object]);
     assert!(storage.files.forget(account, id(2), at(1)).await.unwrap());
     assert_eq!(leftover(at(60)).await, [file(3, account).object]);
-    let late = KeptFile {
+    let late = FileRecord {
         created_at: at(60),
         ..file(3, account)
     };
-    let inserted = storage.files.insert(late, ROOM).await;
+    let inserted = storage.files.insert(late, QUOTA).await;
     assert_eq!(
         kind(inserted),
         StorageErrorKind::Conflict,

@@ -1,12 +1,12 @@
-//! [`crate::LedgerStore::grant`].
+//! Cases for [`crate::LedgerStore::grant`].
 
 use tollgate_types::Credits;
 
 use super::samples::{account, funded, grant, hold, kind, nanos, settlement, take};
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::{Balance, LedgerAccount, StorageErrorKind};
 
-/// Credits come from cash, which goes down by as much.
+/// A grant moves credits from cash, which goes down by the same amount.
 pub async fn adds_to_credits(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
@@ -19,17 +19,17 @@ pub async fn adds_to_credits(factory: Factory) {
         };
         assert_eq!(balance, expected);
     }
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).balance(LedgerAccount::Cash), -106);
-    assert_eq!(books.of(id).transfers.len(), 3);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).balance(LedgerAccount::Cash), -106);
+    assert_eq!(ledgers.of(id).transfers.len(), 3);
 }
 
-/// Sending a grant again, whatever its amount, changes nothing and answers the balance.
+/// A repeated grant, with any amount, changes nothing and returns the balance.
 pub async fn same_id_is_one_grant(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     take(&storage, hold(3, id, 30)).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for amount in [100, 1, i64::MAX] {
         let balance = storage.ledger.grant(grant(1, id, amount)).await.unwrap();
         let expected = Balance {
@@ -38,53 +38,53 @@ pub async fn same_id_is_one_grant(factory: Factory) {
         };
         assert_eq!(balance, expected);
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// An id that was granted to one account is not granted to another.
+/// The id of a grant to one account cannot be used for another account.
 pub async fn same_id_for_another_account_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     funded(&storage, 1, 100).await;
     let other = funded(&storage, 2, 0).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     let granted = storage.ledger.grant(grant(1, other, 100)).await;
     assert_eq!(kind(granted), StorageErrorKind::Conflict);
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// All that was ever granted to an account must fit, spent or not.
+/// The sum of all grants to an account must not overflow, spent or not.
 pub async fn sum_that_does_not_fit_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, i64::MAX - 1).await;
     let hold = take(&storage, hold(3, id, 30)).await;
     storage.ledger.settle(settlement(&hold, 12)).await.unwrap();
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for amount in [3, 12, i64::MAX] {
         let granted = storage.ledger.grant(grant(2, id, amount)).await;
         assert_eq!(kind(granted), StorageErrorKind::Conflict, "{amount}");
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     let balance = storage.ledger.grant(grant(2, id, 1)).await.unwrap();
     assert_eq!(balance.credits, nanos(i64::MAX - 12));
-    Books::read(&storage).await;
+    LedgerSnapshot::read(&storage).await;
 }
 
-/// Credits need an account.
+/// An account must exist to receive credits.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let granted = storage.ledger.grant(grant(1, account(1).id, 5)).await;
     assert_eq!(kind(granted), StorageErrorKind::NotFound);
-    assert_eq!(Books::read(&storage).await, Books::default());
+    assert_eq!(LedgerSnapshot::read(&storage).await, LedgerSnapshot::default());
 }
 
-/// A grant of nothing or less is refused.
+/// A grant must be above zero.
 pub async fn amount_must_be_positive(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for amount in [0, -1, i64::MIN] {
         let granted = storage.ledger.grant(grant(2, id, amount)).await;
         assert_eq!(kind(granted), StorageErrorKind::Conflict, "{amount}");
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }

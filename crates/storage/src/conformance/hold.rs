@@ -1,15 +1,15 @@
-//! [`crate::LedgerStore::hold`].
+//! Cases for [`crate::LedgerStore::hold`].
 
 use std::sync::Arc;
 
 use tollgate_types::{AccountId, Credits};
 
 use super::samples::{START, account, at, funded, hold, kind, nanos, take};
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::audit::{Leg, OpenHold, TransferRow, TransferSubject};
 use crate::{Balance, HoldOutcome, LedgerAccount, NewHold, StorageErrorKind};
 
-/// The amount moves from credits to hold, in one transfer, and the hold is open.
+/// The amount moves from credits to hold in one transfer, and the hold is open.
 pub async fn amount_moves_from_credits(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -22,7 +22,7 @@ pub async fn amount_moves_from_credits(factory: Factory) {
         held: nanos(30),
     };
     assert_eq!(balance, expected);
-    let books = Books::read(&storage).await;
+    let ledgers = LedgerSnapshot::read(&storage).await;
     let transfer = TransferRow {
         subject: TransferSubject::Hold(hold.id),
         leg: Leg::Hold,
@@ -31,9 +31,9 @@ pub async fn amount_moves_from_credits(factory: Factory) {
         amount: nanos(30),
         created_at: START,
         price_version: Some(hold.price_version),
-        link: books.of(id).chain.head,
+        link: ledgers.of(id).chain.head,
     };
-    assert_eq!(books.of(id).transfers[1..], [transfer]);
+    assert_eq!(ledgers.of(id).transfers[1..], [transfer]);
     let open = OpenHold {
         id: hold.id,
         amount: nanos(30),
@@ -41,17 +41,17 @@ pub async fn amount_moves_from_credits(factory: Factory) {
         plan: None,
         expires_at: at(3600),
     };
-    assert_eq!(books.of(id).holds, [open]);
-    assert_eq!(books.of(id).usage, []);
+    assert_eq!(ledgers.of(id).holds, [open]);
+    assert_eq!(ledgers.of(id).usage, []);
 }
 
-/// A hold that the balance does not cover leaves the database as it was and says what there is.
+/// A denied hold leaves the database unchanged and returns the available credits.
 pub async fn denied_writes_nothing(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     let empty = funded(&storage, 2, 0).await;
     take(&storage, hold(3, id, 60)).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for (number, account, amount, available) in [
         (4, id, 41, 40),
         (5, id, i64::MAX, 40),
@@ -62,7 +62,7 @@ pub async fn denied_writes_nothing(factory: Factory) {
         let available = nanos(available);
         assert_eq!(outcome, HoldOutcome::Denied { available }, "{amount}");
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     take(&storage, hold(4, id, 40)).await;
 }
 
@@ -87,25 +87,25 @@ pub async fn last_credit_is_spendable(factory: Factory) {
             available: Credits::ZERO
         }
     );
-    Books::read(&storage).await;
+    LedgerSnapshot::read(&storage).await;
 }
 
-/// A hold needs an account, even where it costs nothing.
+/// An account must exist, even for a hold of zero.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     for amount in [0, 1] {
         let outcome = storage.ledger.hold(hold(1, account(1).id, amount)).await;
         assert_eq!(kind(outcome), StorageErrorKind::NotFound);
     }
-    assert_eq!(Books::read(&storage).await, Books::default());
+    assert_eq!(LedgerSnapshot::read(&storage).await, LedgerSnapshot::default());
 }
 
-/// A model that costs nothing is held for, with no transfer, whatever the balance is.
+/// A hold of zero is always taken and writes no transfer, regardless of the balance.
 pub async fn free_hold_writes_no_transfer(factory: Factory) {
     let storage = factory.open().await;
     for (number, balance) in [(1, 0), (2, 50)] {
         let id = funded(&storage, number, balance).await;
-        let before = Books::read(&storage).await;
+        let before = LedgerSnapshot::read(&storage).await;
         let free = NewHold {
             key: None,
             model: Arc::from("local/model"),
@@ -114,24 +114,24 @@ pub async fn free_hold_writes_no_transfer(factory: Factory) {
         let outcome = storage.ledger.hold(free.clone()).await.unwrap();
         let available = nanos(balance);
         assert_eq!(outcome, HoldOutcome::Held { available });
-        let books = Books::read(&storage).await;
-        assert_eq!(books.of(id).transfers, before.of(id).transfers);
-        assert_eq!(books.of(id).balances, before.of(id).balances);
-        assert_eq!(books.of(id).holds.len(), 1);
-        assert_eq!(books.of(id).holds[0].amount, Credits::ZERO);
+        let ledgers = LedgerSnapshot::read(&storage).await;
+        assert_eq!(ledgers.of(id).transfers, before.of(id).transfers);
+        assert_eq!(ledgers.of(id).balances, before.of(id).balances);
+        assert_eq!(ledgers.of(id).holds.len(), 1);
+        assert_eq!(ledgers.of(id).holds[0].amount, Credits::ZERO);
     }
     assert_eq!(storage.accounts.list(None, 9).await.unwrap().len(), 2);
     assert_eq!(storage.accounts.get(AccountId::from_u128(3)).await.unwrap(), None);
 }
 
-/// An amount below zero would make credits from nothing.
+/// A negative hold is refused: it would create credits.
 pub async fn negative_amount_is_refused(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for amount in [-1, i64::MIN] {
         let outcome = storage.ledger.hold(hold(1, id, amount)).await;
         assert_eq!(kind(outcome), StorageErrorKind::Conflict);
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }

@@ -1,15 +1,15 @@
-//! [`crate::IdempotencyStore`].
+//! Cases for [`crate::IdempotencyStore`].
 
 use tollgate_types::{AccountId, RequestId};
 
 use super::Factory;
-use super::samples::{START, at, at_once, funded};
-use crate::{Claim, Claimed, Storage};
+use super::samples::{START, at, concurrently, funded};
+use crate::{Claim, ClaimOutcome, Storage};
 
 const KEY: [u8; 32] = [7; 32];
 
-/// A claim made at [`START`], abandoned after a minute and expired after an hour.
-fn claim(account: AccountId, request: u128) -> Claim {
+/// Makes a claim at [`START`], abandoned after a minute and expired after an hour.
+pub(super) fn claim(account: AccountId, request: u128) -> Claim {
     Claim {
         account,
         key: KEY,
@@ -21,7 +21,7 @@ fn claim(account: AccountId, request: u128) -> Claim {
     }
 }
 
-async fn take(storage: &Storage, claim: Claim) -> Claimed {
+async fn take(storage: &Storage, claim: Claim) -> ClaimOutcome {
     storage.idempotency.claim(claim).await.unwrap()
 }
 
@@ -35,69 +35,71 @@ async fn answer(storage: &Storage, account: AccountId, request: u128, content: &
         .unwrap()
 }
 
-/// Of many claims at once, one is first, and the others are told that it runs.
+/// Of many concurrent claims, one is first, and the others return `Running`.
 pub async fn one_claim_is_first(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    let claimed = at_once(64, |number| {
+    let claimed = concurrently(64, |number| {
         let (store, claim) = (storage.idempotency.clone(), claim(account, number as u128));
         Box::pin(async move { store.claim(claim).await.unwrap() })
     })
     .await;
     let first = claimed
         .iter()
-        .filter(|claimed| **claimed == Claimed::First)
+        .filter(|claimed| **claimed == ClaimOutcome::First)
         .count();
     let running = claimed
         .iter()
-        .filter(|claimed| **claimed == Claimed::Running)
+        .filter(|claimed| **claimed == ClaimOutcome::Running)
         .count();
     assert_eq!((first, running), (1, 63));
 }
 
-/// The same request gets the answer, another one under the key is told so, and the first answer stays.
-pub async fn answer_is_kept_for_the_same_request(factory: Factory) {
+/// The same request gets the stored answer, another request with the key gets `Reused`, and the
+/// first answer stays.
+pub async fn answer_is_replayed_for_the_same_request(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    assert_eq!(take(&storage, claim(account, 1)).await, Claimed::First);
+    assert_eq!(take(&storage, claim(account, 1)).await, ClaimOutcome::First);
     let other = Claim {
         fingerprint: [2; 32],
         ..claim(account, 2)
     };
-    assert_eq!(take(&storage, other.clone()).await, Claimed::Reused);
+    assert_eq!(take(&storage, other.clone()).await, ClaimOutcome::Reused);
     let content: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     assert!(!answer(&storage, account, 2, b"not its own").await);
     assert!(answer(&storage, account, 1, &content).await);
     assert!(!answer(&storage, account, 1, b"a second one").await);
     let request = RequestId::from_u128(1);
-    let answered = Claimed::Answered { request, content };
+    let answered = ClaimOutcome::Answered { request, content };
     assert_eq!(take(&storage, claim(account, 3)).await, answered);
-    assert_eq!(take(&storage, other).await, Claimed::Reused);
+    assert_eq!(take(&storage, other).await, ClaimOutcome::Reused);
     storage.idempotency.release(account, KEY, request).await.unwrap();
     assert_eq!(take(&storage, claim(account, 4)).await, answered);
 }
 
-/// What came to nothing may be made again, for something else, too; only its owner gives a key back.
+/// A released key can be claimed again, also for another request; only the owner of a claim can
+/// release it.
 pub async fn released_key_is_claimed_anew(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    assert_eq!(take(&storage, claim(account, 1)).await, Claimed::First);
+    assert_eq!(take(&storage, claim(account, 1)).await, ClaimOutcome::First);
     let release = async |request| {
         let request = RequestId::from_u128(request);
         storage.idempotency.release(account, KEY, request).await.unwrap();
     };
     release(2).await;
-    assert_eq!(take(&storage, claim(account, 2)).await, Claimed::Running);
+    assert_eq!(take(&storage, claim(account, 2)).await, ClaimOutcome::Running);
     release(1).await;
     let other = Claim {
         fingerprint: [2; 32],
         ..claim(account, 3)
     };
-    assert_eq!(take(&storage, other).await, Claimed::First);
+    assert_eq!(take(&storage, other).await, ClaimOutcome::First);
 }
 
-/// A claim that nobody answered is void after its time, an answered one when it expires; then the old owner has nothing
-/// to say any more.
+/// An unanswered claim is void once abandoned, an answered one when it expires; then its old owner
+/// can no longer answer.
 pub async fn abandoned_and_expired_claims_are_void(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -107,31 +109,31 @@ pub async fn abandoned_and_expired_claims_are_void(factory: Factory) {
         expires_at: at(seconds + 3600),
         ..claim(account, request)
     };
-    assert_eq!(take(&storage, claim(account, 1)).await, Claimed::First);
-    assert_eq!(take(&storage, later(2, 59)).await, Claimed::Running);
-    assert_eq!(take(&storage, later(3, 60)).await, Claimed::First);
+    assert_eq!(take(&storage, claim(account, 1)).await, ClaimOutcome::First);
+    assert_eq!(take(&storage, later(2, 59)).await, ClaimOutcome::Running);
+    assert_eq!(take(&storage, later(3, 60)).await, ClaimOutcome::First);
     assert!(!answer(&storage, account, 1, b"too late").await);
     assert!(answer(&storage, account, 3, b"in time").await);
     assert!(matches!(
         take(&storage, later(4, 3659)).await,
-        Claimed::Answered { .. }
+        ClaimOutcome::Answered { .. }
     ));
-    assert_eq!(take(&storage, later(5, 3660)).await, Claimed::First);
+    assert_eq!(take(&storage, later(5, 3660)).await, ClaimOutcome::First);
 }
 
-/// The same key of another account is another key.
-pub async fn keys_are_of_one_account(factory: Factory) {
+/// Accounts have separate keys.
+pub async fn keys_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
-    assert_eq!(take(&storage, claim(account, 1)).await, Claimed::First);
-    assert_eq!(take(&storage, claim(other, 2)).await, Claimed::First);
+    assert_eq!(take(&storage, claim(account, 1)).await, ClaimOutcome::First);
+    assert_eq!(take(&storage, claim(other, 2)).await, ClaimOutcome::First);
     assert!(!answer(&storage, other, 1, b"of the other").await);
     assert!(answer(&storage, account, 1, b"mine").await);
-    assert_eq!(take(&storage, claim(other, 3)).await, Claimed::Running);
+    assert_eq!(take(&storage, claim(other, 3)).await, ClaimOutcome::Running);
 }
 
-/// The sweep takes what has expired, at most so many.
-pub async fn sweep_deletes_what_expired(factory: Factory) {
+/// The sweep deletes expired claims, up to the limit.
+pub async fn sweep_deletes_expired_rows(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     for number in 1..=3 {
@@ -157,5 +159,5 @@ pub async fn sweep_deletes_what_expired(factory: Factory) {
         key: [1; 32],
         ..claim(account, 9)
     };
-    assert_eq!(take(&storage, again).await, Claimed::First);
+    assert_eq!(take(&storage, again).await, ClaimOutcome::First);
 }

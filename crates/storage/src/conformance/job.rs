@@ -1,16 +1,19 @@
-//! [`crate::JobStore`].
+//! Cases for [`crate::JobStore`].
 
 use std::sync::Arc;
 
 use tollgate_types::usage::Outcome;
 use tollgate_types::{AccountId, Credits, ErrorCode, JobId, JobStatus, StepState, Timestamp, WorkerId};
 
-use super::samples::{START, at, at_once, funded, hold, kind, nanos, plan, settlement, subscribe, warm_up};
-use super::{Books, Factory};
-use crate::audit::{Leg, MOST_EARLY};
+use super::samples::{
+    START, at, concurrently, funded, hold, kind, nanos, plan, settlement, subscribe, warm_up,
+};
+use super::{Factory, LedgerSnapshot};
+use crate::audit::{Leg, MAX_EARLY_RELEASES};
 use crate::{
-    Balance, HoldOutcome, Job, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobFilter, JobLease,
-    JobSearch, JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Payer, Storage, StorageErrorKind,
+    Balance, HoldOutcome, Job, JobActivity, JobAdvance, JobCancel, JobClaim, JobEnd, JobError, JobFilter,
+    JobLease, JobSearch, JobStep, LeasedJob, LedgerAccount, NewJob, NewJobEvent, Payer, Storage,
+    StorageErrorKind,
 };
 
 pub(super) fn job(number: u128) -> NewJob {
@@ -23,7 +26,7 @@ pub(super) fn job(number: u128) -> NewJob {
     }
 }
 
-/// Accepts a job that holds 10.
+/// Accepts a job with a hold of 10 nano-credits.
 pub(super) async fn accept(storage: &Storage, number: u128, account: AccountId) -> NewJob {
     accept_as(storage, job(number), account).await
 }
@@ -40,7 +43,7 @@ async fn get(storage: &Storage, account: AccountId, number: u128) -> Job {
     found.unwrap().unwrap()
 }
 
-/// What a worker can take at so many seconds, for half a minute.
+/// Makes a claim of a worker at this second, with leases of 30 seconds.
 pub(super) fn claim(worker: u128, seconds: u64) -> JobClaim {
     JobClaim {
         worker: WorkerId::from_u128(worker),
@@ -51,14 +54,14 @@ pub(super) fn claim(worker: u128, seconds: u64) -> JobClaim {
     }
 }
 
-/// Leases, in order of the jobs' numbers.
+/// Leases jobs and sorts them by number.
 pub(super) async fn leases(storage: &Storage, claim: JobClaim) -> Vec<LeasedJob> {
     let mut leased = storage.jobs.claim(claim).await.unwrap();
     leased.sort_by_key(|leased| leased.job.terms.id);
     leased
 }
 
-/// The one job that there is.
+/// Leases the only job.
 pub(super) async fn lease(storage: &Storage, worker: u128, seconds: u64) -> LeasedJob {
     let mut leased = leases(storage, claim(worker, seconds)).await;
     assert_eq!(leased.len(), 1);
@@ -72,7 +75,7 @@ fn numbers(leased: &[LeasedJob]) -> Vec<u128> {
         .collect()
 }
 
-/// The end of a job of which [`accept`] has taken the hold.
+/// Makes the end of a job from [`accept`].
 pub(super) fn end(job: &Job, status: JobStatus, charge: i64) -> JobEnd {
     let hold = hold(job.hold.as_u128(), job.account, 10);
     JobEnd {
@@ -112,7 +115,7 @@ async fn kinds(storage: &Storage, account: AccountId, number: u128, after: u64) 
     named.collect()
 }
 
-/// A job is read back as it was accepted, and its hold is in the books and has no end of its own.
+/// A job is read back as accepted; its hold is in the ledger and does not expire.
 pub async fn accepted_with_its_hold(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -152,25 +155,25 @@ pub async fn accepted_with_its_hold(factory: Factory) {
     assert_eq!(storage.ledger.balance(account).await.unwrap(), held);
     let ages = at(100 * 365 * 24 * 3_600);
     assert_eq!(storage.ledger.sweep(ages, 10).await.unwrap(), 0);
-    assert_eq!(Books::read(&storage).await.of(account).holds.len(), 1);
+    assert_eq!(LedgerSnapshot::read(&storage).await.of(account).holds.len(), 1);
 }
 
-/// A hold that is not covered keeps no job.
-pub async fn denied_keeps_nothing(factory: Factory) {
+/// A denied hold stores no job.
+pub async fn denied_jobs_write_nothing(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 9).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     let denied = storage.jobs.accept(job(5), hold(5, account, 10)).await.unwrap();
     assert_eq!(denied, HoldOutcome::Denied { available: nanos(9) });
     let found = storage.jobs.get(account, JobId::from_u128(5)).await.unwrap();
     assert_eq!(found, None);
-    assert_eq!(Books::read(&storage).await, before);
-    let nobody = AccountId::from_u128(99);
-    let accepted = storage.jobs.accept(job(6), hold(6, nobody, 10)).await;
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    let unknown_account = AccountId::from_u128(99);
+    let accepted = storage.jobs.accept(job(6), hold(6, unknown_account, 10)).await;
     assert_eq!(kind(accepted), StorageErrorKind::NotFound);
 }
 
-/// An id is taken once, and who comes second keeps no credits from their owner.
+/// An id is used once; the second attempt holds no credits.
 pub async fn same_id_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -186,8 +189,8 @@ pub async fn same_id_is_a_conflict(factory: Factory) {
     );
 }
 
-/// What is another account's is not there.
-pub async fn jobs_are_of_one_account(factory: Factory) {
+/// Jobs of other accounts are not found.
+pub async fn jobs_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 0).await);
     let id = accept(&storage, 5, account).await.id;
@@ -200,7 +203,7 @@ pub async fn jobs_are_of_one_account(factory: Factory) {
     assert_eq!(get(&storage, account, 5).await.status, JobStatus::Queued);
 }
 
-/// Jobs are listed from the newest on, in pages, by kind and by status.
+/// Jobs are listed newest first, in pages, by kind and by status.
 pub async fn listed_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -251,8 +254,8 @@ pub async fn listed_in_pages(factory: Factory) {
     assert_eq!(list(JobFilter { status, ..all }, 9).await, [3]);
 }
 
-/// Operators find jobs of any account, by what they know of them.
-pub async fn found_in_every_account(factory: Factory) {
+/// Operators search jobs of all accounts, with every filter.
+pub async fn search_covers_every_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
     accept(&storage, 1, account).await;
@@ -310,7 +313,8 @@ pub async fn found_in_every_account(factory: Factory) {
     }
 }
 
-/// A job is leased once, until its lease is over; then the next has it, knows of the death, and the first is refused.
+/// A job has one lease at a time. After its expiry the next worker leases the job, the death is
+/// counted, and writes of the first worker are refused.
 pub async fn leased_by_one_at_a_time(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -347,8 +351,51 @@ pub async fn leased_by_one_at_a_time(factory: Factory) {
     );
 }
 
-/// A worker that lives keeps its jobs, and hears which of them are not wanted any more.
-pub async fn renewed_leases_go_on(factory: Factory) {
+/// A death counts if the process worked on the job; beyond two deaths, only if it worked on no
+/// other job.
+pub async fn deaths_count_while_working(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    accept(&storage, 5, account).await;
+    let (waiting, working, alone) = (
+        JobActivity::Waiting,
+        JobActivity::Working,
+        JobActivity::WorkingAlone,
+    );
+    let first = lease(&storage, 1, 0).await;
+    assert_eq!((first.deaths, first.activity), (0, working));
+    let mut before = first.lease;
+    for (worker, (written, deaths, resumes_as)) in (2..).zip([
+        (None, 1, working),
+        (Some(waiting), 1, waiting),
+        (None, 1, waiting),
+        (Some(working), 2, working),
+        (None, 2, working),
+        (Some(waiting), 2, waiting),
+        (Some(alone), 3, working),
+    ]) {
+        let advance = JobAdvance {
+            activity: written,
+            ..JobAdvance::default()
+        };
+        storage.jobs.advance(before, advance, at(1)).await.unwrap();
+        let next = lease(&storage, worker, 40 * worker as u64).await;
+        assert_eq!((next.deaths, next.activity), (deaths, resumes_as), "{written:?}");
+        before = next.lease;
+    }
+    // A worker that releases a job has not died.
+    let advance = JobAdvance {
+        activity: Some(alone),
+        ..JobAdvance::default()
+    };
+    storage.jobs.advance(before, advance, at(1)).await.unwrap();
+    storage.jobs.release(before, at(400)).await.unwrap();
+    let next = lease(&storage, 99, 400).await;
+    assert_eq!((next.deaths, next.activity), (3, working));
+}
+
+/// A live worker retains its jobs, and `renew` returns those with a cancellation request.
+pub async fn renewed_leases_last(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     for number in 1..=2 {
@@ -368,7 +415,7 @@ pub async fn renewed_leases_go_on(factory: Factory) {
     assert_eq!(leases(&storage, claim(2, 70)).await.len(), 2);
 }
 
-/// A job that is given back is nobody's death, and is leased when it is due.
+/// A released job counts no death, and is leased when it is due.
 pub async fn released_jobs_wait_until_they_are_due(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -380,8 +427,31 @@ pub async fn released_jobs_wait_until_they_are_due(factory: Factory) {
     assert_eq!((second.deaths, second.lease.epoch), (0, 2));
 }
 
-/// Everybody's first job comes before anybody's second, what runs counts, and no account has more at once than it may.
-pub async fn who_has_least_comes_first(factory: Factory) {
+/// A job released by a fast clock is due once the clock is right. A lease from that time ends at
+/// its normal end, unless its live worker renews it.
+pub async fn jobs_dated_by_a_fast_clock_are_due(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    let month = 30 * 24 * 3_600;
+    for number in 5..=7 {
+        accept(&storage, number, account).await;
+    }
+    let ahead = leases(&storage, claim(1, month)).await;
+    storage.jobs.release(ahead[0].lease, at(month + 5)).await.unwrap();
+    let waiting = storage.jobs.release(ahead[1].lease, at(300)).await;
+    waiting.unwrap();
+    let due = leases(&storage, claim(2, 10)).await;
+    assert_eq!(numbers(&due), [5], "the longest pause is not over");
+    assert!(leases(&storage, claim(3, 39)).await.is_empty());
+    let renewed = storage.jobs.renew(WorkerId::from_u128(2), at(69)).await;
+    renewed.unwrap();
+    let taken = leases(&storage, claim(3, 40)).await;
+    assert_eq!(numbers(&taken), [7], "nobody has renewed it");
+}
+
+/// The first jobs of all accounts come before second ones, running jobs count, and no account
+/// exceeds its concurrency limit.
+pub async fn accounts_take_turns(factory: Factory) {
     let storage = factory.open().await;
     let (greedy, modest) = (funded(&storage, 1, 1_000).await, funded(&storage, 2, 100).await);
     for number in 1..=6 {
@@ -405,15 +475,15 @@ pub async fn who_has_least_comes_first(factory: Factory) {
     assert_eq!(leases(&storage, some(9, 3)).await, []);
 }
 
-/// However many ask at once, a job is leased by one of them, and an account has no more than it may.
-pub async fn claims_at_once_share_nothing(factory: Factory) {
+/// Of concurrent claims, one leases a job, and no account exceeds its limit.
+pub async fn concurrent_claims_are_disjoint(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 10_000).await;
     for number in 1..=40 {
         accept(&storage, number, account).await;
     }
     warm_up(&storage, account).await;
-    let claimed = at_once(16, |worker| {
+    let claimed = concurrently(16, |worker| {
         let jobs = storage.jobs.clone();
         let claim = JobClaim {
             limit: 3,
@@ -428,7 +498,8 @@ pub async fn claims_at_once_share_nothing(factory: Factory) {
     assert_eq!(all, (1..=25).collect::<Vec<_>>());
 }
 
-/// What a provider is asked for is written down before, and what may have been asked is not asked again.
+/// A step is stored before the provider is called, and a step that may have been executed is not
+/// repeated.
 pub async fn steps_go_one_way(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -463,8 +534,8 @@ pub async fn steps_go_one_way(factory: Factory) {
     assert_eq!(next.steps, expected);
 }
 
-/// A refused step leaves nothing else of what was to be written with it.
-pub async fn an_advance_is_whole(factory: Factory) {
+/// An advance with a refused step writes none of its other fields.
+pub async fn advances_are_atomic(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     accept(&storage, 5, account).await;
@@ -473,6 +544,7 @@ pub async fn an_advance_is_whole(factory: Factory) {
         step,
         phase: Some(Arc::from("rendering")),
         progress: Some(progress),
+        activity: None,
         events: vec![NewJobEvent {
             kind: Arc::from("job.progress"),
             body: vec![progress],
@@ -508,7 +580,7 @@ pub async fn an_advance_is_whole(factory: Factory) {
     );
 }
 
-/// A job ends with its settlement; the same end again answers the first.
+/// A job ends with its settlement; the same end again returns the first result.
 pub async fn finished_with_its_settlement(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -540,13 +612,13 @@ pub async fn finished_with_its_settlement(factory: Factory) {
         .await;
     assert_eq!(kind(late), StorageErrorKind::Conflict);
     assert!(leases(&storage, claim(2, 900)).await.is_empty());
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(account).balance(LedgerAccount::RevenueUsage), 7);
-    assert_eq!(books.of(account).usage.len(), 1);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(account).balance(LedgerAccount::RevenueUsage), 7);
+    assert_eq!(ledgers.of(account).usage.len(), 1);
 }
 
-/// What a job cannot cost any more goes back to credits while it runs, once, and is not released again at its end; what it costs is
-/// at most what is held then.
+/// Unneeded credits of a hold are released once while the job runs, and not again at its end. The
+/// charge is limited to the reduced hold.
 pub async fn holds_shrink_while_their_jobs_run(factory: Factory) {
     for (charge, charged, left) in [(5, 5, 95), (6, 6, 94), (10, 6, 94), (0, 0, 100)] {
         let storage = factory.open().await;
@@ -571,9 +643,9 @@ pub async fn holds_shrink_while_their_jobs_run(factory: Factory) {
             assert_eq!(balance, expected);
         }
         storage.engine.flush().await.unwrap();
-        let book = Books::read(&storage).await.of(account).clone();
-        assert_eq!(book.holds[0].amount, nanos(6));
-        let early = book.transfers.iter().filter_map(|transfer| match transfer.leg {
+        let ledger = LedgerSnapshot::read(&storage).await.of(account).clone();
+        assert_eq!(ledger.holds[0].amount, nanos(6));
+        let early = ledger.transfers.iter().filter_map(|transfer| match transfer.leg {
             Leg::ReleaseEarly(number) => Some((number, transfer.amount.nanos())),
             _ => None,
         });
@@ -590,9 +662,9 @@ pub async fn holds_shrink_while_their_jobs_run(factory: Factory) {
         let settled = storage.jobs.finish(leased.lease, ended).await.unwrap();
         assert_eq!((settled.charge, settled.available), (nanos(charged), nanos(left)));
         storage.engine.flush().await.unwrap();
-        let book = Books::read(&storage).await.of(account).clone();
+        let ledger = LedgerSnapshot::read(&storage).await.of(account).clone();
         assert_eq!(
-            (book.usage[0].held, book.usage[0].charge),
+            (ledger.usage[0].held, ledger.usage[0].charge),
             (nanos(10), nanos(charged))
         );
         let gone = storage.jobs.shrink_hold(leased.lease, nanos(0), at(122)).await;
@@ -601,7 +673,7 @@ pub async fn holds_shrink_while_their_jobs_run(factory: Factory) {
     }
 }
 
-/// What is of an allowance stays until the end: it pays first.
+/// Held allowance stays until the end, because it pays first.
 pub async fn holds_with_an_allowance_shrink_by_credits(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -615,21 +687,21 @@ pub async fn holds_with_an_allowance_shrink_by_credits(factory: Factory) {
         assert_eq!(shrunk.unwrap(), nanos(held), "{needed}");
     }
     storage.engine.flush().await.unwrap();
-    let book = Books::read(&storage).await.of(account).clone();
+    let ledger = LedgerSnapshot::read(&storage).await.of(account).clone();
     assert_eq!(
-        (book.holds[0].amount, book.holds[0].allowance),
+        (ledger.holds[0].amount, ledger.holds[0].allowance),
         (nanos(7), nanos(7))
     );
     let ended = end(&leased.job, JobStatus::Completed, 5);
     let settled = storage.jobs.finish(leased.lease, ended).await.unwrap();
     assert_eq!((settled.charge, settled.available), (nanos(5), nanos(100)));
     storage.engine.flush().await.unwrap();
-    let book = Books::read(&storage).await.of(account).clone();
-    assert_eq!(book.balance(LedgerAccount::Allowance), 2);
-    assert_eq!(book.usage[0].included, nanos(5));
+    let ledger = LedgerSnapshot::read(&storage).await.of(account).clone();
+    assert_eq!(ledger.balance(LedgerAccount::Allowance), 2);
+    assert_eq!(ledger.usage[0].included, nanos(5));
 }
 
-/// The books have a few transfers of a hold, however often something is given back.
+/// A hold has a limited number of early releases, however often it shrinks.
 pub async fn holds_shrink_a_few_times(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -643,18 +715,18 @@ pub async fn holds_shrink_a_few_times(factory: Factory) {
     let leased = lease(&storage, 1, 0).await;
     for needed in (0..50).rev() {
         let held = storage.jobs.shrink_hold(leased.lease, nanos(needed), at(1)).await;
-        let least = 50 - i64::from(MOST_EARLY);
-        assert_eq!(held.unwrap(), nanos(needed.max(least)));
+        let min_held = 50 - i64::from(MAX_EARLY_RELEASES);
+        assert_eq!(held.unwrap(), nanos(needed.max(min_held)));
     }
     let mut ended = end(&leased.job, JobStatus::Completed, 3);
     ended.settlement.charge = nanos(3);
     let settled = storage.jobs.finish(leased.lease, ended).await.unwrap();
     assert_eq!((settled.charge, settled.available), (nanos(3), nanos(97)));
     storage.engine.flush().await.unwrap();
-    Books::read(&storage).await;
+    LedgerSnapshot::read(&storage).await;
 }
 
-/// Why a job has failed is read back, and it costs what its settlement says.
+/// The error of a failed job is read back, and its charge is that of its settlement.
 pub async fn failed_with_its_reason(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -676,8 +748,8 @@ pub async fn failed_with_its_reason(factory: Factory) {
     assert_eq!((job.error, job.charge), (Some(reason), Some(nanos(10))));
 }
 
-/// What nobody has begun is cancelled and costs nothing; what has ended stays as it is.
-pub async fn cancelled_before_it_was_begun(factory: Factory) {
+/// A job that was not started is cancelled for free; an ended job stays unchanged.
+pub async fn queued_jobs_are_cancelled_for_free(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     let id = accept(&storage, 5, account).await.id;
@@ -694,12 +766,13 @@ pub async fn cancelled_before_it_was_begun(factory: Factory) {
     assert_eq!(again, JobCancel::Ended(job));
     assert!(leases(&storage, claim(1, 10)).await.is_empty());
     assert_eq!(storage.ledger.balance(account).await.unwrap().credits, nanos(100));
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(account).usage[0].outcome, Outcome::Cancelled);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(account).usage[0].outcome, Outcome::Cancelled);
 }
 
-/// What was begun tells once, and when, that its caller does not want it; to ask again changes nothing.
-pub async fn cancelling_is_told_once(factory: Factory) {
+/// The first cancellation of a started job appends one event with its time; later ones change
+/// nothing.
+pub async fn cancelling_event_is_written_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     let id = accept(&storage, 5, account).await.id;
@@ -723,11 +796,11 @@ pub async fn cancelling_is_told_once(factory: Factory) {
     ];
     let expected: Vec<_> = (1..).zip(expected.map(str::to_owned)).collect();
     assert_eq!(kinds(&storage, account, 5, 0).await, expected);
-    let told = storage.jobs.events(account, id, 2, 1).await.unwrap();
-    assert_eq!((told[0].at, &told[0].body[..]), (at(7), &[][..]));
+    let reported = storage.jobs.events(account, id, 2, 1).await.unwrap();
+    assert_eq!((reported[0].at, &reported[0].body[..]), (at(7), &[][..]));
 }
 
-/// What nobody has begun in time is not begun any more, and costs nothing.
+/// A job that was not started in time ends without cost.
 pub async fn expired_costs_nothing(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -760,23 +833,23 @@ pub async fn expired_costs_nothing(factory: Factory) {
     assert_eq!(storage.ledger.balance(account).await.unwrap().credits, nanos(80));
 }
 
-/// Everything that has happened is read from any place on.
-pub async fn events_follow_one_another(factory: Factory) {
+/// Events can be read from any number on.
+pub async fn events_are_numbered_in_order(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     accept(&storage, 5, account).await;
     let leased = lease(&storage, 1, 0).await;
-    let told = |kind: &str| NewJobEvent {
+    let reported = |kind: &str| NewJobEvent {
         kind: Arc::from(kind),
         body: kind.as_bytes().to_vec(),
     };
     let advance = JobAdvance {
-        events: vec![told("one"), told("two")],
+        events: vec![reported("one"), reported("two")],
         ..JobAdvance::default()
     };
     storage.jobs.advance(leased.lease, advance, at(1)).await.unwrap();
     let mut completed = end(&leased.job, JobStatus::Completed, 7);
-    completed.events = vec![told("three")];
+    completed.events = vec![reported("three")];
     storage.jobs.finish(leased.lease, completed).await.unwrap();
     let all = kinds(&storage, account, 5, 0).await;
     let expected = [
@@ -795,8 +868,8 @@ pub async fn events_follow_one_another(factory: Factory) {
     assert_eq!(get(&storage, account, 5).await.last_event, 6);
 }
 
-/// What has ended long ago is forgotten; the books are not.
-pub async fn swept_when_it_ended_long_ago(factory: Factory) {
+/// Jobs that ended long ago are deleted; their ledger rows are not.
+pub async fn old_jobs_are_swept(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     for number in 1..=3 {
@@ -812,7 +885,7 @@ pub async fn swept_when_it_ended_long_ago(factory: Factory) {
         .cancel(account, JobId::from_u128(2), at(20))
         .await
         .unwrap();
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     assert_eq!(storage.jobs.sweep(at(20), 10).await.unwrap(), 1);
     assert_eq!(storage.jobs.sweep(at(20), 10).await.unwrap(), 0);
     let all = storage.jobs.list(account, JobFilter::default(), 9).await.unwrap();
@@ -825,19 +898,20 @@ pub async fn swept_when_it_ended_long_ago(factory: Factory) {
         1,
         "what has not ended is kept"
     );
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// A job that has ended is forgotten when its owner says so, and the books are as they were; another's is not there.
-pub async fn forgotten_once_it_has_ended(factory: Factory) {
+/// An owner can delete an ended job without any change to the ledger; jobs of other accounts are
+/// not found.
+pub async fn ended_jobs_are_forgotten(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
     accept(&storage, 1, account).await;
-    let told = NewJob {
+    let reported = NewJob {
         webhook: Some(b"https://example.com/".to_vec()),
         ..job(2)
     };
-    accept_as(&storage, told, account).await;
+    accept_as(&storage, reported, account).await;
     let [first, second] = [1, 2].map(JobId::from_u128);
     assert_eq!(
         kind(storage.jobs.forget(account, first).await),
@@ -854,7 +928,7 @@ pub async fn forgotten_once_it_has_ended(factory: Factory) {
         let completed = end(&leased.job, JobStatus::Completed, 7);
         storage.jobs.finish(leased.lease, completed).await.unwrap();
     }
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     assert!(!storage.jobs.forget(other, first).await.unwrap());
     assert_eq!(get(&storage, account, 1).await.status, JobStatus::Completed);
     assert!(storage.jobs.forget(account, first).await.unwrap());
@@ -864,12 +938,13 @@ pub async fn forgotten_once_it_has_ended(factory: Factory) {
     assert_eq!(
         kind(storage.jobs.forget(account, second).await),
         StorageErrorKind::Conflict,
-        "somebody is still to be told"
+        "a webhook is pending"
     );
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// Jobs outlive the process, with their holds: what was leased is leased again once its lease is over, and ends as ever.
+/// Jobs and their holds survive a restart: leased jobs are leased again after their lease, and end
+/// normally.
 pub async fn survives_reopening(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;

@@ -1,9 +1,9 @@
-//! [`crate::KeyStore`].
+//! Cases for [`crate::KeyStore`].
 
 use tollgate_types::{AccountId, KeyId};
 
 use super::Factory;
-use super::samples::{account, at, at_once, key, kind, warm_up};
+use super::samples::{account, at, concurrently, key, kind, warm_up};
 use crate::{
     AccountChange, AccountState, Compat, Key, KeyChange, KeyMode, KeyOwner, KeyState, NewKey,
     StorageErrorKind,
@@ -13,7 +13,7 @@ fn prefix(number: u128) -> [u8; 16] {
     number.to_be_bytes()
 }
 
-/// What is created is found by the first half of its digest, with its account as it is now.
+/// A created key is found by the first half of its digest, with the current state of its account.
 pub async fn create_then_find(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -47,7 +47,7 @@ pub async fn create_then_find(factory: Factory) {
     }
 }
 
-/// A digest that no key has finds nothing.
+/// An unknown digest finds no key.
 pub async fn unknown_digest_finds_nothing(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -57,7 +57,7 @@ pub async fn unknown_digest_finds_nothing(factory: Factory) {
     }
 }
 
-/// A key can be changed as often as one likes; what is not said stays.
+/// A key can be changed repeatedly; fields of `None` stay unchanged.
 pub async fn is_changed(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -86,7 +86,7 @@ pub async fn is_changed(factory: Factory) {
     assert_eq!(kind(missing), StorageErrorKind::NotFound);
 }
 
-/// States are for the caller to judge: revoked keys and keys of suspended accounts are found.
+/// Revoked keys and keys of suspended accounts are found; the caller checks the states.
 pub async fn revoked_and_suspended_are_found(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -103,8 +103,8 @@ pub async fn revoked_and_suspended_are_found(factory: Factory) {
     assert_eq!(found.account.state, AccountState::Suspended);
 }
 
-/// Keys are listed in order of id, those of one account only.
-pub async fn list_is_of_one_account(factory: Factory) {
+/// Lists are in order of id and contain the keys of one account only.
+pub async fn list_covers_one_account(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
         storage.accounts.create(account(number)).await.unwrap();
@@ -120,7 +120,7 @@ pub async fn list_is_of_one_account(factory: Factory) {
     assert_eq!(storage.keys.list(AccountId::from_u128(3)).await.unwrap(), []);
 }
 
-/// A key needs an account.
+/// An account must exist to have a key.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let created = storage.keys.create(key(1, account(1).id)).await;
@@ -128,7 +128,7 @@ pub async fn unknown_account_is_not_found(factory: Factory) {
     assert_eq!(storage.keys.find(prefix(1)).await.unwrap(), None);
 }
 
-/// Ids and digests are used once, in all accounts together; the first key stays.
+/// Ids and digests are unique across accounts; the first key stays.
 pub async fn same_id_or_digest_is_a_conflict(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -149,7 +149,7 @@ pub async fn same_id_or_digest_is_a_conflict(factory: Factory) {
     assert_eq!(storage.keys.list(account(2).id).await.unwrap(), []);
 }
 
-/// The quota counts every key that is not revoked, expired ones too, of the account alone.
+/// The quota counts all unrevoked keys of the account, including expired ones.
 pub async fn quota_counts_keys_not_revoked(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -179,7 +179,7 @@ pub async fn quota_counts_keys_not_revoked(factory: Factory) {
     assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 4);
 }
 
-/// An account's own limit counts instead of the quota, whether it is higher or lower.
+/// The limit of an account replaces the quota, whether higher or lower.
 pub async fn own_limit_replaces_the_quota(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -208,12 +208,12 @@ pub async fn own_limit_replaces_the_quota(factory: Factory) {
     assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 3);
 }
 
-/// 64 creations at once leave an account with exactly its 50 keys.
+/// 64 concurrent creations leave an account with exactly its 50 keys.
 pub async fn quota_holds_under_concurrency(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
     warm_up(&storage, account(1).id).await;
-    let created = at_once(64, |number| {
+    let created = concurrently(64, |number| {
         let (keys, new) = (storage.keys.clone(), key(number as u128, account(1).id));
         Box::pin(async move { keys.create(new).await })
     })
@@ -226,7 +226,7 @@ pub async fn quota_holds_under_concurrency(factory: Factory) {
     assert_eq!(storage.keys.list(account(1).id).await.unwrap().len(), 50);
 }
 
-/// Revoking again changes nothing and answers the key as the first time left it.
+/// A second revocation changes nothing and returns the key with the first time.
 pub async fn first_revocation_stays(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -250,7 +250,7 @@ pub async fn first_revocation_stays(factory: Factory) {
     assert_eq!(listed, [revoked, key(2, account(1).id).key]);
 }
 
-/// What is not there cannot be revoked.
+/// An unknown key cannot be revoked.
 pub async fn unknown_key_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let revoked = storage.keys.revoke(KeyId::from_u128(1), at(1)).await;

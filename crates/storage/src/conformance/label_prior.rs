@@ -1,4 +1,4 @@
-//! [`crate::LabelPriorStore`].
+//! Cases for [`crate::LabelPriorStore`].
 
 use super::Factory;
 use crate::StoredLabelPrior;
@@ -11,8 +11,8 @@ fn prior(provider: &str, model: &str, prior: &str) -> StoredLabelPrior {
     }
 }
 
-/// What was saved last is there, of each model of each provider, also after the engine was opened again.
-pub async fn the_last_one_counts(factory: Factory) {
+/// The last saved prior of each provider and model is returned, also after reopening.
+pub async fn last_save_wins(factory: Factory) {
     let storage = factory.open().await;
     assert_eq!(storage.label_priors.all().await.unwrap(), []);
     for saved in [

@@ -1,16 +1,16 @@
-//! [`crate::LotStore`].
+//! Cases for [`crate::LotStore`].
 
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Timestamp};
 
 use super::samples::{
-    START, account, at, at_once, call, funded, grant, hold, kind, nanos, plan, settlement, subscribe, take,
-    warm_up,
+    START, account, at, call, concurrently, funded, grant, hold, kind, nanos, plan, settlement, subscribe,
+    take, warm_up,
 };
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::{Grant, HoldOutcome, LedgerAccount, Lot, LotKind, LotTerms, NewHold, Storage, StorageErrorKind};
 
-/// A grant with a priority that expires so many seconds after [`START`].
+/// Makes a grant with a priority that expires this many seconds after [`START`].
 fn lasting(number: u128, account: AccountId, amount: i64, priority: u8, seconds: Option<u64>) -> Grant {
     let terms = LotTerms {
         priority,
@@ -23,7 +23,7 @@ fn lasting(number: u128, account: AccountId, amount: i64, priority: u8, seconds:
     }
 }
 
-/// A hold of a call that is accepted so many seconds after [`START`].
+/// Makes a hold of a call accepted this many seconds after [`START`].
 fn hold_at(number: u128, account: AccountId, amount: i64, seconds: u64) -> NewHold {
     NewHold {
         created_at: at(seconds),
@@ -31,23 +31,23 @@ fn hold_at(number: u128, account: AccountId, amount: i64, seconds: u64) -> NewHo
     }
 }
 
-/// What is left of each lot, in the order in which they are spent.
+/// Returns the rest of each lot, in the order of spending.
 async fn left(storage: &Storage, account: AccountId, seconds: u64) -> Vec<(u128, i64)> {
     let lots = storage.lots.lots(account, at(seconds)).await.unwrap();
-    Books::read(storage).await;
+    LedgerSnapshot::read(storage).await;
     lots.iter()
         .map(|lot| (lot.id.as_u128(), lot.remaining.nanos()))
         .collect()
 }
 
-/// What can be spent, and what lots that expired have brought.
+/// Returns the spendable credits and the breakage of expired lots.
 async fn sums(storage: &Storage, account: AccountId) -> (i64, i64) {
-    let books = Books::read(storage).await;
-    let of = |ledger| books.of(account).balance(ledger);
+    let ledgers = LedgerSnapshot::read(storage).await;
+    let of = |ledger| ledgers.of(account).balance(ledger);
     (of(LedgerAccount::Credits), of(LedgerAccount::Breakage))
 }
 
-/// Each grant is a lot with its terms; what the operator gives comes from goodwill and not from cash.
+/// Each grant is a lot with its terms; promotions come from goodwill and not from cash.
 pub async fn grant_makes_a_lot(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -76,16 +76,16 @@ pub async fn grant_makes_a_lot(factory: Factory) {
         ),
     ];
     assert_eq!(storage.lots.lots(id, at(3)).await.unwrap(), expected);
-    let books = Books::read(&storage).await;
-    let of = |ledger| books.of(id).balance(ledger);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let of = |ledger| ledgers.of(id).balance(ledger);
     assert_eq!(
         (of(LedgerAccount::Cash), of(LedgerAccount::ExpenseGoodwill)),
         (-100, -7)
     );
 }
 
-/// A gift happens once, and together with what was bought it must fit.
-pub async fn gifts_are_grants(factory: Factory) {
+/// A promotion is granted once; together with purchases it must not overflow.
+pub async fn promotions_are_granted_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, i64::MAX - 5).await;
     let gift = |number, amount| Grant {
@@ -110,10 +110,11 @@ pub async fn gifts_are_grants(factory: Factory) {
         kind(storage.ledger.grant(elsewhere).await),
         StorageErrorKind::Conflict
     );
-    Books::read(&storage).await;
+    LedgerSnapshot::read(&storage).await;
 }
 
-/// Lower priorities first, then what expires sooner and what never does last, then what came earlier; fees of plans spend, too.
+/// Spending takes lower priorities first, then earlier expiry with none last, then earlier arrival;
+/// plan fees count as spending.
 pub async fn spending_burns_in_order(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
@@ -137,8 +138,8 @@ pub async fn spending_burns_in_order(factory: Factory) {
     );
 }
 
-/// What was spent before a grant is not spent of it, however soon it is spent.
-pub async fn spending_before_a_grant_burns_what_there_was(factory: Factory) {
+/// Earlier spending is not assigned to a later lot, however soon that lot expires.
+pub async fn spending_before_a_grant_burns_older_lots(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
     call(&storage, hold(11, id, 6), 6).await;
@@ -151,8 +152,8 @@ pub async fn spending_before_a_grant_burns_what_there_was(factory: Factory) {
     assert_eq!(left(&storage, id, 0).await, [(2, 7), (1, 4)]);
 }
 
-/// A lot lasts to its instant and not longer; what is left of it is breakage, and what lasts is not touched.
-pub async fn what_is_over_expires(factory: Factory) {
+/// A lot lasts until its expiry. Its rest becomes breakage, and other lots stay unchanged.
+pub async fn lots_expire_at_their_time(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
     storage
@@ -177,8 +178,8 @@ pub async fn what_is_over_expires(factory: Factory) {
     assert_eq!(sums(&storage, id).await, (10, 7));
 }
 
-/// Whoever looks at lots has them expire.
-pub async fn looking_has_them_expire(factory: Factory) {
+/// Reading lots expires the due ones.
+pub async fn reading_lots_expires_them(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
     storage
@@ -190,9 +191,9 @@ pub async fn looking_has_them_expire(factory: Factory) {
     assert_eq!(sums(&storage, id).await, (0, 10));
 }
 
-/// Calls that were accepted before a lot was over may use what they hold of it; what comes back is gone with the next
-/// round. What later calls hold is not of it.
-pub async fn what_calls_hold_expires_after_them(factory: Factory) {
+/// Calls accepted before the expiry of a lot may use the credits that they hold of it; released
+/// credits expire with the next sweep. Later calls hold none of it.
+pub async fn held_credits_expire_after_their_calls(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10).await;
     storage
@@ -211,7 +212,7 @@ pub async fn what_calls_hold_expires_after_them(factory: Factory) {
     assert_eq!(left(&storage, id, 150).await, [(2, 0), (1, 6)]);
 }
 
-/// What a call draws of an allowance is not held of lots.
+/// Held allowance is not held from lots.
 pub async fn allowances_hold_no_lots(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 30).await;
@@ -229,8 +230,8 @@ pub async fn allowances_hold_no_lots(factory: Factory) {
     assert_eq!(left(&storage, id, 91).await, [(3, 0), (2, 0), (1, 30)]);
 }
 
-/// Rounds at once, while calls run: a lot expires once, and nobody spends it after it did.
-pub async fn rounds_at_once_expire_once(factory: Factory) {
+/// Concurrent sweeps during calls: a lot expires once, and cannot be spent afterwards.
+pub async fn concurrent_sweeps_expire_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 50).await;
     storage
@@ -239,7 +240,7 @@ pub async fn rounds_at_once_expire_once(factory: Factory) {
         .await
         .unwrap();
     warm_up(&storage, id).await;
-    at_once(24, |number| {
+    concurrently(24, |number| {
         let storage = storage.clone();
         Box::pin(async move {
             if number % 3 == 0 {
@@ -257,8 +258,8 @@ pub async fn rounds_at_once_expire_once(factory: Factory) {
     .await;
     storage.lots.expire(at(3), 10).await.unwrap();
     let lots = storage.lots.lots(id, at(3)).await.unwrap();
-    let books = Books::read(&storage).await;
-    let charged: i64 = books.of(id).usage.iter().map(|row| row.charge.nanos()).sum();
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let charged: i64 = ledgers.of(id).usage.iter().map(|row| row.charge.nanos()).sum();
     let (expired, lasts) = (&lots[0], &lots[1]);
     assert_eq!((expired.id.as_u128(), expired.remaining), (2, nanos(0)));
     let (credits, breakage) = sums(&storage, id).await;
@@ -269,7 +270,7 @@ pub async fn rounds_at_once_expire_once(factory: Factory) {
     assert_eq!(credits + breakage + charged, 1050);
 }
 
-/// Lots need an account.
+/// An account must exist to have lots.
 pub async fn unknown_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let found = storage.lots.lots(account(1).id, START).await;
@@ -277,8 +278,8 @@ pub async fn unknown_account_is_not_found(factory: Factory) {
     assert_eq!(storage.lots.expire(START, 10).await.unwrap(), 0);
 }
 
-/// Random histories beside books that burn every charge at once.
-pub async fn assigning_later_is_burning_at_once(factory: Factory) {
+/// Compares random histories with a model that burns every charge immediately.
+pub async fn deferred_assignment_equals_immediate_burning(factory: Factory) {
     let storage = factory.open().await;
     for seed in 1..=12_u64 {
         let id = funded(&storage, seed.into(), 0).await;
@@ -287,16 +288,16 @@ pub async fn assigning_later_is_burning_at_once(factory: Factory) {
             history.step(&storage).await;
         }
     }
-    Books::read(&storage).await;
+    LedgerSnapshot::read(&storage).await;
 }
 
-/// An account whose every charge burns lots at once.
+/// Model of an account that burns lots at every charge.
 struct History {
     random: u64,
     account: AccountId,
     next: u128,
     now: u64,
-    /// Id, priority, end and rest, sorted by the order in which they burn.
+    /// Id, priority, expiry and rest, in the order of spending.
     lots: Vec<(u128, u8, u64, i64)>,
     holds: Vec<NewHold>,
 }
@@ -313,7 +314,7 @@ impl History {
         }
     }
 
-    /// A number below this one.
+    /// Returns a pseudo-random number below `end`.
     fn below(&mut self, end: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -379,8 +380,8 @@ impl History {
         }
     }
 
-    /// Nano-credit by nano-credit: each that is held belongs to the first lot that has one, where the call came before
-    /// the lot was over.
+    /// Nano-credit by nano-credit: each held one belongs to the first lot with a rest, if the call
+    /// came before the expiry of that lot.
     fn expire(&mut self) {
         let held_at: Vec<Timestamp> = self
             .holds
@@ -389,13 +390,15 @@ impl History {
             .collect();
         let (mut reserved, mut available) = (0, self.available());
         for lot in &mut self.lots {
-            let is_over = lot.2 <= self.now;
-            let before = held_at.iter().filter(|at_hold| !is_over || **at_hold < at(lot.2));
-            let kept = i64::try_from(before.count()).unwrap() - reserved;
-            let kept = kept.clamp(0, lot.3);
-            reserved += kept;
-            if is_over {
-                let gone = (lot.3 - kept).min(available);
+            let is_expired = lot.2 <= self.now;
+            let before = held_at
+                .iter()
+                .filter(|at_hold| !is_expired || **at_hold < at(lot.2));
+            let still_held = i64::try_from(before.count()).unwrap() - reserved;
+            let still_held = still_held.clamp(0, lot.3);
+            reserved += still_held;
+            if is_expired {
+                let gone = (lot.3 - still_held).min(available);
                 available -= gone;
                 lot.3 -= gone;
             }

@@ -1,4 +1,4 @@
-//! [`crate::MediaStore`].
+//! Cases for [`crate::MediaStore`].
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tollgate_types::{AccountId, MediaId};
 
 use super::Factory;
 use super::samples::{START, at, funded, kind};
-use crate::media::LONGEST_KEPT;
+use crate::media::MAX_RETENTION;
 use crate::{Media, StorageErrorKind};
 
-/// An image that expires an hour after [`START`].
-fn media(number: u128, account: AccountId) -> Media {
+/// Makes an image that expires an hour after [`START`].
+pub(super) fn media(number: u128, account: AccountId) -> Media {
     Media {
         id: MediaId::from_u128(number),
         account,
@@ -28,7 +28,7 @@ fn media(number: u128, account: AccountId) -> Media {
     }
 }
 
-/// An object is read back as it was written, by its id and by its account.
+/// An object is read back verbatim, by its id and by its account.
 pub async fn inserted_then_read(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -53,7 +53,7 @@ pub async fn inserted_then_read(factory: Factory) {
     assert_eq!(storage.media.get(MediaId::from_u128(3)).await.unwrap(), None);
 }
 
-/// An id is taken once, whoever asks, and by accounts that exist.
+/// An id is used once across accounts, by an existing account.
 pub async fn inserted_once(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -64,15 +64,15 @@ pub async fn inserted_once(factory: Factory) {
             StorageErrorKind::Conflict
         );
     }
-    let nobody = media(6, AccountId::from_u128(99));
+    let unknown_account = media(6, AccountId::from_u128(99));
     assert_eq!(
-        kind(storage.media.insert(nobody).await),
+        kind(storage.media.insert(unknown_account).await),
         StorageErrorKind::NotFound
     );
 }
 
-/// What is another account's is not there: not to read, not to keep longer, not to forget.
-pub async fn media_are_of_one_account(factory: Factory) {
+/// Objects of other accounts cannot be read, extended or forgotten.
+pub async fn media_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
     let mine = media(5, account);
@@ -84,14 +84,14 @@ pub async fn media_are_of_one_account(factory: Factory) {
     assert_eq!(storage.media.get(mine.id).await.unwrap(), Some(mine));
 }
 
-/// An object is kept longer, never shorter, never too long, and never again when its time was over.
-pub async fn kept_longer_within_bounds(factory: Factory) {
+/// Retention can be extended up to its maximum, never shortened, and not after the expiry.
+pub async fn retention_is_extended_within_bounds(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     let id = media(5, account).id;
     storage.media.insert(media(5, account)).await.unwrap();
-    let last = START.plus(LONGEST_KEPT);
-    for (now, until, kept) in [
+    let last = START.plus(MAX_RETENTION);
+    for (now, until, expected_until) in [
         (START, at(3600), Some(at(3600))),
         (START, at(1800), Some(at(3600))),
         (at(3599), at(7200), Some(at(7200))),
@@ -100,7 +100,7 @@ pub async fn kept_longer_within_bounds(factory: Factory) {
         (last, last, None),
     ] {
         let extended = storage.media.extend(account, id, now, until).await.unwrap();
-        assert_eq!(extended, kept, "{now:?} {until:?}");
+        assert_eq!(extended, expected_until, "{now:?} {until:?}");
     }
     let read = storage.media.get(id).await.unwrap().unwrap();
     assert_eq!(read.expires_at, last);
@@ -109,7 +109,8 @@ pub async fn kept_longer_within_bounds(factory: Factory) {
     assert_eq!(extended.unwrap(), None);
 }
 
-/// What has expired is listed, the oldest first, until its bytes are known to be gone. Then a tombstone is left.
+/// Expired objects are listed, oldest first, until their bytes are deleted. Then a tombstone
+/// remains.
 pub async fn forgotten_leaves_a_tombstone(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -134,7 +135,7 @@ pub async fn forgotten_leaves_a_tombstone(factory: Factory) {
     assert_eq!(expired(at(30), 9).await, [2, 1]);
     let left = storage.media.get(id).await.unwrap().unwrap();
     assert_eq!(left.deleted_at, Some(at(31)));
-    assert!(!left.is_there(START));
+    assert!(!left.is_available(START));
     let extended = storage.media.extend(account, id, START, at(100)).await;
     assert_eq!(extended.unwrap(), None);
     assert!(storage.media.insert(media(3, account)).await.is_err());

@@ -1,12 +1,12 @@
-//! [`crate::MemberStore`].
+//! Cases for [`crate::MemberStore`].
 
 use tollgate_types::{AccountId, MemberId};
 
 use super::Factory;
-use super::samples::{START, account, at_once, kind, warm_up};
+use super::samples::{START, account, concurrently, kind, warm_up};
 use crate::{Member, MemberRole, StorageErrorKind};
 
-fn member(number: u128, owner: u128, role: MemberRole) -> Member {
+pub(super) fn member(number: u128, owner: u128, role: MemberRole) -> Member {
     Member {
         id: MemberId::from_u128(number),
         account: AccountId::from_u128(owner),
@@ -16,7 +16,7 @@ fn member(number: u128, owner: u128, role: MemberRole) -> Member {
     }
 }
 
-/// Members are of one account; an address is there once in each.
+/// Members belong to one account; an address is unique within it.
 pub async fn added_then_listed(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -54,7 +54,7 @@ pub async fn added_then_listed(factory: Factory) {
     assert_eq!(kind(nowhere), StorageErrorKind::NotFound);
 }
 
-/// Roles change and members go, of the account that is named alone.
+/// A change or removal affects only members of the named account.
 pub async fn changed_and_removed(factory: Factory) {
     let storage = factory.open().await;
     for number in [1, 2] {
@@ -86,7 +86,7 @@ pub async fn changed_and_removed(factory: Factory) {
     assert_eq!(storage.members.list(one).await.unwrap(), []);
 }
 
-/// The last owner can be neither removed nor made something else; the one before the last can.
+/// The last owner can be neither removed nor demoted; the second to last can.
 pub async fn an_owner_remains(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -121,7 +121,7 @@ pub async fn an_owner_remains(factory: Factory) {
     assert_eq!(MemberRole::last_owner(&left), Some(people[2].id));
 }
 
-/// Of owners who are all removed at once, one stays.
+/// Of owners who are removed concurrently, one remains.
 pub async fn owners_removed_at_once_leave_one(factory: Factory) {
     let storage = factory.open().await;
     storage.accounts.create(account(1)).await.unwrap();
@@ -131,7 +131,7 @@ pub async fn owners_removed_at_once_leave_one(factory: Factory) {
         storage.members.add(owner).await.unwrap();
     }
     warm_up(&storage, id).await;
-    let removed = at_once(8, |number| {
+    let removed = concurrently(8, |number| {
         let members = storage.members.clone();
         Box::pin(async move { members.remove(id, MemberId::from_u128(number as u128)).await })
     })

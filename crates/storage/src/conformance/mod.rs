@@ -1,9 +1,10 @@
-//! The suite that every engine must pass: the same promises, the same tests.
+//! The conformance suite: the tests that every storage engine must pass.
 //!
-//! Each case is an async function that is handed a [`Factory`] on an empty database. An engine's test file writes one
-//! `#[test]` for each case with [`conformance_tests!`](crate::conformance_tests) and a function that makes the
-//! database, starts a runtime, runs the case and removes the database. Ids are small numbers, times are fixed, and
-//! nothing sleeps.
+//! Each case is an async function that takes a [`Factory`] for an empty database. An engine's test
+//! file generates one `#[test]` for each case with
+//! [`conformance_tests!`](crate::conformance_tests). It passes a function that makes the database,
+//! starts a runtime, runs the case and removes the database. Ids are small numbers, times are
+//! fixed, and nothing sleeps.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,7 +12,7 @@
     reason = "a case fails by panicking, like any test"
 )]
 
-mod books;
+mod ledger_snapshot;
 mod samples;
 
 pub mod account;
@@ -57,21 +58,21 @@ use std::sync::Arc;
 use crate::Storage;
 
 pub use blob::Blobs;
-pub use books::{Book, Books};
 pub use counter::Nodes;
+pub use ledger_snapshot::{AccountLedger, LedgerSnapshot};
 
-/// A future that can be handed to any task.
+/// A boxed future that can run on any task.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Opens the engine under test on one database: at first an empty one with its schema in place, after a
-/// [`crate::Engine::close`] the same one again.
+/// Opens the engine under test on one database: first empty with its schema, and after a
+/// [`crate::Engine::close`] with the earlier data.
 #[derive(Clone)]
 pub struct Factory {
     open: Arc<dyn Fn() -> BoxFuture<Storage> + Send + Sync>,
 }
 
 impl Factory {
-    /// A factory that opens by this function.
+    /// Makes a factory from the function that opens the engine.
     pub fn new<F>(open: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Storage> + Send + 'static,
@@ -81,51 +82,52 @@ impl Factory {
         }
     }
 
-    /// Opens the engine.
+    /// Opens the engine on the database of this case.
     pub async fn open(&self) -> Storage {
         (self.open)().await
     }
 }
 
-/// Writes one `#[test]` for each case, in a module for each part of the suite.
+/// Generates one `#[test]` for each case, in a module for each part of the suite.
 ///
 /// `$run` is the absolute path of a function `fn(impl FnOnce(Factory) -> BoxFuture<()>)`.
 #[macro_export]
 macro_rules! conformance_tests {
     ($run:path) => {
-        $crate::books_conformance_tests! { $run }
+        $crate::ledger_conformance_tests! { $run }
         $crate::conformance_tests! { @each $run;
-            account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, changes_are_of_what_is_said,
-                changes_at_once_are_all_kept, test_clocks_go_forward, unknown_account_is_not_found;
-            key: create_then_find, unknown_digest_finds_nothing, is_changed, revoked_and_suspended_are_found, list_is_of_one_account,
+            account: create_then_get, create_twice_is_a_conflict, list_pages_in_order_of_id, changes_leave_other_fields,
+                concurrent_changes_are_all_applied, test_clocks_go_forward, unknown_account_is_not_found, closed_accounts_keep_only_their_ledger,
+                accounts_with_open_work_are_not_closed;
+            key: create_then_find, unknown_digest_finds_nothing, is_changed, revoked_and_suspended_are_found, list_covers_one_account,
                 unknown_account_is_not_found, same_id_or_digest_is_a_conflict, quota_counts_keys_not_revoked, own_limit_replaces_the_quota,
                 quota_holds_under_concurrency, first_revocation_stays, unknown_key_is_not_found;
-            price: recorded_then_read, recorded_stays_as_it_is, unknown_version_is_none, newest_change_is_in_force,
+            price: recorded_then_read, recorded_versions_never_change, unknown_version_is_none, newest_change_is_active,
                 same_version_is_no_change;
-            notice: alerts_are_set, low_is_noted_once, due_is_claimed_once, done_is_swept;
-            top_up: written_then_read, paid_once, one_pending_by_itself, used_id_and_unknown_account, first_payer_stays,
-                set_what_comes_by_itself;
-            provider_subscription: written_then_read, paid_by_one, refused_has_to_end, owed_and_differing,
+            notice: alerts_are_set, low_balance_is_recorded_once, due_notices_are_claimed_once, notices_dated_by_a_fast_clock_are_due, finished_notices_are_swept;
+            top_up: written_then_read, paid_once, one_automatic_top_up_is_pending, used_id_and_unknown_account, first_payer_stays,
+                automatic_top_ups_are_configured;
+            provider_subscription: written_then_read, paid_by_one_provider_subscription, refused_subscriptions_have_to_end, due_and_out_of_sync_are_listed,
                 used_id_and_unknown_account;
-            response: saved_then_read, saved_once, answers_are_of_one_account, found_by_its_items, chain_goes_back,
-                chain_is_read_up_to_its_bytes, circle_ends, deleted_once, expired_is_gone, sweep_deletes_what_expired;
-            media: inserted_then_read, inserted_once, media_are_of_one_account, kept_longer_within_bounds,
+            response: saved_then_read, saved_once, responses_belong_to_one_account, found_by_its_items, chain_goes_back,
+                chain_is_read_up_to_its_bytes, cyclic_chains_end, deleted_once, expired_responses_are_not_found, sweep_deletes_expired_rows;
+            media: inserted_then_read, inserted_once, media_belong_to_one_account, retention_is_extended_within_bounds,
                 forgotten_leaves_a_tombstone;
-            batch: begun_and_ended_once, written_under_its_lease, lines_are_of_the_books, freed_is_of_lines_that_have_ended,
+            batch: lines_start_and_end_once, written_under_its_lease, charged_lines_outlive_their_batch, unused_hold_counts_ended_lines,
                 deaths_count_in_a_row;
-            file: kept_then_read, ids_are_used_once, files_are_of_one_account, listed_in_pages, room_is_bounded,
-                the_last_room_is_given_once, deleted_is_gone_and_then_forgotten, begun_is_kept_or_left_over;
-            calibration: inserted_then_read, versions_count_up_and_are_not_used_again, calibrations_are_of_one_account,
-                listed_in_pages, room_is_bounded, the_last_room_is_given_once, the_newest_or_the_chosen_is_the_default,
+            file: inserted_then_read, ids_are_used_once, files_belong_to_one_account, listed_in_pages, quota_is_enforced,
+                concurrent_inserts_respect_the_quota, deleted_files_are_hidden_then_forgotten, uploads_are_inserted_or_left_over;
+            calibration: inserted_then_read, versions_increase_and_are_never_reused, calibrations_belong_to_one_account,
+                listed_in_pages, quota_is_enforced, concurrent_inserts_respect_the_quota, the_newest_or_the_chosen_is_the_default,
                 ids_are_used_once;
-            idempotency: one_claim_is_first, answer_is_kept_for_the_same_request, released_key_is_claimed_anew,
-                abandoned_and_expired_claims_are_void, keys_are_of_one_account, sweep_deletes_what_expired;
-            label_prior: the_last_one_counts;
+            idempotency: one_claim_is_first, answer_is_replayed_for_the_same_request, released_key_is_claimed_anew,
+                abandoned_and_expired_claims_are_void, keys_belong_to_one_account, sweep_deletes_expired_rows;
+            label_prior: last_save_wins;
             admin: create_then_find, names_ids_and_digests_are_used_once, first_revocation_stays;
             audit_log: appended_then_read_in_pages, every_filter;
             member: added_then_listed, changed_and_removed, an_owner_remains, owners_removed_at_once_leave_one;
-            open_hold: shows_every_book, used_id_is_a_conflict, same_hold_id_is_taken_once;
-            engine: answers_and_is_named, what_is_written_is_there_after_reopening, open_hold_survives_reopening;
+            open_hold: shows_every_account_ledger, used_id_is_a_conflict, same_hold_id_is_taken_once;
+            engine: answers_and_is_named, writes_survive_reopening, open_hold_survives_reopening;
         }
     };
     (@each $run:path; $($module:ident: $($case:ident),+;)+) => {
@@ -138,74 +140,77 @@ macro_rules! conformance_tests {
     };
 }
 
-/// The part of [`conformance_tests`] that is about the books, for engines that are set up to keep them in another way.
+/// The part of [`conformance_tests`] that concerns the ledger, for engines with another ledger
+/// configuration.
 #[macro_export]
-macro_rules! books_conformance_tests {
+macro_rules! ledger_conformance_tests {
     ($run:path) => {
         $crate::conformance_tests! { @each $run;
             hold: amount_moves_from_credits, denied_writes_nothing, last_credit_is_spendable, unknown_account_is_not_found,
                 free_hold_writes_no_transfer, negative_amount_is_refused;
-            settle: charge_and_rest_are_moved, whole_hold_is_charged, void_gives_all_back, charge_is_cut_to_the_hold,
-                overrun_is_borne_by_the_operator, free_call_writes_its_usage_row_only, second_answers_the_first_result,
+            settle: charge_and_rest_are_moved, whole_hold_is_charged, void_releases_the_whole_hold, charge_is_cut_to_the_hold,
+                overrun_is_borne_by_the_operator, free_call_writes_its_usage_row_only, second_settlement_returns_the_first_result,
                 unknown_hold_is_not_found, hold_of_another_account_is_not_found, negative_amounts_are_refused;
             grant: adds_to_credits, same_id_is_one_grant, same_id_for_another_account_is_a_conflict,
                 sum_that_does_not_fit_is_a_conflict, unknown_account_is_not_found, amount_must_be_positive;
-            lot: grant_makes_a_lot, gifts_are_grants, spending_burns_in_order, spending_before_a_grant_burns_what_there_was,
-                what_is_over_expires, looking_has_them_expire, what_calls_hold_expires_after_them,
-                allowances_hold_no_lots, rounds_at_once_expire_once, unknown_account_is_not_found,
-                assigning_later_is_burning_at_once;
+            lot: grant_makes_a_lot, promotions_are_granted_once, spending_burns_in_order, spending_before_a_grant_burns_older_lots,
+                lots_expire_at_their_time, reading_lots_expires_them, held_credits_expire_after_their_calls,
+                allowances_hold_no_lots, concurrent_sweeps_expire_once, unknown_account_is_not_found,
+                deferred_assignment_equals_immediate_burning;
             plan: allowance_is_drawn_first, partly_covered_call_is_paid_first_by_the_allowance, zero_balance_runs_what_is_covered,
                 denied_consumes_neither, model_that_is_not_covered_costs_credits, free_call_draws_on_nothing,
-                every_part_goes_back, weeks_are_half_open, week_is_opened_once_by_many, clock_jumps,
+                void_calls_restore_every_part, weeks_are_half_open, concurrent_calls_open_a_week_once, clock_jumps,
                 denied_in_a_new_week_opens_nothing, rest_of_a_closed_week_is_breakage, terms_are_frozen_in_the_hold,
-                sweep_returns_the_allowance, spendable_is_what_a_hold_could_take, holds_at_once_never_overdraw,
+                sweep_returns_the_allowance, spendable_is_what_a_hold_could_take, concurrent_holds_never_overdraw,
                 survives_reopening;
             subscription: first_fee_and_week_are_one_step, fee_that_is_not_covered_writes_nothing,
-                one_plan_at_a_time, many_at_once_are_one_plan, agents_have_no_weeks, provider_pays_nothing_here,
-                renewal_is_paid_once, renewals_at_once_are_one, renewal_that_is_not_covered_changes_nothing,
-                past_due_gives_no_access, cancel_and_resume, end_breaks_what_is_left, every_change_is_an_event,
-                due_are_those_whose_time_is_over, unknown_is_not_found, new_plan_after_the_end,
-                another_takes_its_place, replacement_that_is_not_covered_changes_nothing, next_plan_is_kept;
+                one_plan_at_a_time, concurrent_subscriptions_make_one_plan, agents_have_no_weeks, provider_paid_plans_move_no_credits,
+                renewal_is_paid_once, concurrent_renewals_pay_once, renewal_that_is_not_covered_changes_nothing,
+                past_due_gives_no_access, cancel_and_resume, end_moves_the_allowance_to_breakage, every_change_is_an_event,
+                due_subscriptions_have_ended_periods, unknown_is_not_found, new_plan_after_the_end,
+                replacement_takes_over, replacement_that_is_not_covered_changes_nothing, next_plan_is_stored;
             concurrency: holds_never_overspend, holds_and_settles_never_overspend, settles_resolve_once,
                 same_grant_id_is_granted_once, sweep_and_settle_resolve_once,
                 accounts_do_not_deadlock, every_audit_is_of_one_instant;
-            sweep: voids_what_expired_only, at_most_the_limit, settle_after_the_sweep_answers_it;
-            usage: row_keeps_everything, newest_first_in_pages, every_filter, filters_join,
-                rows_are_of_one_account;
+            sweep: voids_only_expired_holds, sweep_respects_the_limit, settle_after_the_sweep_returns_its_result;
+            usage: rows_store_every_field, newest_first_in_pages, every_filter, filters_join, models_are_canonical,
+                rows_belong_to_one_account, keys_have_their_last_use;
             total: sums_by_group, no_rows_no_groups, sums_every_class;
-            refund: charge_becomes_a_lot, no_more_than_the_charge_is_given_back, same_id_is_one_refund,
-                allowance_goes_back_to_its_open_week, allowance_of_a_closed_week_is_not_given_back,
-                call_without_a_row_is_not_found, survives_reopening, refunds_at_once_give_back_no_more,
-                purchase_is_taken_back, purchase_is_taken_back_in_parts, only_purchases_are_taken_back;
-            job: accepted_with_its_hold, denied_keeps_nothing, same_id_is_a_conflict,
-                jobs_are_of_one_account, listed_in_pages, found_in_every_account, leased_by_one_at_a_time,
-                renewed_leases_go_on, released_jobs_wait_until_they_are_due, who_has_least_comes_first,
-                claims_at_once_share_nothing, steps_go_one_way, an_advance_is_whole,
+            refund: charge_becomes_a_lot, refunds_never_exceed_the_charge, same_id_is_one_refund,
+                allowance_returns_to_its_open_week, allowance_of_a_closed_week_is_not_refunded,
+                call_without_a_row_is_not_found, survives_reopening, concurrent_refunds_never_exceed_the_charge,
+                purchase_is_taken_back, purchase_is_taken_back_in_parts, promotion_is_taken_back, only_grants_are_taken_back;
+            job: accepted_with_its_hold, denied_jobs_write_nothing, same_id_is_a_conflict,
+                jobs_belong_to_one_account, listed_in_pages, search_covers_every_account, leased_by_one_at_a_time, deaths_count_while_working,
+                renewed_leases_last, released_jobs_wait_until_they_are_due, jobs_dated_by_a_fast_clock_are_due,
+                accounts_take_turns,
+                concurrent_claims_are_disjoint, steps_go_one_way, advances_are_atomic,
                 finished_with_its_settlement, holds_shrink_while_their_jobs_run, holds_with_an_allowance_shrink_by_credits,
-                holds_shrink_a_few_times, failed_with_its_reason, cancelled_before_it_was_begun, cancelling_is_told_once,
-                expired_costs_nothing, events_follow_one_another, swept_when_it_ended_long_ago,
-                forgotten_once_it_has_ended, survives_reopening;
-            part: parts_end_with_their_job, parts_are_of_one_account, parts_outlive_their_job;
-            webhook: due_when_its_job_has_ended, nobody_is_told_of_other_jobs, leased_by_one_at_a_time,
-                sent_again_until_it_arrives_or_is_given_up, who_has_least_comes_first, kept_until_it_is_told,
-                due_again_after_reopening, one_secret_after_another;
-            report: transfers_come_in_pages, spans_are_half_open, sums_are_of_transfers;
+                holds_shrink_a_few_times, failed_with_its_reason, queued_jobs_are_cancelled_for_free, cancelling_event_is_written_once,
+                expired_costs_nothing, events_are_numbered_in_order, old_jobs_are_swept,
+                ended_jobs_are_forgotten, survives_reopening;
+            part: parts_end_with_their_job, parts_belong_to_one_account, parts_outlive_their_job;
+            webhook: deliveries_dated_by_a_fast_clock_are_due, due_when_its_job_has_ended, jobs_without_a_webhook_have_no_delivery, leased_by_one_at_a_time,
+                failed_deliveries_are_retried, accounts_take_turns, jobs_stay_until_delivered,
+                due_again_after_reopening, secrets_are_numbered;
+            report: transfers_come_in_pages, spans_are_half_open, sums_cover_one_account;
             audit: empty_database_shows_nothing;
         }
     };
 }
 
-/// Writes one `#[test]` for each case of [`counter`]: a port of its own, whose engines keep nothing else.
+/// Generates one `#[test]` for each case of [`counter`], a separate port: its engines store nothing
+/// else.
 ///
 /// `$run` is the absolute path of a function `fn(impl FnOnce(Nodes) -> BoxFuture<()>)`.
 #[macro_export]
 macro_rules! counter_conformance_tests {
     ($run:path) => {
         $crate::counter_conformance_tests! { @each $run;
-            counter: request_counts_for_a_minute, refusal_says_when_it_fits, nothing_admits_nothing,
-                more_than_the_limit_never_fits, correction_frees_what_was_not_used, correction_may_exceed_the_limit,
-                long_call_gives_back_what_it_holds, accounts_and_budgets_are_apart, looking_counts_nothing,
-                huge_numbers_saturate, high_limit_is_kept, requests_at_once_share_one_limit;
+            counter: request_counts_for_a_minute, refusal_reports_when_it_fits, zero_limit_admits_nothing,
+                more_than_the_limit_never_fits, correction_frees_unused_tokens, correction_may_exceed_the_limit,
+                long_calls_release_their_reservation, accounts_and_budgets_are_separate, peeking_counts_nothing,
+                huge_numbers_saturate, high_limit_is_enforced, concurrent_requests_share_one_limit;
         }
     };
     (@each $run:path; $module:ident: $($case:ident),+;) => {
@@ -216,17 +221,18 @@ macro_rules! counter_conformance_tests {
     };
 }
 
-/// Writes one `#[test]` for each case of [`blob`]: a port of its own, whose engines keep nothing else.
+/// Generates one `#[test]` for each case of [`blob`], a separate port: its engines store nothing
+/// else.
 ///
 /// `$run` is the absolute path of a function `fn(impl FnOnce(Blobs) -> BoxFuture<()>)`.
 #[macro_export]
 macro_rules! blob_conformance_tests {
     ($run:path) => {
         $crate::blob_conformance_tests! { @each $run;
-            blob: put_then_read, unknown_key_is_not_there, ranges_are_cut_to_the_object, empty_object,
-                large_object_is_streamed, overwriting_is_refused, more_than_allowed_is_refused,
-                failing_content_leaves_nothing, dropped_put_leaves_nothing, deleted_twice, puts_at_once,
-                accounts_are_apart, probe_leaves_nothing;
+            blob: put_then_read, unknown_key_is_not_found, ranges_are_cut_to_the_object, empty_object,
+                large_object_is_streamed, overwriting_is_refused, oversized_content_is_refused,
+                failing_content_leaves_nothing, dropped_put_leaves_nothing, deleted_twice, concurrent_puts_store_one,
+                accounts_are_separate, probe_leaves_nothing;
         }
     };
     (@each $run:path; $module:ident: $($case:ident),+;) => {
@@ -239,7 +245,8 @@ macro_rules! blob_conformance_tests {
 
 #[cfg(test)]
 mod tests {
-    /// The list in the macro against the functions in the files: a case that is not listed would never run.
+    /// Compares the list in the macro with the functions in the files: a case missing in the list
+    /// would never run.
     #[test]
     fn every_case_is_listed() {
         let listed = include_str!("mod.rs");

@@ -1,12 +1,12 @@
-//! [`crate::NoticeStore`].
+//! Cases for [`crate::NoticeStore`].
 
 use tollgate_types::{AccountId, NoticeId};
 
 use super::Factory;
-use super::samples::{account, at, at_once, funded, kind, nanos};
+use super::samples::{account, at, concurrently, funded, kind, nanos};
 use crate::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, StorageErrorKind};
 
-fn alert(account: AccountId) -> BalanceAlert {
+pub(super) fn alert(account: AccountId) -> BalanceAlert {
     BalanceAlert {
         account,
         below: nanos(5),
@@ -16,7 +16,7 @@ fn alert(account: AccountId) -> BalanceAlert {
     }
 }
 
-fn notice(number: u128, account: AccountId, due: u64) -> Notice {
+pub(super) fn notice(number: u128, account: AccountId, due: u64) -> Notice {
     Notice {
         id: NoticeId::from_u128(number),
         account,
@@ -31,7 +31,7 @@ fn notice(number: u128, account: AccountId, due: u64) -> Notice {
     }
 }
 
-/// Alerts are set, replaced, listed and taken away, each for an account that is there.
+/// Alerts are set, replaced, listed and removed, each for an existing account.
 pub async fn alerts_are_set(factory: Factory) {
     let storage = factory.open().await;
     let store = &storage.notices;
@@ -54,17 +54,20 @@ pub async fn alerts_are_set(factory: Factory) {
     assert_eq!(store.alerts(None, 9).await.unwrap(), all);
     assert_eq!(store.alerts(None, 1).await.unwrap(), all[..1]);
     assert_eq!(store.alerts(Some(accounts[1]), 9).await.unwrap(), all[1..]);
-    let nobody = account(99).id;
-    let unknown = store.set_alert(nobody, Some(alert(nobody))).await;
+    let unknown_account = account(99).id;
+    let unknown = store
+        .set_alert(unknown_account, Some(alert(unknown_account)))
+        .await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
     assert_eq!(
-        kind(store.set_alert(nobody, None).await),
+        kind(store.set_alert(unknown_account, None).await),
         StorageErrorKind::NotFound
     );
 }
 
-/// However many see that a balance is low, it is told once, and again when it was not low in between.
-pub async fn low_is_noted_once(factory: Factory) {
+/// Of concurrent reports of a low balance, one is recorded, and another after the balance
+/// recovered.
+pub async fn low_balance_is_recorded_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;
     let store = &storage.notices;
@@ -73,7 +76,7 @@ pub async fn low_is_noted_once(factory: Factory) {
         "nobody asked"
     );
     store.set_alert(id, Some(alert(id))).await.unwrap();
-    let noted = at_once(8, |number| {
+    let noted = concurrently(8, |number| {
         let store = store.clone();
         Box::pin(async move {
             let notices = vec![notice(number as u128 + 1, id, 1)];
@@ -87,13 +90,13 @@ pub async fn low_is_noted_once(factory: Factory) {
     assert!(store.note_low(id, false, Vec::new()).await.unwrap());
     assert!(!store.note_low(id, false, Vec::new()).await.unwrap());
     assert!(store.note_low(id, true, vec![notice(20, id, 2)]).await.unwrap());
-    let told = store.list(id, 9).await.unwrap();
-    assert_eq!((told.len(), told[0].clone()), (2, notice(20, id, 2)));
-    assert_eq!(store.list(id, 1).await.unwrap(), told[..1]);
+    let sent = store.list(id, 9).await.unwrap();
+    assert_eq!((sent.len(), sent[0].clone()), (2, notice(20, id, 2)));
+    assert_eq!(store.list(id, 1).await.unwrap(), sent[..1]);
 }
 
-/// What is due is sent by one at a time, and what an attempt came to is noted once.
-pub async fn due_is_claimed_once(factory: Factory) {
+/// A due notice is sent by one process at a time, and the outcome of an attempt is recorded once.
+pub async fn due_notices_are_claimed_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;
     let store = &storage.notices;
@@ -101,7 +104,7 @@ pub async fn due_is_claimed_once(factory: Factory) {
     let notices = vec![notice(1, id, 3), notice(2, id, 1), notice(3, id, 9)];
     assert!(store.note_low(id, true, notices).await.unwrap());
     assert!(store.claim(at(0), at(5), 9).await.unwrap().is_empty());
-    let claimed = at_once(4, |_| {
+    let claimed = concurrently(4, |_| {
         let store = store.clone();
         Box::pin(async move { store.claim(at(4), at(60), 1).await.unwrap() })
     })
@@ -115,7 +118,7 @@ pub async fn due_is_claimed_once(factory: Factory) {
             .iter()
             .all(|notice| notice.attempts == 1 && notice.due_at == at(60))
     );
-    let again = NoticeOutcome::Again {
+    let again = NoticeOutcome::Retry {
         due_at: at(20),
         why: "503".to_owned(),
     };
@@ -126,7 +129,7 @@ pub async fn due_is_claimed_once(factory: Factory) {
     let mut second: Vec<_> = second.iter().map(of).collect();
     second.sort();
     assert_eq!(second, [(1, 2, Some("503".to_owned())), (3, 1, None)]);
-    // The first attempt is heard of again, too late.
+    // The first attempt reports its outcome again, too late.
     store.finish(&claimed[0], NoticeOutcome::Delivered).await.unwrap();
     let now = store.list(id, 9).await.unwrap();
     let states: Vec<_> = now.iter().map(|notice| notice.state).collect();
@@ -145,8 +148,21 @@ pub async fn due_is_claimed_once(factory: Factory) {
     );
 }
 
-/// What is done is deleted after a time, what is pending never.
-pub async fn done_is_swept(factory: Factory) {
+/// A notice postponed by a fast clock is due once the clock is right.
+pub async fn notices_dated_by_a_fast_clock_are_due(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 1).await;
+    let store = &storage.notices;
+    store.set_alert(id, Some(alert(id))).await.unwrap();
+    let notices = vec![notice(1, id, 30 * 24 * 3_600), notice(2, id, 27 * 3_600)];
+    assert!(store.note_low(id, true, notices).await.unwrap());
+    let due = store.claim(at(10), at(60), 9).await.unwrap();
+    let numbers: Vec<u128> = due.iter().map(|notice| notice.id.as_u128()).collect();
+    assert_eq!(numbers, [1], "the longest wait is not over");
+}
+
+/// Finished notices are deleted after a time, pending ones never.
+pub async fn finished_notices_are_swept(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;
     let store = &storage.notices;

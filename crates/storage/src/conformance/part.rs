@@ -1,28 +1,28 @@
-//! Parts of usage rows: [`crate::UsagePart`].
+//! Cases for the parts of usage rows: [`crate::UsagePart`].
 
 use std::sync::Arc;
 
-use tollgate_types::{HoldId, JobId, JobStatus, PriceVersion, Usage};
+use tollgate_types::{HoldId, JobId, JobStatus, PriceVersion, Prices, Usage};
 
 use super::job::{accept, end, lease};
 use super::samples::{at, every_class, funded, kind, nanos};
-use super::{Books, Factory};
-use crate::{JobEnd, LeasedJob, StorageErrorKind, UsagePart};
+use super::{Factory, LedgerSnapshot};
+use crate::{JobEnd, LeasedJob, PriceRecord, StorageErrorKind, UsagePart};
 
-/// A part with a quantity of every class.
+/// Makes a part with a quantity of every class.
 fn part(number: u32, cost: i64) -> UsagePart {
     UsagePart {
         number,
         name: Arc::from(format!("scene {number}")),
         model: Arc::from("maker/größer:7b"),
-        provider: Arc::from("sim"),
+        target: Arc::from("sim"),
         price_version: PriceVersion::from_u64(u64::MAX - u64::from(number)),
         usage: every_class(),
         cost: nanos(cost),
     }
 }
 
-/// The end of a job whose parts have these costs, told in another order than that of their numbers.
+/// Makes the end of a job with parts of these costs, not sorted by number.
 fn ended(leased: &LeasedJob, costs: &[i64]) -> (JobEnd, Vec<UsagePart>) {
     let parts: Vec<UsagePart> = (0..)
         .zip(costs)
@@ -34,8 +34,8 @@ fn ended(leased: &LeasedJob, costs: &[i64]) -> (JobEnd, Vec<UsagePart>) {
     (end, parts)
 }
 
-/// Parts are read back as they were written, in the order of their numbers, and an audit shows them before their row; the same
-/// end again adds none.
+/// Parts are read back verbatim in order of number, and an audit shows them before their row; a
+/// repeated end adds none.
 pub async fn parts_end_with_their_job(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
@@ -47,26 +47,36 @@ pub async fn parts_end_with_their_job(factory: Factory) {
     let settled = storage.jobs.finish(leased.lease, end.clone()).await.unwrap();
     assert_eq!(settled.charge, nanos(7));
     assert_eq!(storage.usage.parts(account, row).await.unwrap(), parts);
+    let record = PriceRecord {
+        version: parts[1].price_version,
+        model: "maker/canonical".to_owned(),
+        prices: Prices::default(),
+        created_at: at(0),
+    };
+    storage.prices.record(vec![record]).await.unwrap();
+    let mut canonical = parts.clone();
+    canonical[1].model = Arc::from("maker/canonical");
+    assert_eq!(storage.usage.parts(account, row).await.unwrap(), canonical);
     let mut more = end.clone();
     more.parts.push(part(3, 9));
     for again in [end, more] {
         let again = storage.jobs.finish(leased.lease, again).await.unwrap();
         assert_eq!((again.first, again.charge), (false, nanos(7)));
     }
-    assert_eq!(storage.usage.parts(account, row).await.unwrap(), parts);
+    assert_eq!(storage.usage.parts(account, row).await.unwrap(), canonical);
     let shown: Vec<(HoldId, UsagePart)> = parts.iter().map(|part| (row, part.clone())).collect();
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(account).parts, shown);
-    assert_eq!(books.of(account).usage.len(), 1);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(account).parts, shown);
+    assert_eq!(ledgers.of(account).usage.len(), 1);
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
-    assert_eq!(storage.usage.parts(account, row).await.unwrap(), parts);
-    assert_eq!(Books::read(&storage).await, books);
+    assert_eq!(storage.usage.parts(account, row).await.unwrap(), canonical);
+    assert_eq!(LedgerSnapshot::read(&storage).await, ledgers);
 }
 
-/// Nobody sees the parts of others, also where their rows have the same id.
-pub async fn parts_are_of_one_account(factory: Factory) {
+/// Parts of other accounts are invisible, even if their rows have the same id.
+pub async fn parts_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
     accept(&storage, 5, one).await;
@@ -85,11 +95,14 @@ pub async fn parts_are_of_one_account(factory: Factory) {
     let row = leased.job.hold;
     assert_eq!(storage.usage.parts(other, row).await.unwrap(), theirs);
     assert_eq!(storage.usage.parts(one, row).await.unwrap(), []);
-    let books = Books::read(&storage).await;
-    assert_eq!((books.of(one).parts.len(), books.of(other).parts.len()), (1, 2));
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(
+        (ledgers.of(one).parts.len(), ledgers.of(other).parts.len()),
+        (1, 2)
+    );
 }
 
-/// A void lease writes no parts; jobs that were forgotten leave their parts to their rows.
+/// A void lease writes no parts. Parts of deleted jobs stay with their usage rows.
 pub async fn parts_outlive_their_job(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;

@@ -1,9 +1,9 @@
-//! [`crate::PriceStore`].
+//! Cases for [`crate::PriceStore`].
 
 use tollgate_types::{AuditId, Credits, PriceVersion, Prices, Unit};
 
 use super::samples::{START, at, nanos};
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::{PriceChange, PriceRecord};
 
 fn record(version: u64, input: i64) -> PriceRecord {
@@ -15,7 +15,7 @@ fn record(version: u64, input: i64) -> PriceRecord {
     }
 }
 
-/// Versions are read back as they were recorded, every class with its own price or none.
+/// Versions are read back verbatim, with a price or none for every class.
 pub async fn recorded_then_read(factory: Factory) {
     let storage = factory.open().await;
     let mut full = record(u64::MAX, 1);
@@ -42,7 +42,7 @@ pub async fn recorded_then_read(factory: Factory) {
             record.prices.listed(Unit::Output)
         );
     }
-    let shown = Books::read(&storage).await.prices;
+    let shown = LedgerSnapshot::read(&storage).await.prices;
     assert_eq!(shown.len(), records.len());
     for record in records {
         assert_eq!(shown[&record.version], (record.model, record.prices));
@@ -50,7 +50,7 @@ pub async fn recorded_then_read(factory: Factory) {
 }
 
 /// A version is written once: recording it again changes nothing, in one batch or in two.
-pub async fn recorded_stays_as_it_is(factory: Factory) {
+pub async fn recorded_versions_never_change(factory: Factory) {
     let storage = factory.open().await;
     let first = record(1, 5);
     let changed = PriceRecord {
@@ -72,7 +72,7 @@ pub async fn recorded_stays_as_it_is(factory: Factory) {
     );
 }
 
-/// What was never recorded is not there.
+/// An unknown version returns `None`.
 pub async fn unknown_version_is_none(factory: Factory) {
     let storage = factory.open().await;
     storage.prices.record(vec![record(1, 5)]).await.unwrap();
@@ -101,26 +101,27 @@ fn of_model(model: &str, version: u64, input: i64) -> PriceRecord {
     }
 }
 
-/// What was put in force last is in force, also when it was in force before; the history has every change.
-pub async fn newest_change_is_in_force(factory: Factory) {
+/// The last activated version is active, also if it was active before; the history has every
+/// change.
+pub async fn newest_change_is_active(factory: Factory) {
     let storage = factory.open().await;
     let prices = &storage.prices;
-    assert_eq!(prices.in_force().await.unwrap(), []);
-    let (cheap, dear) = (of_model("b/x", 1, 5), of_model("b/x", u64::MAX, 50));
+    assert_eq!(prices.active().await.unwrap(), []);
+    let (cheap, costly) = (of_model("b/x", 1, 5), of_model("b/x", u64::MAX, 50));
     let other = of_model("a/y", 7, 3);
     let both = vec![cheap.clone(), other.clone()];
     let changes = vec![change(1, &cheap), change(2, &other)];
-    prices.put_in_force(both, changes).await.unwrap();
-    assert_eq!(prices.in_force().await.unwrap(), [other.clone(), cheap.clone()]);
-    let changes = vec![change(3, &dear)];
-    prices.put_in_force(vec![dear.clone()], changes).await.unwrap();
-    assert_eq!(prices.in_force().await.unwrap(), [other.clone(), dear.clone()]);
+    prices.activate(both, changes).await.unwrap();
+    assert_eq!(prices.active().await.unwrap(), [other.clone(), cheap.clone()]);
+    let changes = vec![change(3, &costly)];
+    prices.activate(vec![costly.clone()], changes).await.unwrap();
+    assert_eq!(prices.active().await.unwrap(), [other.clone(), costly.clone()]);
     let changes = vec![change(4, &cheap)];
-    prices.put_in_force(vec![cheap.clone()], changes).await.unwrap();
-    assert_eq!(prices.in_force().await.unwrap(), [other, cheap.clone()]);
+    prices.activate(vec![cheap.clone()], changes).await.unwrap();
+    assert_eq!(prices.active().await.unwrap(), [other, cheap.clone()]);
     let whole = [
         (change(4, &cheap), cheap.clone()),
-        (change(3, &dear), dear),
+        (change(3, &costly), costly),
         (change(1, &cheap), cheap),
     ];
     assert_eq!(prices.history("b/x", 9).await.unwrap(), whole);
@@ -128,14 +129,14 @@ pub async fn newest_change_is_in_force(factory: Factory) {
     assert_eq!(prices.history("b/z", 9).await.unwrap(), []);
 }
 
-/// Prices that are in force stay in force since they were put there.
+/// Activating the active version again does not change the time of its activation.
 pub async fn same_version_is_no_change(factory: Factory) {
     let storage = factory.open().await;
     let prices = &storage.prices;
     let same = record(1, 5);
     for number in [1, 2] {
         let changes = vec![change(number, &same)];
-        prices.put_in_force(vec![same.clone()], changes).await.unwrap();
+        prices.activate(vec![same.clone()], changes).await.unwrap();
     }
     let history = prices.history(&same.model, 9).await.unwrap();
     assert_eq!(history, [(change(1, &same), same)]);

@@ -1,6 +1,6 @@
-//! [`crate::ProviderSubscriptionStore`].
+//! Cases for [`crate::ProviderSubscriptionStore`].
 
-use tollgate_types::{AccountId, Course, Money, SubscriptionId};
+use tollgate_types::{AccountId, Money, RenewalState, SubscriptionId};
 
 use super::Factory;
 use super::samples::{account, at, funded, kind, nanos, plan, subscribe, week};
@@ -57,8 +57,8 @@ fn failed(why: &str) -> ProviderSubscriptionChange {
     ProviderSubscriptionChange::Failed { why: why.to_owned() }
 }
 
-/// One that was paid, with the subscription that it pays, at a provider that calls it by its number.
-async fn begun(storage: &Storage, number: u128, account: AccountId) -> SubscriptionId {
+/// Creates a paid one and its local subscription; the provider's ids are made from its number.
+async fn started(storage: &Storage, number: u128, account: AccountId) -> SubscriptionId {
     let store = &storage.provider_subscriptions;
     store.create(new(number, account)).await.unwrap();
     let mut terms = plan(number, account, 100);
@@ -69,7 +69,7 @@ async fn begun(storage: &Storage, number: u128, account: AccountId) -> Subscript
     id
 }
 
-/// What was written is read after reopening: by its id, by the provider's, and while its page is open.
+/// Rows are read after reopening: by id, by the provider's id, and while the checkout page is open.
 pub async fn written_then_read(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
@@ -85,10 +85,10 @@ pub async fn written_then_read(factory: Factory) {
     let id = SubscriptionId::from_u128(1);
     let changed = store.change(id, paid("sub_1", "in_1"), at(9)).await.unwrap();
     let expected = ProviderSubscription {
-        state: ProviderSubscriptionState::Begun,
+        state: ProviderSubscriptionState::Started,
         checkout: Some("cs_1".to_owned()),
         reference: Some("sub_1".to_owned()),
-        course: Some(Course::Renews),
+        course: Some(RenewalState::Renews),
         invoice: Some("in_1".to_owned()),
         updated_at: at(9),
         ..new(1, one)
@@ -107,15 +107,20 @@ pub async fn written_then_read(factory: Factory) {
     assert_eq!(pending, [2], "the first is paid, and the third has no page");
 }
 
-/// It is paid by one subscription of the provider, also after it had failed, and what it says already changes nothing.
-pub async fn paid_by_one(factory: Factory) {
+/// It is paid by one subscription of the provider, also after a failure; a repeated change has no
+/// effect.
+pub async fn paid_by_one_provider_subscription(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 1).await;
     let store = &storage.provider_subscriptions;
     store.create(new(1, owner)).await.unwrap();
     let id = SubscriptionId::from_u128(1);
     let early = store
-        .change(id, ProviderSubscriptionChange::Course(Course::Ends), at(2))
+        .change(
+            id,
+            ProviderSubscriptionChange::RenewalState(RenewalState::Ends),
+            at(2),
+        )
         .await;
     assert_eq!(
         kind(early),
@@ -130,7 +135,7 @@ pub async fn paid_by_one(factory: Factory) {
     let first = store.change(id, paid("sub_1", "in_1"), at(3)).await.unwrap();
     assert_eq!(
         (first.state, first.failure.clone()),
-        (ProviderSubscriptionState::Begun, None)
+        (ProviderSubscriptionState::Started, None)
     );
     for repeated in [paid("sub_1", "in_1"), failed("late")] {
         assert_eq!(store.change(id, repeated, at(4)).await.unwrap(), first);
@@ -152,8 +157,8 @@ pub async fn paid_by_one(factory: Factory) {
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
 }
 
-/// What cannot begin stays with the provider until that has ended it, and does not begin later.
-pub async fn refused_has_to_end(factory: Factory) {
+/// A refused subscription stays at the provider until the provider has ended it, and never starts.
+pub async fn refused_subscriptions_have_to_end(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 1).await;
     let store = &storage.provider_subscriptions;
@@ -161,23 +166,24 @@ pub async fn refused_has_to_end(factory: Factory) {
     let id = SubscriptionId::from_u128(1);
     let first = store.change(id, refused("sub_1"), at(2)).await.unwrap();
     assert_eq!(store.change(id, refused("sub_1"), at(3)).await.unwrap(), first);
-    assert_eq!(store.differing(9).await.unwrap(), [first]);
+    assert_eq!(store.out_of_sync(9).await.unwrap(), [first]);
     let late = store.change(id, paid("sub_1", "in_1"), at(3)).await;
     assert_eq!(kind(late), StorageErrorKind::Conflict);
-    let ended = ProviderSubscriptionChange::Course(Course::Ended);
+    let ended = ProviderSubscriptionChange::RenewalState(RenewalState::Ended);
     let ended = store.change(id, ended, at(4)).await.unwrap();
     assert_eq!(ended.failure.as_deref(), Some("another_plan"));
-    assert!(store.differing(9).await.unwrap().is_empty());
+    assert!(store.out_of_sync(9).await.unwrap().is_empty());
 }
 
-/// Whose paid time is over is due, and what goes another way here than at the provider differs.
-pub async fn owed_and_differing(factory: Factory) {
+/// Overdue subscriptions are due, and those with another renewal state at the provider are out of
+/// sync.
+pub async fn due_and_out_of_sync_are_listed(factory: Factory) {
     let storage = factory.open().await;
     let store = &storage.provider_subscriptions;
     let mut ids = Vec::new();
     for number in 1..=3 {
         let owner = funded(&storage, number, 1).await;
-        ids.push(begun(&storage, number, owner).await);
+        ids.push(started(&storage, number, owner).await);
     }
     let by_hand = funded(&storage, 4, 100).await;
     subscribe(&storage, plan(4, by_hand, 100)).await;
@@ -185,13 +191,13 @@ pub async fn owed_and_differing(factory: Factory) {
         let due = store.due(now, limit).await.unwrap();
         due.into_iter().map(|found| found.id).collect()
     };
-    let differing = async |limit| -> Vec<(SubscriptionId, Course)> {
-        let mut wanted = Vec::new();
-        for found in store.differing(limit).await.unwrap() {
+    let out_of_sync = async |limit| -> Vec<(SubscriptionId, RenewalState)> {
+        let mut desired_renewal = Vec::new();
+        for found in store.out_of_sync(limit).await.unwrap() {
             let subscription = storage.subscriptions.get(found.id).await.unwrap();
-            wanted.push((found.id, found.wanted(subscription.as_ref())));
+            desired_renewal.push((found.id, found.desired_renewal(subscription.as_ref())));
         }
-        wanted
+        desired_renewal
     };
     let change = async |id, changes: &[Change]| {
         for change in changes {
@@ -202,25 +208,25 @@ pub async fn owed_and_differing(factory: Factory) {
     assert!(due(at(3), 9).await.is_empty());
     assert_eq!(due(week(4), 9).await, ids);
     assert_eq!(due(week(4), 2).await, ids[..2]);
-    assert!(differing(9).await.is_empty());
+    assert!(out_of_sync(9).await.is_empty());
     change(ids[0], &[Change::CancelAtPeriodEnd]).await;
     change(ids[1], &[Change::PastDue, Change::Expire]).await;
     assert_eq!(due(week(4), 9).await, [ids[0], ids[2]]);
     assert_eq!(
-        differing(9).await,
-        [(ids[0], Course::Ends), (ids[1], Course::Ended)]
+        out_of_sync(9).await,
+        [(ids[0], RenewalState::Ends), (ids[1], RenewalState::Ended)]
     );
-    assert_eq!(differing(1).await, [(ids[0], Course::Ends)]);
-    for (id, course) in [(ids[0], Course::Ends), (ids[1], Course::Ended)] {
-        let told = ProviderSubscriptionChange::Course(course);
-        store.change(id, told, at(4)).await.unwrap();
+    assert_eq!(out_of_sync(1).await, [(ids[0], RenewalState::Ends)]);
+    for (id, course) in [(ids[0], RenewalState::Ends), (ids[1], RenewalState::Ended)] {
+        let renewal_change = ProviderSubscriptionChange::RenewalState(course);
+        store.change(id, renewal_change, at(4)).await.unwrap();
     }
-    assert!(differing(9).await.is_empty());
+    assert!(out_of_sync(9).await.is_empty());
     change(ids[0], &[Change::Resume]).await;
-    assert_eq!(differing(9).await, [(ids[0], Course::Renews)]);
+    assert_eq!(out_of_sync(9).await, [(ids[0], RenewalState::Renews)]);
 }
 
-/// An id is used once, and there is an account for everything.
+/// An id is used once, and the account must exist.
 pub async fn used_id_and_unknown_account(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 1).await;

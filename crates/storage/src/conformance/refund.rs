@@ -1,14 +1,17 @@
-//! [`crate::LotStore::refund`].
+//! Cases for [`crate::LotStore::refund`].
 
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, HoldId, RequestId};
 
 use super::samples::{
-    at, at_once, call, funded, hold, kind, nanos, plan, settlement, subscribe, take, warm_up, week,
+    at, call, concurrently, funded, hold, kind, nanos, plan, settlement, subscribe, take, warm_up, week,
 };
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::refund::refund_id;
-use crate::{LedgerAccount, LotKind, NewHold, NewRefund, Refund, RefundOutcome, Storage, StorageErrorKind};
+use crate::{
+    Grant, LedgerAccount, LotKind, LotTerms, NewHold, NewRefund, Refund, RefundOutcome, Storage,
+    StorageErrorKind,
+};
 
 fn new(call: u128, account: AccountId, key: &str, amount: Option<i64>) -> NewRefund {
     let hold = HoldId::from_u128(call);
@@ -22,8 +25,8 @@ fn new(call: u128, account: AccountId, key: &str, amount: Option<i64>) -> NewRef
     }
 }
 
-/// Gives back; answers what became credits and what went back to the week.
-async fn give_back(storage: &Storage, new: NewRefund) -> (i64, i64) {
+/// Refunds; returns the amounts returned as credits and as allowance.
+async fn refund_call(storage: &Storage, new: NewRefund) -> (i64, i64) {
     match storage.lots.refund(new).await.unwrap() {
         RefundOutcome::Done {
             refund,
@@ -40,24 +43,25 @@ async fn denied(storage: &Storage, new: NewRefund) -> i64 {
     }
 }
 
-/// Credits, allowance, and what was given back.
+/// Returns credits, allowance, and the total of refunds.
 async fn sums(storage: &Storage, account: AccountId) -> [i64; 3] {
-    let books = Books::read(storage).await;
-    let book = books.of(account);
+    let ledgers = LedgerSnapshot::read(storage).await;
+    let ledger = ledgers.of(account);
     [
-        book.balance(LedgerAccount::Credits),
-        book.balance(LedgerAccount::Allowance),
-        -book.balance(LedgerAccount::RevenueRefunds),
+        ledger.balance(LedgerAccount::Credits),
+        ledger.balance(LedgerAccount::Allowance),
+        -ledger.balance(LedgerAccount::RevenueRefunds),
     ]
 }
 
-/// What credits paid becomes a lot that never expires and is spent last; the row says so, and revenue stays.
+/// Refunded credits become a lot that never expires and is spent last. The usage row shows the
+/// refund, and revenue stays.
 pub async fn charge_becomes_a_lot(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     call(&storage, hold(11, id, 50), 30).await;
     let refund = new(11, id, "all", None);
-    assert_eq!(give_back(&storage, refund.clone()).await, (30, 0));
+    assert_eq!(refund_call(&storage, refund.clone()).await, (30, 0));
     call(&storage, hold(12, id, 80), 80).await;
     let lots = storage.lots.lots(id, at(9)).await.unwrap();
     let left: Vec<_> = lots
@@ -66,8 +70,8 @@ pub async fn charge_becomes_a_lot(factory: Factory) {
         .collect();
     assert_eq!(left, [(LotKind::Purchase, 0), (LotKind::Refund, 20)]);
     assert_eq!((lots[1].id, &*lots[1].terms.note), (refund.id, "wrong answer"));
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).balance(LedgerAccount::RevenueUsage), 110);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).balance(LedgerAccount::RevenueUsage), 110);
     let expected = Refund {
         id: refund.id,
         account: id,
@@ -77,7 +81,7 @@ pub async fn charge_becomes_a_lot(factory: Factory) {
         reason: refund.reason,
         created_at: refund.at,
     };
-    assert_eq!(books.of(id).refunds, [expected]);
+    assert_eq!(ledgers.of(id).refunds, [expected]);
     let row = storage.usage.of_request(RequestId::from_u128(11)).await.unwrap();
     assert_eq!(row.unwrap().refunded, nanos(30));
     assert_eq!(
@@ -86,31 +90,31 @@ pub async fn charge_becomes_a_lot(factory: Factory) {
     );
 }
 
-/// Parts are given back until the charge is.
-pub async fn no_more_than_the_charge_is_given_back(factory: Factory) {
+/// Partial refunds are possible up to the charge.
+pub async fn refunds_never_exceed_the_charge(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     call(&storage, hold(11, id, 50), 30).await;
     assert_eq!(denied(&storage, new(11, id, "a", Some(31))).await, 30);
-    assert_eq!(give_back(&storage, new(11, id, "a", Some(20))).await, (20, 0));
-    let before = Books::read(&storage).await;
+    assert_eq!(refund_call(&storage, new(11, id, "a", Some(20))).await, (20, 0));
+    let before = LedgerSnapshot::read(&storage).await;
     assert_eq!(denied(&storage, new(11, id, "b", Some(11))).await, 10);
     assert_eq!(denied(&storage, new(11, id, "b", Some(0))).await, 10);
-    assert_eq!(Books::read(&storage).await, before);
-    assert_eq!(give_back(&storage, new(11, id, "b", None)).await, (10, 0));
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
+    assert_eq!(refund_call(&storage, new(11, id, "b", None)).await, (10, 0));
     assert_eq!(denied(&storage, new(11, id, "c", None)).await, 0);
     assert_eq!(sums(&storage, id).await, [100, 0, 30]);
     call(&storage, hold(12, id, 50), 0).await;
     assert_eq!(denied(&storage, new(12, id, "all", None)).await, 0);
 }
 
-/// The same id is one refund, whatever its amount; it answers what was given back.
+/// The same id is one refund, regardless of its amount; it returns the first result.
 pub async fn same_id_is_one_refund(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     call(&storage, hold(11, id, 50), 30).await;
-    give_back(&storage, new(11, id, "a", Some(5))).await;
-    let before = Books::read(&storage).await;
+    refund_call(&storage, new(11, id, "a", Some(5))).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for amount in [Some(5), Some(99), None] {
         match storage.lots.refund(new(11, id, "a", amount)).await.unwrap() {
             RefundOutcome::Done { refund, is_repeated } => {
@@ -119,25 +123,25 @@ pub async fn same_id_is_one_refund(factory: Factory) {
             other @ RefundOutcome::Denied { .. } => unreachable!("{other:?}"),
         }
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// What an allowance paid goes back to its week after what credits paid, and can be used again.
-pub async fn allowance_goes_back_to_its_open_week(factory: Factory) {
+/// Allowance returns to its open week, after credits are refunded, and can be used again.
+pub async fn allowance_returns_to_its_open_week(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 80).await;
     subscribe(&storage, plan(1, id, 100)).await;
     call(&storage, hold(11, id, 120), 110).await;
     assert_eq!(sums(&storage, id).await, [40, 0, 0]);
-    assert_eq!(give_back(&storage, new(11, id, "a", Some(15))).await, (10, 5));
-    assert_eq!(give_back(&storage, new(11, id, "b", None)).await, (0, 95));
+    assert_eq!(refund_call(&storage, new(11, id, "a", Some(15))).await, (10, 5));
+    assert_eq!(refund_call(&storage, new(11, id, "b", None)).await, (0, 95));
     assert_eq!(sums(&storage, id).await, [50, 100, 110]);
     call(&storage, hold(12, id, 150), 150).await;
     assert_eq!(sums(&storage, id).await, [0, 0, 110]);
 }
 
-/// What an allowance paid is gone with its week.
-pub async fn allowance_of_a_closed_week_is_not_given_back(factory: Factory) {
+/// The part of a charge that a closed week paid is not refunded, only the part paid by credits.
+pub async fn allowance_of_a_closed_week_is_not_refunded(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 80).await;
     subscribe(&storage, plan(1, id, 100)).await;
@@ -148,12 +152,12 @@ pub async fn allowance_of_a_closed_week_is_not_given_back(factory: Factory) {
     };
     call(&storage, next, 10).await;
     assert_eq!(denied(&storage, new(11, id, "a", Some(11))).await, 10);
-    assert_eq!(give_back(&storage, new(11, id, "a", None)).await, (10, 0));
-    assert_eq!(give_back(&storage, new(12, id, "a", None)).await, (0, 10));
+    assert_eq!(refund_call(&storage, new(11, id, "a", None)).await, (10, 0));
+    assert_eq!(refund_call(&storage, new(12, id, "a", None)).await, (0, 10));
     assert_eq!(sums(&storage, id).await, [50, 100, 20]);
 }
 
-/// A call that runs has nothing to give back yet, and another account's call is nobody's.
+/// A running call and a call of another account cannot be refunded.
 pub async fn call_without_a_row_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let (id, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 100).await);
@@ -164,38 +168,38 @@ pub async fn call_without_a_row_is_not_found(factory: Factory) {
     let foreign = storage.lots.refund(new(11, other, "a", None)).await;
     assert_eq!(kind(foreign), StorageErrorKind::NotFound);
     call(&storage, hold(12, other, 50), 30).await;
-    give_back(&storage, new(12, other, "a", None)).await;
+    refund_call(&storage, new(12, other, "a", None)).await;
     let of_another = NewRefund {
         id: refund_id(HoldId::from_u128(12), "a"),
         ..new(11, id, "a", None)
     };
     let refused = storage.lots.refund(of_another).await;
     assert_eq!(kind(refused), StorageErrorKind::Conflict);
-    Books::read(&storage).await;
+    LedgerSnapshot::read(&storage).await;
 }
 
-/// Refunds outlive the process, and are still refunds of the call after it.
+/// Refunds survive a restart and still count for their call.
 pub async fn survives_reopening(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 80).await;
     subscribe(&storage, plan(1, id, 100)).await;
     call(&storage, hold(11, id, 120), 110).await;
-    give_back(&storage, new(11, id, "a", Some(15))).await;
-    let before = Books::read(&storage).await;
+    refund_call(&storage, new(11, id, "a", Some(15))).await;
+    let before = LedgerSnapshot::read(&storage).await;
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     assert_eq!(denied(&storage, new(11, id, "b", Some(96))).await, 95);
 }
 
-/// Refunds at once, beside calls that spend what they bring.
-pub async fn refunds_at_once_give_back_no_more(factory: Factory) {
+/// Concurrent refunds, with calls that spend the refunded credits.
+pub async fn concurrent_refunds_never_exceed_the_charge(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     call(&storage, hold(11, id, 100), 100).await;
     warm_up(&storage, id).await;
-    let given = at_once(24, |number| {
+    let given = concurrently(24, |number| {
         let storage = storage.clone();
         Box::pin(async move {
             let refund = new(11, id, &(number % 16).to_string(), Some(9));
@@ -215,7 +219,7 @@ pub async fn refunds_at_once_give_back_no_more(factory: Factory) {
     assert_eq!(sums(&storage, id).await[2], 99);
 }
 
-/// What is left of a purchase is taken back once, without what calls hold of it.
+/// The rest of a purchase is withdrawn once, without credits held by calls.
 pub async fn purchase_is_taken_back(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -237,12 +241,12 @@ pub async fn purchase_is_taken_back(factory: Factory) {
     );
     let lots = storage.lots.lots(id, at(9)).await.unwrap();
     assert_eq!((lots[0].remaining, lots[0].withdrawn), (nanos(0), nanos(30)));
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).balance(LedgerAccount::Cash), -70);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).balance(LedgerAccount::Cash), -70);
     assert_eq!(sums(&storage, id).await, [0, 0, 0]);
 }
 
-/// So much is taken back that a total is reached, and no more, however often it is asked for.
+/// Withdrawals reach the given total and no more, however often they are repeated.
 pub async fn purchase_is_taken_back_in_parts(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -253,16 +257,58 @@ pub async fn purchase_is_taken_back_in_parts(factory: Factory) {
     }
     let lots = storage.lots.lots(id, at(9)).await.unwrap();
     assert_eq!((lots[0].remaining, lots[0].withdrawn), (nanos(0), nanos(100)));
-    assert_eq!(Books::read(&storage).await.of(id).balance(LedgerAccount::Cash), 0);
+    assert_eq!(
+        LedgerSnapshot::read(&storage)
+            .await
+            .of(id)
+            .balance(LedgerAccount::Cash),
+        0
+    );
 }
 
-/// What was given is not paid out, and what is not there is not found.
-pub async fn only_purchases_are_taken_back(factory: Factory) {
+/// The rest of a promotion returns to goodwill, and none of it to cash.
+pub async fn promotion_is_taken_back(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 100).await;
+    let terms = LotTerms {
+        kind: LotKind::Promotion,
+        priority: 1,
+        ..LotTerms::default()
+    };
+    let lot = TransferId::from_u128(2);
+    let grant = Grant {
+        id: lot,
+        account: id,
+        amount: nanos(500),
+        terms,
+        at: at(0),
+    };
+    storage.ledger.grant(grant).await.unwrap();
+    call(&storage, hold(11, id, 50), 30).await;
+    let held = take(&storage, hold(12, id, 50)).await;
+    for taken in [420, 0] {
+        let now = storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap();
+        assert_eq!(now, nanos(taken));
+    }
+    storage.ledger.settle(settlement(&held, 40)).await.unwrap();
+    let rest = storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap();
+    assert_eq!(rest, nanos(10));
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let balances = [
+        LedgerAccount::Cash,
+        LedgerAccount::Credits,
+        LedgerAccount::ExpenseGoodwill,
+    ];
+    assert_eq!(balances.map(|of| ledgers.of(id).balance(of)), [-100, 100, -70]);
+}
+
+/// A refund cannot be withdrawn, and an unknown lot is not found.
+pub async fn only_grants_are_taken_back(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     call(&storage, hold(11, id, 50), 30).await;
-    give_back(&storage, new(11, id, "all", None)).await;
-    let before = Books::read(&storage).await;
+    refund_call(&storage, new(11, id, "all", None)).await;
+    let before = LedgerSnapshot::read(&storage).await;
     let lot = refund_id(HoldId::from_u128(11), "all");
     let refused = storage.lots.withdraw(lot, Credits::MAX, at(9)).await;
     assert_eq!(kind(refused), StorageErrorKind::Conflict);
@@ -271,5 +317,5 @@ pub async fn only_purchases_are_taken_back(factory: Factory) {
         .withdraw(TransferId::from_u128(77), Credits::MAX, at(9))
         .await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }

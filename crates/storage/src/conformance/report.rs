@@ -1,4 +1,4 @@
-//! [`crate::ReportStore`].
+//! Cases for [`crate::ReportStore`].
 
 use tollgate_types::AccountId;
 
@@ -6,11 +6,12 @@ use super::Factory;
 use super::samples::{START, at, call, funded, hold, nanos, plan, subscribe};
 use crate::Storage;
 use crate::audit::{Leg, TransferRow};
-use crate::report::{ChargeSum, LegSum, Span, Sums, TransferPlace};
+use crate::report::{ChargeSum, LegSum, Span, Sums, TransferCursor};
 
 const ALWAYS: Span = Span { from: None, to: None };
 
-/// An account with 100 nano-credits and two calls, which ended two seconds after [`START`]: 30 of 40 and 5 of 10.
+/// Stores an account with 100 nano-credits and two calls that ended two seconds after [`START`]:
+/// charges of 30 of 40 and 5 of 10.
 async fn with_calls(storage: &Storage, number: u128) -> AccountId {
     let id = funded(storage, number, 100).await;
     call(storage, hold(number * 100 + 1, id, 40), 30).await;
@@ -18,11 +19,11 @@ async fn with_calls(storage: &Storage, number: u128) -> AccountId {
     id
 }
 
-/// All pages of so many rows.
+/// Reads all pages, with this many rows each.
 async fn pages(storage: &Storage, account: AccountId, span: Span, limit: u32) -> Vec<TransferRow> {
     let mut rows: Vec<TransferRow> = Vec::new();
     loop {
-        let after = rows.last().map(|row| TransferPlace {
+        let after = rows.last().map(|row| TransferCursor {
             entry: row.subject.entry(),
             leg: row.leg,
         });
@@ -39,7 +40,7 @@ async fn pages(storage: &Storage, account: AccountId, span: Span, limit: u32) ->
     }
 }
 
-/// Every transfer of the account is on one page, in order of entry and step, however large pages are.
+/// Every transfer of the account is on one page, in order of entry and step, for any page size.
 pub async fn transfers_come_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let id = with_calls(&storage, 1).await;
@@ -61,7 +62,7 @@ pub async fn transfers_come_in_pages(factory: Factory) {
     }
 }
 
-/// A span has its beginning and not its end.
+/// A span includes its start and excludes its end.
 pub async fn spans_are_half_open(factory: Factory) {
     let storage = factory.open().await;
     let id = with_calls(&storage, 1).await;
@@ -81,9 +82,9 @@ pub async fn spans_are_half_open(factory: Factory) {
     }
 }
 
-/// Sums are of one account: before the span, within it and up to its end, and what its calls were charged by model and
-/// endpoint, whoever paid.
-pub async fn sums_are_of_transfers(factory: Factory) {
+/// Sums cover one account: before the span, within it and up to its end, and the charges by model
+/// and endpoint, paid by credits or allowance.
+pub async fn sums_cover_one_account(factory: Factory) {
     let storage = factory.open().await;
     let id = with_calls(&storage, 1).await;
     with_calls(&storage, 2).await;

@@ -1,4 +1,4 @@
-//! [`crate::ResponseStore`].
+//! Cases for [`crate::ResponseStore`].
 
 use tollgate_types::{AccountId, ResponseId};
 
@@ -6,14 +6,14 @@ use super::Factory;
 use super::samples::{START, at, funded, kind};
 use crate::{ChainLimits, NewResponse, Result, Storage, StorageErrorKind, StoredResponse};
 
-/// More than any chain here has.
+/// Limits above any chain here.
 const ALL: ChainLimits = ChainLimits {
     links: 9,
     bytes: 1 << 20,
 };
 
-/// An answer that expires an hour after [`START`].
-fn response(number: u128, account: AccountId, previous: Option<u128>) -> StoredResponse {
+/// Makes an answer that expires an hour after [`START`].
+pub(super) fn response(number: u128, account: AccountId, previous: Option<u128>) -> StoredResponse {
     StoredResponse {
         id: ResponseId::from_u128(number),
         account,
@@ -24,13 +24,13 @@ fn response(number: u128, account: AccountId, previous: Option<u128>) -> StoredR
     }
 }
 
-/// Keeps an answer without items.
-async fn save(storage: &Storage, response: StoredResponse) -> Result<()> {
+/// Stores an answer without items.
+pub(super) async fn save(storage: &Storage, response: StoredResponse) -> Result<()> {
     let items = Vec::new();
     storage.responses.save(NewResponse { response, items }).await
 }
 
-/// An answer is read back as it was saved, whatever its bytes.
+/// An answer is read back verbatim, regardless of its bytes.
 pub async fn saved_then_read(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -51,7 +51,7 @@ pub async fn saved_then_read(factory: Factory) {
     assert_eq!(unknown, None);
 }
 
-/// An id is taken once, whoever asks, and by accounts that exist.
+/// An id is used once across accounts, by an existing account.
 pub async fn saved_once(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
@@ -64,12 +64,15 @@ pub async fn saved_once(factory: Factory) {
         storage.responses.get(account, first.id, START).await.unwrap(),
         Some(first)
     );
-    let nobody = response(6, AccountId::from_u128(99), None);
-    assert_eq!(kind(save(&storage, nobody).await), StorageErrorKind::NotFound);
+    let unknown_account = response(6, AccountId::from_u128(99), None);
+    assert_eq!(
+        kind(save(&storage, unknown_account).await),
+        StorageErrorKind::NotFound
+    );
 }
 
-/// What is another account's is not there: not to read, not in a chain, not to delete.
-pub async fn answers_are_of_one_account(factory: Factory) {
+/// Answers of other accounts cannot be read, alone or in a chain, or deleted.
+pub async fn responses_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
     save(&storage, response(5, account, None)).await.unwrap();
@@ -94,11 +97,11 @@ pub async fn answers_are_of_one_account(factory: Factory) {
     assert!(storage.responses.get(account, id, START).await.unwrap().is_some());
 }
 
-/// An answer is found by its items, by its own account and while it is there.
+/// An answer is found by its items, by its account and until its expiry.
 pub async fn found_by_its_items(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 0).await, funded(&storage, 2, 0).await);
-    let keep = async |response: StoredResponse, items: &[&str]| {
+    let save_with_items = async |response: StoredResponse, items: &[&str]| {
         let items = items.iter().map(|item| (*item).to_owned()).collect();
         let new = NewResponse { response, items };
         storage.responses.save(new).await.unwrap();
@@ -107,9 +110,9 @@ pub async fn found_by_its_items(factory: Factory) {
         let found = storage.responses.with_item(account, item, now).await.unwrap();
         found.map(|response| response.id.as_u128())
     };
-    keep(response(5, account, None), &["msg_1", "rs_1"]).await;
-    keep(response(6, account, Some(5)), &["msg_2", "msg_1", "msg_2"]).await;
-    keep(response(7, other, None), &["msg_1"]).await;
+    save_with_items(response(5, account, None), &["msg_1", "rs_1"]).await;
+    save_with_items(response(6, account, Some(5)), &["msg_2", "msg_1", "msg_2"]).await;
+    save_with_items(response(7, other, None), &["msg_1"]).await;
     assert_eq!(found(account, "rs_1", START).await, Some(5));
     assert_eq!(found(account, "msg_1", START).await, Some(5));
     assert_eq!(found(account, "msg_2", START).await, Some(6));
@@ -120,18 +123,18 @@ pub async fn found_by_its_items(factory: Factory) {
     let gone = ResponseId::from_u128(6);
     assert!(storage.responses.delete(account, gone, START).await.unwrap());
     assert_eq!(found(account, "msg_2", START).await, None);
-    keep(response(8, account, None), &["msg_2"]).await;
+    save_with_items(response(8, account, None), &["msg_2"]).await;
     assert_eq!(found(account, "msg_2", START).await, Some(8));
     assert_eq!(storage.responses.sweep(at(3600), 9).await.unwrap(), 3);
-    keep(response(9, account, None), &["msg_1"]).await;
+    save_with_items(response(9, account, None), &["msg_1"]).await;
     assert_eq!(found(account, "msg_1", START).await, Some(9));
 }
 
-/// A chain goes back to its first answer, to its limit, or to the first that is gone.
+/// A chain ends with its first answer, at its limit, or before a missing answer.
 pub async fn chain_goes_back(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
-    // Ids need not be in the order of the chain.
+    // Ids need not follow the order of the chain.
     let links = [(9, None), (4, Some(9)), (7, Some(4)), (5, Some(7)), (6, Some(4))];
     for (number, previous) in links {
         save(&storage, response(number, account, previous)).await.unwrap();
@@ -154,7 +157,7 @@ pub async fn chain_goes_back(factory: Factory) {
     assert_eq!(numbers(5, 9).await, [5, 7]);
 }
 
-/// A chain is read up to its limit of bytes; its newest answer always.
+/// A chain is read up to its limit of bytes, but always with its newest answer.
 pub async fn chain_is_read_up_to_its_bytes(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -174,8 +177,8 @@ pub async fn chain_is_read_up_to_its_bytes(factory: Factory) {
     }
 }
 
-/// An answer whose previous one is itself has no endless chain.
-pub async fn circle_ends(factory: Factory) {
+/// The chain of an answer that continues itself ends.
+pub async fn cyclic_chains_end(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     save(&storage, response(5, account, Some(5))).await.unwrap();
@@ -187,7 +190,7 @@ pub async fn circle_ends(factory: Factory) {
     assert!(chain.len() <= 9, "{}", chain.len());
 }
 
-/// A deleted answer is gone for good.
+/// An answer can be deleted once.
 pub async fn deleted_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
@@ -198,8 +201,8 @@ pub async fn deleted_once(factory: Factory) {
     assert_eq!(storage.responses.get(account, id, START).await.unwrap(), None);
 }
 
-/// From the moment of its expiry an answer is not there, swept or not.
-pub async fn expired_is_gone(factory: Factory) {
+/// An expired answer is not found, swept or not.
+pub async fn expired_responses_are_not_found(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     save(&storage, response(5, account, None)).await.unwrap();
@@ -213,10 +216,10 @@ pub async fn expired_is_gone(factory: Factory) {
     .await
     .unwrap();
     let (first, second) = (ResponseId::from_u128(5), ResponseId::from_u128(6));
-    let is_there = async |id, now| storage.responses.get(account, id, now).await.unwrap().is_some();
-    assert!(is_there(first, at(3599)).await);
-    assert!(!is_there(first, at(3600)).await);
-    assert!(is_there(second, at(3600)).await);
+    let exists = async |id, now| storage.responses.get(account, id, now).await.unwrap().is_some();
+    assert!(exists(first, at(3599)).await);
+    assert!(!exists(first, at(3600)).await);
+    assert!(exists(second, at(3600)).await);
     let chain = storage
         .responses
         .chain(account, second, at(3600), ALL)
@@ -226,8 +229,8 @@ pub async fn expired_is_gone(factory: Factory) {
     assert!(!storage.responses.delete(account, first, at(3600)).await.unwrap());
 }
 
-/// The sweep deletes what is over and nothing else, and no more than it is told.
-pub async fn sweep_deletes_what_expired(factory: Factory) {
+/// The sweep deletes only expired answers, up to the limit.
+pub async fn sweep_deletes_expired_rows(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 0).await;
     for number in 1..=5 {

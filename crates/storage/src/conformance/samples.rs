@@ -1,4 +1,4 @@
-//! Rows to write and ways to write many at once.
+//! Sample rows, and helpers for concurrent calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use crate::{
 /// 2026-11-20, 13:30:00 UTC.
 pub(super) const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 
-/// So many seconds after [`START`].
+/// Returns the time this many seconds after [`START`].
 pub(super) fn at(seconds: u64) -> Timestamp {
     START.plus(Duration::from_secs(seconds))
 }
 
-/// So many nano-credits.
+/// Makes an amount of this many nano-credits.
 pub(super) fn nanos(nanos: i64) -> Credits {
     Credits::from_nanos(nanos)
 }
 
-/// The kind of a failure.
+/// Returns the kind of the failure; panics on success.
 #[track_caller]
 pub(super) fn kind<T: std::fmt::Debug>(result: Result<T, StorageError>) -> StorageErrorKind {
     result.expect_err("it must fail").kind
 }
 
-/// An account that is not stored yet.
+/// Makes an account that is not stored yet.
 pub(super) fn account(number: u128) -> Account {
     Account {
         id: AccountId::from_u128(number),
@@ -49,7 +49,7 @@ pub(super) fn account(number: u128) -> Account {
     }
 }
 
-/// A stored account with this many nano-credits.
+/// Stores an account with a balance of this many nano-credits.
 pub(super) async fn funded(storage: &Storage, number: u128, balance: i64) -> AccountId {
     let account = account(number);
     let id = account.id;
@@ -60,7 +60,7 @@ pub(super) async fn funded(storage: &Storage, number: u128, balance: i64) -> Acc
     id
 }
 
-/// A grant of this many nano-credits.
+/// Makes a grant of this many nano-credits.
 pub(super) fn grant(number: u128, account: AccountId, amount: i64) -> Grant {
     Grant {
         id: TransferId::from_u128(number),
@@ -71,7 +71,7 @@ pub(super) fn grant(number: u128, account: AccountId, amount: i64) -> Grant {
     }
 }
 
-/// A key whose digest begins with its number; its account may have 50.
+/// Makes a key whose digest begins with its number; its account may have 50 keys.
 pub(super) fn key(number: u128, account: AccountId) -> NewKey {
     let mut digest = [7; 32];
     digest[..16].copy_from_slice(&number.to_be_bytes());
@@ -92,7 +92,7 @@ pub(super) fn key(number: u128, account: AccountId) -> NewKey {
     NewKey { key, quota: 50 }
 }
 
-/// A hold of this many nano-credits, accepted at [`START`], that expires an hour later.
+/// Makes a hold of this many nano-credits, accepted at [`START`], that expires an hour later.
 pub(super) fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
     NewHold {
         id: HoldId::from_u128(number),
@@ -109,7 +109,8 @@ pub(super) fn hold(number: u128, account: AccountId, amount: i64) -> NewHold {
     }
 }
 
-/// The plan `lite` of 30 nano-credits for four weeks from [`START`], out of credits, with this weekly allowance.
+/// Makes the plan `lite` with this weekly allowance: 30 nano-credits for four weeks from [`START`],
+/// paid from credits.
 pub(super) fn plan(number: u128, account: AccountId, allowance: i64) -> NewSubscription {
     NewSubscription {
         id: SubscriptionId::from_u128(number),
@@ -125,12 +126,12 @@ pub(super) fn plan(number: u128, account: AccountId, allowance: i64) -> NewSubsc
     }
 }
 
-/// So many weeks after [`START`].
+/// Returns the time this many weeks after [`START`].
 pub(super) fn week(number: u64) -> Timestamp {
     at(number * crate::subscription::WEEK.as_secs())
 }
 
-/// Makes the subscription, whose first period must be covered.
+/// Creates the subscription; panics if the balance does not cover its first period.
 pub(super) async fn subscribe(storage: &Storage, new: NewSubscription) -> Subscription {
     match storage.subscriptions.subscribe(new).await.unwrap() {
         Payment::Done(subscription) => *subscription,
@@ -138,14 +139,14 @@ pub(super) async fn subscribe(storage: &Storage, new: NewSubscription) -> Subscr
     }
 }
 
-/// Takes the hold, which must be covered.
+/// Places the hold; panics if the balance does not cover it.
 pub(super) async fn take(storage: &Storage, hold: NewHold) -> NewHold {
     let outcome = storage.ledger.hold(hold.clone()).await.unwrap();
     assert!(matches!(outcome, HoldOutcome::Held { .. }), "{outcome:?}");
     hold
 }
 
-/// A resolution that charges this many nano-credits.
+/// Makes a settlement that charges this many nano-credits.
 pub(super) fn settlement(hold: &NewHold, charge: i64) -> Settlement {
     Settlement {
         hold: hold.id,
@@ -155,19 +156,19 @@ pub(super) fn settlement(hold: &NewHold, charge: i64) -> Settlement {
         usage: Usage::tokens(12, 34),
         outcome: Outcome::Ok,
         estimated: false,
-        provider: Arc::from("sim"),
+        target: Arc::from("sim"),
         first_at: Some(at(1)),
         ended_at: at(2),
     }
 }
 
-/// Takes the hold and settles it at this many nano-credits.
+/// Places the hold and settles it with a charge of this many nano-credits.
 pub(super) async fn call(storage: &Storage, hold: NewHold, charge: i64) {
     let hold = take(storage, hold).await;
     storage.ledger.settle(settlement(&hold, charge)).await.unwrap();
 }
 
-/// A quantity of every class, each another one.
+/// Makes a usage with a different quantity for every class.
 pub(super) fn every_class() -> Usage {
     let classes = Unit::ALL.into_iter().zip(1..);
     classes.fold(Usage::ZERO, |usage, (unit, quantity)| {
@@ -175,17 +176,21 @@ pub(super) fn every_class() -> Usage {
     })
 }
 
-/// Reads many times at once, so that an engine with a pool has opened its connections: the calls that follow meet.
+/// Reads concurrently, so that an engine with a pool opens its connections and later calls overlap.
 pub(super) async fn warm_up(storage: &Storage, account: AccountId) {
-    at_once(64, |_| {
+    concurrently(64, |_| {
         let ledger = storage.ledger.clone();
         Box::pin(async move { ledger.balance(account).await.unwrap() })
     })
     .await;
 }
 
-/// Makes the calls on tasks of their own that start together; answers in order of their numbers.
-pub(super) async fn at_once<T: Send + 'static>(count: usize, call: impl Fn(usize) -> BoxFuture<T>) -> Vec<T> {
+/// Runs the calls on separate tasks that start together; returns the results in order of their
+/// numbers.
+pub(super) async fn concurrently<T: Send + 'static>(
+    count: usize,
+    call: impl Fn(usize) -> BoxFuture<T>,
+) -> Vec<T> {
     let barrier = Arc::new(Barrier::new(count));
     let mut tasks = JoinSet::new();
     for number in 0..count {

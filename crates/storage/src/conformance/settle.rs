@@ -1,52 +1,55 @@
-//! [`crate::LedgerStore::settle`].
+//! Cases for [`crate::LedgerStore::settle`].
 
 use tollgate_types::usage::Outcome;
 use tollgate_types::{Credits, HoldId};
 
 use super::samples::{at, funded, hold, kind, nanos, settlement, take};
-use super::{Book, Books, Factory};
+use super::{AccountLedger, Factory, LedgerSnapshot};
 use crate::audit::Leg;
 use crate::{LedgerAccount, Resolution, Settlement, StorageErrorKind, UsageFilter, UsagePage};
 
-fn legs(book: &Book, id: HoldId) -> Vec<(Leg, i64)> {
+fn legs(ledger: &AccountLedger, id: HoldId) -> Vec<(Leg, i64)> {
     let of_hold =
         |transfer: &&crate::audit::TransferRow| transfer.subject == crate::audit::TransferSubject::Hold(id);
-    let legs = book.transfers.iter().filter(of_hold);
+    let legs = ledger.transfers.iter().filter(of_hold);
     legs.map(|transfer| (transfer.leg, transfer.amount.nanos()))
         .collect()
 }
 
-/// Resolves a hold of 30 out of 100 and answers the resolution with the legs of its transfers.
+/// Settles a hold of 30 out of 100; returns the resolution and the legs of its transfers.
 async fn resolve(
     factory: &Factory,
     change: impl FnOnce(&mut Settlement),
-) -> (Resolution, Vec<(Leg, i64)>, Book) {
+) -> (Resolution, Vec<(Leg, i64)>, AccountLedger) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     let hold = take(&storage, hold(3, id, 30)).await;
     let mut settlement = settlement(&hold, 12);
     change(&mut settlement);
     let resolution = storage.ledger.settle(settlement).await.unwrap();
-    let books = Books::read(&storage).await;
-    let book = books.of(id).clone();
-    assert_eq!(book.holds, []);
-    assert_eq!(book.balance(LedgerAccount::Hold), 0);
-    assert_eq!(book.usage.len(), 1);
-    assert_eq!(book.usage[0].charge, resolution.charge);
-    assert_eq!(book.usage[0].held, nanos(30));
-    assert_eq!(book.balance(LedgerAccount::Credits), resolution.available.nanos());
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let ledger = ledgers.of(id).clone();
+    assert_eq!(ledger.holds, []);
+    assert_eq!(ledger.balance(LedgerAccount::Hold), 0);
+    assert_eq!(ledger.usage.len(), 1);
+    assert_eq!(ledger.usage[0].charge, resolution.charge);
+    assert_eq!(ledger.usage[0].held, nanos(30));
+    assert_eq!(
+        ledger.balance(LedgerAccount::Credits),
+        resolution.available.nanos()
+    );
     assert!(resolution.first);
-    (resolution, legs(&book, hold.id), book)
+    (resolution, legs(&ledger, hold.id), ledger)
 }
 
-/// What the call cost goes to revenue, the rest back to credits, at the time the call ended.
+/// The charge goes to revenue and the rest back to credits, at the time the call ended.
 pub async fn charge_and_rest_are_moved(factory: Factory) {
-    let (resolution, legs, book) = resolve(&factory, |_| ()).await;
+    let (resolution, legs, ledger) = resolve(&factory, |_| ()).await;
     assert_eq!((resolution.charge, resolution.available), (nanos(12), nanos(88)));
     assert_eq!(legs, [(Leg::Hold, 30), (Leg::Settle, 12), (Leg::Release, 18)]);
-    assert_eq!(book.balance(LedgerAccount::RevenueUsage), 12);
+    assert_eq!(ledger.balance(LedgerAccount::RevenueUsage), 12);
     assert!(
-        book.transfers[2..]
+        ledger.transfers[2..]
             .iter()
             .all(|transfer| transfer.created_at == at(2))
     );
@@ -59,44 +62,44 @@ pub async fn whole_hold_is_charged(factory: Factory) {
     assert_eq!(legs, [(Leg::Hold, 30), (Leg::Settle, 30)]);
 }
 
-/// A charge of zero gives all back and still writes the usage row.
-pub async fn void_gives_all_back(factory: Factory) {
+/// A charge of zero releases the whole hold and still writes the usage row.
+pub async fn void_releases_the_whole_hold(factory: Factory) {
     let void = |settlement: &mut Settlement| {
         settlement.charge = Credits::ZERO;
         settlement.outcome = Outcome::UpstreamError;
     };
-    let (resolution, legs, book) = resolve(&factory, void).await;
+    let (resolution, legs, ledger) = resolve(&factory, void).await;
     assert_eq!(
         (resolution.charge, resolution.available),
         (Credits::ZERO, nanos(100))
     );
     assert_eq!(legs, [(Leg::Hold, 30), (Leg::Release, 30)]);
-    assert_eq!(book.usage[0].outcome, Outcome::UpstreamError);
+    assert_eq!(ledger.usage[0].outcome, Outcome::UpstreamError);
 }
 
 /// A charge above the hold is cut to it; the caller never pays more than was held.
 pub async fn charge_is_cut_to_the_hold(factory: Factory) {
-    let (resolution, legs, book) = resolve(&factory, |settlement| settlement.charge = nanos(31)).await;
+    let (resolution, legs, ledger) = resolve(&factory, |settlement| settlement.charge = nanos(31)).await;
     assert_eq!((resolution.charge, resolution.available), (nanos(30), nanos(70)));
     assert_eq!(legs, [(Leg::Hold, 30), (Leg::Settle, 30)]);
-    assert_eq!(book.usage[0].overrun, Credits::ZERO);
+    assert_eq!(ledger.usage[0].overrun, Credits::ZERO);
 }
 
-/// What the call cost beyond its hold is the operator's expense; the caller's credits do not know of it.
+/// Cost beyond the hold is the operator's expense and does not change the caller's credits.
 pub async fn overrun_is_borne_by_the_operator(factory: Factory) {
     let overrun = |settlement: &mut Settlement| {
         settlement.charge = nanos(30);
         settlement.overrun = nanos(5);
     };
-    let (resolution, legs, book) = resolve(&factory, overrun).await;
+    let (resolution, legs, ledger) = resolve(&factory, overrun).await;
     assert_eq!((resolution.charge, resolution.available), (nanos(30), nanos(70)));
     assert_eq!(legs, [(Leg::Hold, 30), (Leg::Settle, 30), (Leg::Overrun, 5)]);
-    assert_eq!(book.balance(LedgerAccount::RevenueUsage), 35);
-    assert_eq!(book.balance(LedgerAccount::ExpenseOverrun), -5);
-    assert_eq!(book.usage[0].overrun, nanos(5));
+    assert_eq!(ledger.balance(LedgerAccount::RevenueUsage), 35);
+    assert_eq!(ledger.balance(LedgerAccount::ExpenseOverrun), -5);
+    assert_eq!(ledger.usage[0].overrun, nanos(5));
 }
 
-/// A call that costs nothing leaves a usage row and no transfer, even when a charge is asked for.
+/// A hold of zero leaves a usage row and no transfer, even with a charge.
 pub async fn free_call_writes_its_usage_row_only(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -110,18 +113,18 @@ pub async fn free_call_writes_its_usage_row_only(factory: Factory) {
         };
         assert_eq!(resolution, expected);
     }
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).transfers.len(), 1, "the grant");
-    assert_eq!(books.of(id).usage.len(), 2);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).transfers.len(), 1, "the grant");
+    assert_eq!(ledgers.of(id).usage.len(), 2);
 }
 
-/// A hold resolves once. Later resolutions, whatever they say, change nothing and answer the first charge.
-pub async fn second_answers_the_first_result(factory: Factory) {
+/// A hold resolves once. Later settlements change nothing and return the first charge.
+pub async fn second_settlement_returns_the_first_result(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     let hold = take(&storage, hold(3, id, 30)).await;
     storage.ledger.settle(settlement(&hold, 12)).await.unwrap();
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for charge in [12, 0, 30, 1000] {
         let mut again = settlement(&hold, charge);
         again.outcome = Outcome::Crashed;
@@ -134,20 +137,20 @@ pub async fn second_answers_the_first_result(factory: Factory) {
         };
         assert_eq!(resolution, expected);
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// Only what was held is settled.
+/// An unknown hold cannot be settled.
 pub async fn unknown_hold_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     let settled = storage.ledger.settle(settlement(&hold(3, id, 30), 12)).await;
     assert_eq!(kind(settled), StorageErrorKind::NotFound);
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
 }
 
-/// A settlement that names another account than the hold's finds nothing, before and after the hold is resolved.
+/// A settlement with the wrong account finds no hold, before and after the hold is resolved.
 pub async fn hold_of_another_account_is_not_found(factory: Factory) {
     let storage = factory.open().await;
     let owner = funded(&storage, 1, 100).await;
@@ -156,10 +159,10 @@ pub async fn hold_of_another_account_is_not_found(factory: Factory) {
     let mut foreign = settlement(&hold, 12);
     foreign.account = other;
     for resolved in [false, true] {
-        let before = Books::read(&storage).await;
+        let before = LedgerSnapshot::read(&storage).await;
         let settled = storage.ledger.settle(foreign.clone()).await;
         assert_eq!(kind(settled), StorageErrorKind::NotFound, "{resolved}");
-        assert_eq!(Books::read(&storage).await, before);
+        assert_eq!(LedgerSnapshot::read(&storage).await, before);
         storage.ledger.settle(settlement(&hold, 12)).await.unwrap();
     }
     let page = UsagePage {
@@ -174,18 +177,18 @@ pub async fn hold_of_another_account_is_not_found(factory: Factory) {
     assert_eq!(rows, []);
 }
 
-/// Amounts below zero would make credits from nothing; the hold stays open.
+/// Negative amounts are refused, because they would create credits; the hold stays open.
 pub async fn negative_amounts_are_refused(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     let hold = take(&storage, hold(3, id, 30)).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for (charge, overrun) in [(-1, 0), (i64::MIN, 0), (0, -1), (12, i64::MIN)] {
         let mut negative = settlement(&hold, charge);
         negative.overrun = nanos(overrun);
         let settled = storage.ledger.settle(negative).await;
         assert_eq!(kind(settled), StorageErrorKind::Conflict, "{charge} {overrun}");
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     assert!(storage.ledger.settle(settlement(&hold, 1)).await.unwrap().first);
 }

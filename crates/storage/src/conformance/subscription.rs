@@ -1,11 +1,11 @@
-//! [`crate::SubscriptionStore`].
+//! Cases for [`crate::SubscriptionStore`].
 
 use tollgate_types::{AccountId, Credits, SubscriptionId, Timestamp};
 
 use super::samples::{
-    START, account, at, at_once, call, funded, hold, kind, nanos, plan, subscribe, warm_up, week,
+    START, account, at, call, concurrently, funded, hold, kind, nanos, plan, subscribe, warm_up, week,
 };
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::audit::Leg;
 use crate::{
     Cadence, Change, HoldOutcome, LedgerAccount, NewSubscription, NextPlan, Payer, Payment, Product, Storage,
@@ -35,38 +35,38 @@ async fn change(
     }
 }
 
-/// A subscription that is made is paid for and has its first week, in one step.
+/// A new subscription pays its fee and opens its first week in one step.
 pub async fn first_fee_and_week_are_one_step(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 50).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
-    assert_eq!(made, Subscription::begin(plan(1, id, 100)));
-    let books = Books::read(&storage).await;
-    let book = books.of(id);
+    let created = subscribe(&storage, plan(1, id, 100)).await;
+    assert_eq!(created, Subscription::begin(plan(1, id, 100)));
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let ledger = ledgers.of(id);
     let balances = [
         LedgerAccount::Credits,
         LedgerAccount::RevenuePlan,
         LedgerAccount::Allowance,
     ];
-    assert_eq!(balances.map(|account| book.balance(account)), [20, 30, 100]);
-    let mut legs: Vec<Leg> = book.transfers.iter().map(|transfer| transfer.leg).collect();
+    assert_eq!(balances.map(|account| ledger.balance(account)), [20, 30, 100]);
+    let mut legs: Vec<Leg> = ledger.transfers.iter().map(|transfer| transfer.leg).collect();
     legs.sort();
     assert_eq!(legs, [Leg::Grant, Leg::OpenWindow, Leg::PlanFee]);
     assert_eq!(
-        storage.subscriptions.get(made.terms.id).await.unwrap(),
-        Some(made.clone())
+        storage.subscriptions.get(created.terms.id).await.unwrap(),
+        Some(created.clone())
     );
-    assert_eq!(storage.subscriptions.list(id).await.unwrap(), [made]);
+    assert_eq!(storage.subscriptions.list(id).await.unwrap(), [created]);
 }
 
-/// A fee that the balance does not cover leaves nothing behind, one that it covers exactly is paid.
+/// A fee above the balance writes nothing; a fee equal to it is paid.
 pub async fn fee_that_is_not_covered_writes_nothing(factory: Factory) {
     let storage = factory.open().await;
     let (poor, exact) = (funded(&storage, 1, 29).await, funded(&storage, 2, 30).await);
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     let denied = storage.subscriptions.subscribe(plan(1, poor, 100)).await.unwrap();
     assert_eq!(denied, Payment::Denied { available: nanos(29) });
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     assert_eq!(storage.subscriptions.list(poor).await.unwrap(), []);
     assert_eq!(
         storage
@@ -83,16 +83,16 @@ pub async fn fee_that_is_not_covered_writes_nothing(factory: Factory) {
     );
 }
 
-/// An account has one plan that is active or past due.
+/// An account has at most one plan that is active or past due.
 pub async fn one_plan_at_a_time(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 500).await;
     let first = subscribe(&storage, plan(1, id, 100)).await;
     for state in [SubscriptionState::Active, SubscriptionState::PastDue] {
-        let before = Books::read(&storage).await;
+        let before = LedgerSnapshot::read(&storage).await;
         let second = storage.subscriptions.subscribe(plan(2, id, 100)).await;
         assert_eq!(kind(second), StorageErrorKind::Conflict, "{state:?}");
-        assert_eq!(Books::read(&storage).await, before);
+        assert_eq!(LedgerSnapshot::read(&storage).await, before);
         let _ = storage
             .subscriptions
             .change(first.terms.id, Change::PastDue, at(1))
@@ -104,23 +104,23 @@ pub async fn one_plan_at_a_time(factory: Factory) {
     assert_eq!(storage.ledger.balance(other).await.unwrap().credits, nanos(500));
 }
 
-/// Of many subscriptions at once one is made, and one is paid.
-pub async fn many_at_once_are_one_plan(factory: Factory) {
+/// Of concurrent subscriptions, one is created and paid.
+pub async fn concurrent_subscriptions_make_one_plan(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 500).await;
     warm_up(&storage, id).await;
-    let made = at_once(16, |number| {
+    let created = concurrently(16, |number| {
         let (subscriptions, new) = (storage.subscriptions.clone(), plan(number as u128, id, 100));
         Box::pin(async move { subscriptions.subscribe(new).await.is_ok() })
     })
     .await;
-    assert_eq!(made.iter().filter(|made| **made).count(), 1);
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).balance(LedgerAccount::Credits), 470);
-    assert_eq!(books.of(id).balance(LedgerAccount::Allowance), 100);
+    assert_eq!(created.iter().filter(|created| **created).count(), 1);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).balance(LedgerAccount::Credits), 470);
+    assert_eq!(ledgers.of(id).balance(LedgerAccount::Allowance), 100);
 }
 
-/// What is no plan is paid for, has no weeks, and there may be several.
+/// An agent is paid for, has no weeks, and an account may have several.
 pub async fn agents_have_no_weeks(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -134,8 +134,8 @@ pub async fn agents_have_no_weeks(factory: Factory) {
     }
     let agent = storage.subscriptions.list(id).await.unwrap().pop().unwrap();
     change(&storage, &agent, renew(1), week(4)).await;
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).balance(LedgerAccount::RevenuePlan), 90);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).balance(LedgerAccount::RevenuePlan), 90);
     let outcome = storage.ledger.hold(hold(1, id, 11)).await.unwrap();
     assert_eq!(outcome, HoldOutcome::Denied { available: nanos(10) });
     subscribe(
@@ -149,34 +149,34 @@ pub async fn agents_have_no_weeks(factory: Factory) {
     call(&storage, hold(1, id, 11), 11).await;
 }
 
-/// Where a payment provider pays, no credits move.
-pub async fn provider_pays_nothing_here(factory: Factory) {
+/// Neither the first period nor a renewal takes credits if the payer is a provider.
+pub async fn provider_paid_plans_move_no_credits(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 0).await;
     let mut new = plan(1, id, 100);
     new.payer = Payer::Provider;
-    let made = subscribe(&storage, new).await;
-    change(&storage, &made, renew(1), week(4)).await;
-    let books = Books::read(&storage).await;
-    assert_eq!(books.of(id).transfers.len(), 1, "the first week");
+    let created = subscribe(&storage, new).await;
+    change(&storage, &created, renew(1), week(4)).await;
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    assert_eq!(ledgers.of(id).transfers.len(), 1, "the first week");
 }
 
-/// A period is paid once, in its turn, and moves the end of what is paid for.
+/// A period is paid once, in order, and extends the paid time.
 pub async fn renewal_is_paid_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
-    let renewed = change(&storage, &made, renew(1), week(4)).await;
+    let created = subscribe(&storage, plan(1, id, 100)).await;
+    let renewed = change(&storage, &created, renew(1), week(4)).await;
     assert_eq!((renewed.period, renewed.terms.paid_through), (1, week(8)));
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     for period in [-1, 0, 1] {
         let again = storage
             .subscriptions
-            .change(made.terms.id, renew(period), week(5))
+            .change(created.terms.id, renew(period), week(5))
             .await;
         assert_eq!(kind(again), StorageErrorKind::Conflict, "{period}");
     }
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     assert_eq!(before.of(id).balance(LedgerAccount::Credits), 40);
     call(
         &storage,
@@ -192,7 +192,7 @@ pub async fn renewal_is_paid_once(factory: Factory) {
         nanos(40),
         "a week of the new period"
     );
-    let later = change(&storage, &made, renew(5), week(22)).await;
+    let later = change(&storage, &created, renew(5), week(22)).await;
     assert_eq!(
         (later.period, later.terms.paid_through),
         (5, week(24)),
@@ -201,14 +201,14 @@ pub async fn renewal_is_paid_once(factory: Factory) {
     assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(10));
 }
 
-/// Of many renewals of one period at once, as of several nodes, one is paid.
-pub async fn renewals_at_once_are_one(factory: Factory) {
+/// Of concurrent renewals of one period, one is paid.
+pub async fn concurrent_renewals_pay_once(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 500).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let created = subscribe(&storage, plan(1, id, 100)).await;
     warm_up(&storage, id).await;
-    let renewed = at_once(16, |_| {
-        let (subscriptions, id) = (storage.subscriptions.clone(), made.terms.id);
+    let renewed = concurrently(16, |_| {
+        let (subscriptions, id) = (storage.subscriptions.clone(), created.terms.id);
         Box::pin(async move { subscriptions.change(id, renew(1), week(4)).await.is_ok() })
     })
     .await;
@@ -216,38 +216,38 @@ pub async fn renewals_at_once_are_one(factory: Factory) {
     assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(440));
 }
 
-/// A renewal that the balance does not cover changes nothing; it can be tried again.
+/// A renewal above the balance changes nothing and can be repeated.
 pub async fn renewal_that_is_not_covered_changes_nothing(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 59).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
-    let before = Books::read(&storage).await;
+    let created = subscribe(&storage, plan(1, id, 100)).await;
+    let before = LedgerSnapshot::read(&storage).await;
     let denied = storage
         .subscriptions
-        .change(made.terms.id, renew(1), week(4))
+        .change(created.terms.id, renew(1), week(4))
         .await
         .unwrap();
     assert_eq!(denied, Payment::Denied { available: nanos(29) });
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     assert_eq!(
-        storage.subscriptions.get(made.terms.id).await.unwrap(),
-        Some(made.clone())
+        storage.subscriptions.get(created.terms.id).await.unwrap(),
+        Some(created.clone())
     );
     storage
         .ledger
         .grant(super::samples::grant(9, id, 1))
         .await
         .unwrap();
-    change(&storage, &made, renew(1), week(4)).await;
+    change(&storage, &created, renew(1), week(4)).await;
 }
 
-/// Past due gives no access; what is left of the week is there again once the period is paid.
+/// A past due plan gives no access; the rest of its week is available again after the payment.
 pub async fn past_due_gives_no_access(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 90).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let created = subscribe(&storage, plan(1, id, 100)).await;
     call(&storage, hold(1, id, 30), 30).await;
-    let owed = change(&storage, &made, Change::PastDue, at(5)).await;
+    let owed = change(&storage, &created, Change::PastDue, at(5)).await;
     assert_eq!(
         (owed.state, owed.past_due_since),
         (SubscriptionState::PastDue, Some(at(5)))
@@ -263,12 +263,12 @@ pub async fn past_due_gives_no_access(factory: Factory) {
     assert_eq!(storage.ledger.balance(id).await.unwrap().credits, nanos(30));
 }
 
-/// What is cancelled lasts until what was paid for is over, and can be resumed until then.
+/// A cancelled subscription lasts to the end of the paid time, and can be resumed until then.
 pub async fn cancel_and_resume(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 30).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
-    let not_wanted = change(&storage, &made, Change::CancelAtPeriodEnd, at(1)).await;
+    let created = subscribe(&storage, plan(1, id, 100)).await;
+    let not_wanted = change(&storage, &created, Change::CancelAtPeriodEnd, at(1)).await;
     assert!(not_wanted.cancel_at_period_end && not_wanted.state == SubscriptionState::Active);
     call(&storage, hold(1, id, 10), 10).await;
     let late = crate::NewHold {
@@ -286,57 +286,60 @@ pub async fn cancel_and_resume(factory: Factory) {
     assert!(!wanted.cancel_at_period_end);
     let twice = storage
         .subscriptions
-        .change(made.terms.id, Change::Resume, at(3))
+        .change(created.terms.id, Change::Resume, at(3))
         .await;
     assert_eq!(kind(twice), StorageErrorKind::Conflict);
     let end = storage
         .subscriptions
-        .change(made.terms.id, Change::Cancel, at(3))
+        .change(created.terms.id, Change::Cancel, at(3))
         .await;
     assert_eq!(kind(end), StorageErrorKind::Conflict, "it is wanted");
 }
 
-/// What is left of the week of a subscription that ends is gone, and it gives nothing any more.
-pub async fn end_breaks_what_is_left(factory: Factory) {
+/// When a subscription ends, the rest of its week becomes breakage, and it gives no allowance.
+pub async fn end_moves_the_allowance_to_breakage(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 40).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let created = subscribe(&storage, plan(1, id, 100)).await;
     let running = super::samples::take(&storage, hold(1, id, 30)).await;
-    let made = change(&storage, &made, Change::CancelAtPeriodEnd, at(1)).await;
-    let ended = change(&storage, &made, Change::Cancel, week(4)).await;
+    let created = change(&storage, &created, Change::CancelAtPeriodEnd, at(1)).await;
+    let ended = change(&storage, &created, Change::Cancel, week(4)).await;
     assert_eq!((ended.state, ended.window), (SubscriptionState::Canceled, None));
     storage
         .ledger
         .settle(super::samples::settlement(&running, 20))
         .await
         .unwrap();
-    let books = Books::read(&storage).await;
+    let ledgers = LedgerSnapshot::read(&storage).await;
     let balances = [
         LedgerAccount::Allowance,
         LedgerAccount::Breakage,
         LedgerAccount::RevenueIncluded,
     ];
-    assert_eq!(balances.map(|account| books.of(id).balance(account)), [0, 80, 20]);
+    assert_eq!(
+        balances.map(|account| ledgers.of(id).balance(account)),
+        [0, 80, 20]
+    );
     let outcome = storage.ledger.hold(hold(2, id, 11)).await.unwrap();
     assert_eq!(outcome, HoldOutcome::Denied { available: nanos(10) });
     for change in [renew(1), Change::Resume, Change::Cancel, Change::Expire] {
         let after = storage
             .subscriptions
-            .change(made.terms.id, change.clone(), week(4))
+            .change(created.terms.id, change.clone(), week(4))
             .await;
         assert_eq!(kind(after), StorageErrorKind::Conflict, "{change:?}");
     }
-    assert_eq!(Books::read(&storage).await, books);
+    assert_eq!(LedgerSnapshot::read(&storage).await, ledgers);
 }
 
-/// Every change is written down, in order, and what was refused is not.
+/// Every change appends an event, in order; a refused change does not.
 pub async fn every_change_is_an_event(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 60).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let created = subscribe(&storage, plan(1, id, 100)).await;
     let _ = storage
         .subscriptions
-        .change(made.terms.id, Change::Expire, at(1))
+        .change(created.terms.id, Change::Expire, at(1))
         .await;
     for (number, step) in (1..).zip([
         Change::CancelAtPeriodEnd,
@@ -346,10 +349,10 @@ pub async fn every_change_is_an_event(factory: Factory) {
         Change::PastDue,
         Change::Expire,
     ]) {
-        change(&storage, &made, step, at(number)).await;
+        change(&storage, &created, step, at(number)).await;
     }
-    let events = storage.subscriptions.events(made.terms.id).await.unwrap();
-    let told: Vec<_> = events
+    let events = storage.subscriptions.events(created.terms.id).await.unwrap();
+    let reported: Vec<_> = events
         .iter()
         .map(|event| {
             (
@@ -369,23 +372,23 @@ pub async fn every_change_is_an_event(factory: Factory) {
         (5, "past_due", "past_due", 1),
         (6, "expired", "expired", 1),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!((events[0].at, events[6].at), (START, at(6)));
 }
 
-/// Due are active and past due ones whose paid time is over, at most as many as asked for.
-pub async fn due_are_those_whose_time_is_over(factory: Factory) {
+/// Due are active and past due subscriptions after their paid time, up to the limit.
+pub async fn due_subscriptions_have_ended_periods(factory: Factory) {
     let storage = factory.open().await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for number in 1..=4 {
         let id = funded(&storage, number, 30).await;
         let mut new = plan(number, id, 100);
         new.paid_through = week(u64::try_from(5 - number).unwrap());
-        made.push(subscribe(&storage, new).await);
+        created.push(subscribe(&storage, new).await);
     }
-    change(&storage, &made[2], Change::PastDue, at(1)).await;
-    change(&storage, &made[3], Change::PastDue, at(1)).await;
-    change(&storage, &made[3], Change::Expire, at(1)).await;
+    change(&storage, &created[2], Change::PastDue, at(1)).await;
+    change(&storage, &created[3], Change::PastDue, at(1)).await;
+    change(&storage, &created[3], Change::Expire, at(1)).await;
     let due = async |now, limit| -> Vec<u128> {
         let due = storage.subscriptions.due(now, limit).await.unwrap();
         due.iter().map(|due| due.terms.id.as_u128()).collect()
@@ -396,27 +399,30 @@ pub async fn due_are_those_whose_time_is_over(factory: Factory) {
     assert_eq!(due(week(9), 2).await, [3, 2]);
 }
 
-/// What does not exist is not found.
+/// An unknown subscription is not found.
 pub async fn unknown_is_not_found(factory: Factory) {
     let storage = factory.open().await;
-    let (nobody, nothing) = (account(9).id, SubscriptionId::from_u128(9));
-    let made = storage.subscriptions.subscribe(plan(1, nobody, 100)).await;
-    assert_eq!(kind(made), StorageErrorKind::NotFound);
+    let (unknown_account, nothing) = (account(9).id, SubscriptionId::from_u128(9));
+    let created = storage
+        .subscriptions
+        .subscribe(plan(1, unknown_account, 100))
+        .await;
+    assert_eq!(kind(created), StorageErrorKind::NotFound);
     let changed = storage.subscriptions.change(nothing, Change::Resume, at(1)).await;
     assert_eq!(kind(changed), StorageErrorKind::NotFound);
     assert_eq!(storage.subscriptions.get(nothing).await.unwrap(), None);
     assert_eq!(storage.subscriptions.events(nothing).await.unwrap(), []);
-    assert_eq!(storage.subscriptions.list(nobody).await.unwrap(), []);
+    assert_eq!(storage.subscriptions.list(unknown_account).await.unwrap(), []);
     let left = storage.subscriptions.allowance(AccountId::from_u128(9)).await;
     assert_eq!(kind(left), StorageErrorKind::NotFound);
     let spendable = storage
         .ledger
-        .spendable(nobody, std::sync::Arc::default(), START)
+        .spendable(unknown_account, std::sync::Arc::default(), START)
         .await;
     assert_eq!(kind(spendable), StorageErrorKind::NotFound);
 }
 
-/// Once a plan has ended there can be another, with weeks of its own.
+/// After a plan has ended, another can start, with its own weeks.
 pub async fn new_plan_after_the_end(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 60).await;
@@ -436,19 +442,19 @@ pub async fn new_plan_after_the_end(factory: Factory) {
         50,
     )
     .await;
-    let books = Books::read(&storage).await;
-    let book = books.of(id);
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let ledger = ledgers.of(id);
     let balances = [
         LedgerAccount::Credits,
         LedgerAccount::Allowance,
         LedgerAccount::Breakage,
     ];
-    assert_eq!(balances.map(|account| book.balance(account)), [0, 20, 60]);
-    assert_eq!(&*book.usage[1].plan.as_ref().unwrap().name, "pro");
+    assert_eq!(balances.map(|account| ledger.balance(account)), [0, 20, 60]);
+    assert_eq!(&*ledger.usage[1].plan.as_ref().unwrap().name, "pro");
     assert_eq!(storage.subscriptions.list(id).await.unwrap().len(), 2);
 }
 
-/// The plan that takes the place of `lite`: 70 nano-credits for four weeks, and 200 a week.
+/// Makes the plan that replaces `lite`: 70 nano-credits for four weeks, and 200 a week.
 fn larger(number: u128, account: AccountId, anchor: Timestamp) -> NewSubscription {
     NewSubscription {
         subject: "max".into(),
@@ -459,8 +465,9 @@ fn larger(number: u128, account: AccountId, anchor: Timestamp) -> NewSubscriptio
     }
 }
 
-/// One ends and the other begins in one step, for the fee that is said; what runs keeps its terms.
-pub async fn another_takes_its_place(factory: Factory) {
+/// A replacement ends one plan and starts the other in one step, for the given fee; running calls
+/// keep their terms.
+pub async fn replacement_takes_over(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     let old = subscribe(&storage, plan(1, id, 100)).await;
@@ -474,7 +481,7 @@ pub async fn another_takes_its_place(factory: Factory) {
         replaced.unwrap(),
         Payment::Done(Box::new(Subscription::begin(new)))
     );
-    let book = Books::read(&storage).await;
+    let ledger = LedgerSnapshot::read(&storage).await;
     let sums = [
         LedgerAccount::Credits,
         LedgerAccount::RevenuePlan,
@@ -482,7 +489,7 @@ pub async fn another_takes_its_place(factory: Factory) {
         LedgerAccount::Breakage,
     ];
     assert_eq!(
-        sums.map(|account| book.of(id).balance(account)),
+        sums.map(|account| ledger.of(id).balance(account)),
         [25, 75, 200, 70]
     );
     let settled = super::samples::settlement(&running, 20);
@@ -490,9 +497,9 @@ pub async fn another_takes_its_place(factory: Factory) {
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
-    let book = Books::read(&storage).await;
+    let ledger = LedgerSnapshot::read(&storage).await;
     assert_eq!(
-        sums.map(|account| book.of(id).balance(account)),
+        sums.map(|account| ledger.of(id).balance(account)),
         [25, 75, 200, 80]
     );
     let ended = storage.subscriptions.get(old.terms.id).await.unwrap().unwrap();
@@ -504,8 +511,11 @@ pub async fn another_takes_its_place(factory: Factory) {
         ..hold(2, id, 225)
     };
     call(&storage, later, 210).await;
-    let book = Books::read(&storage).await;
-    assert_eq!(sums.map(|account| book.of(id).balance(account)), [15, 75, 0, 80]);
+    let ledger = LedgerSnapshot::read(&storage).await;
+    assert_eq!(
+        sums.map(|account| ledger.of(id).balance(account)),
+        [15, 75, 0, 80]
+    );
     let again = storage
         .subscriptions
         .replace(old.terms.id, larger(3, id, at(11)), nanos(1))
@@ -513,12 +523,12 @@ pub async fn another_takes_its_place(factory: Factory) {
     assert_eq!(kind(again), StorageErrorKind::Conflict);
 }
 
-/// A fee that is not covered, and what belongs to somebody else, leave everything as it was.
+/// A replacement above the balance, or of another account's subscription, changes nothing.
 pub async fn replacement_that_is_not_covered_changes_nothing(factory: Factory) {
     let storage = factory.open().await;
     let (id, other) = (funded(&storage, 1, 40).await, funded(&storage, 2, 900).await);
     let old = subscribe(&storage, plan(1, id, 100)).await;
-    let before = Books::read(&storage).await;
+    let before = LedgerSnapshot::read(&storage).await;
     let denied = storage
         .subscriptions
         .replace(old.terms.id, larger(3, id, at(9)), nanos(11))
@@ -536,7 +546,7 @@ pub async fn replacement_that_is_not_covered_changes_nothing(factory: Factory) {
         .replace(unknown, larger(3, id, at(9)), nanos(1))
         .await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
-    assert_eq!(Books::read(&storage).await, before);
+    assert_eq!(LedgerSnapshot::read(&storage).await, before);
     assert_eq!(
         storage.subscriptions.get(old.terms.id).await.unwrap(),
         Some(old.clone())
@@ -547,32 +557,33 @@ pub async fn replacement_that_is_not_covered_changes_nothing(factory: Factory) {
         .replace(old.terms.id, larger(3, id, at(9)), Credits::ZERO)
         .await;
     assert!(matches!(free.unwrap(), Payment::Done(_)));
-    Books::read(&storage).await;
+    LedgerSnapshot::read(&storage).await;
 }
 
-/// The plan of a later period is kept until it is taken back, and not for what is cancelled.
-pub async fn next_plan_is_kept(factory: Factory) {
+/// The plan of the next period is stored until it is withdrawn; a cancelled subscription accepts
+/// none.
+pub async fn next_plan_is_stored(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
-    let made = subscribe(&storage, plan(1, id, 100)).await;
+    let created = subscribe(&storage, plan(1, id, 100)).await;
     let smaller = Some(NextPlan {
         name: "tiny".into(),
         cadence: Cadence::Yearly,
     });
-    let wanted = change(&storage, &made, Change::Next(smaller.clone()), at(1)).await;
+    let wanted = change(&storage, &created, Change::Next(smaller.clone()), at(1)).await;
     assert_eq!(wanted.next, smaller);
     storage.engine.close().await.unwrap();
     drop(storage);
     let storage = factory.open().await;
     assert_eq!(
-        storage.subscriptions.get(made.terms.id).await.unwrap(),
+        storage.subscriptions.get(created.terms.id).await.unwrap(),
         Some(wanted.clone())
     );
     let renewed = change(&storage, &wanted, renew(1), week(4)).await;
     assert_eq!(renewed.next, smaller);
     let twice = storage
         .subscriptions
-        .change(made.terms.id, Change::Next(smaller.clone()), at(2))
+        .change(created.terms.id, Change::Next(smaller.clone()), at(2))
         .await;
     assert_eq!(kind(twice), StorageErrorKind::Conflict);
     let back = change(&storage, &wanted, Change::Next(None), at(3)).await;
@@ -580,7 +591,7 @@ pub async fn next_plan_is_kept(factory: Factory) {
     change(&storage, &back, Change::CancelAtPeriodEnd, at(4)).await;
     let late = storage
         .subscriptions
-        .change(made.terms.id, Change::Next(smaller), at(5))
+        .change(created.terms.id, Change::Next(smaller), at(5))
         .await;
     assert_eq!(kind(late), StorageErrorKind::Conflict);
 }

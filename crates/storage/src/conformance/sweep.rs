@@ -1,4 +1,4 @@
-//! [`crate::LedgerStore::sweep`].
+//! Cases for [`crate::LedgerStore::sweep`].
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use tollgate_types::usage::Outcome;
 use tollgate_types::{Credits, Usage};
 
 use super::samples::{at, funded, hold, nanos, settlement, take};
-use super::{Books, Factory};
+use super::{Factory, LedgerSnapshot};
 use crate::{Balance, NewHold, Resolution};
 
-/// Holds whose time is over are void, as crashed calls of which nothing is known; the others stay open.
-pub async fn voids_what_expired_only(factory: Factory) {
+/// Expired holds are voided as crashed calls with unknown usage; the others stay open.
+pub async fn voids_only_expired_holds(factory: Factory) {
     let storage = factory.open().await;
     let one = funded(&storage, 1, 100).await;
     let two = funded(&storage, 2, 100).await;
@@ -26,11 +26,16 @@ pub async fn voids_what_expired_only(factory: Factory) {
     assert_eq!(storage.ledger.sweep(at(8), 100).await.unwrap(), 0);
     assert_eq!(storage.ledger.sweep(at(10), 100).await.unwrap(), 2);
     assert_eq!(storage.ledger.sweep(at(10), 100).await.unwrap(), 0);
-    let books = Books::read(&storage).await;
-    let open: Vec<u128> = books.of(one).holds.iter().map(|hold| hold.id.as_u128()).collect();
+    let ledgers = LedgerSnapshot::read(&storage).await;
+    let open: Vec<u128> = ledgers
+        .of(one)
+        .holds
+        .iter()
+        .map(|hold| hold.id.as_u128())
+        .collect();
     assert_eq!(open, [3]);
-    assert_eq!(books.of(two).holds, []);
-    let row = &books.of(one).usage[0];
+    assert_eq!(ledgers.of(two).holds, []);
+    let row = &ledgers.of(one).usage[0];
     assert_eq!(
         (row.id.as_u128(), row.outcome, row.ended_at),
         (1, Outcome::Crashed, at(10))
@@ -43,7 +48,7 @@ pub async fn voids_what_expired_only(factory: Factory) {
         (row.usage, row.estimated, row.first_at),
         (Usage::ZERO, false, None)
     );
-    assert_eq!((row.provider.clone(), row.created_at), (Arc::from(""), at(0)));
+    assert_eq!((row.target.clone(), row.created_at), (Arc::from(""), at(0)));
     assert_eq!(
         (&*row.model, &*row.endpoint),
         ("maker/model", "/v1/chat/completions")
@@ -56,8 +61,8 @@ pub async fn voids_what_expired_only(factory: Factory) {
     assert_eq!(balance, expected);
 }
 
-/// A sweep voids no more than it is told to, so that it never blocks others for long.
-pub async fn at_most_the_limit(factory: Factory) {
+/// A sweep voids at most `limit` holds, so that it never blocks others for long.
+pub async fn sweep_respects_the_limit(factory: Factory) {
     let storage = factory.open().await;
     for number in 1..=7 {
         let id = funded(&storage, number, 100).await;
@@ -68,17 +73,17 @@ pub async fn at_most_the_limit(factory: Factory) {
         assert_eq!(storage.ledger.sweep(at(3600), 3).await.unwrap(), voided);
     }
     assert_eq!(storage.ledger.sweep(at(3600), 0).await.unwrap(), 0);
-    let books = Books::read(&storage).await;
+    let ledgers = LedgerSnapshot::read(&storage).await;
     assert!(
-        books
-            .books
+        ledgers
+            .ledgers
             .values()
-            .all(|book| book.holds.is_empty() && book.usage.len() == 1)
+            .all(|ledger| ledger.holds.is_empty() && ledger.usage.len() == 1)
     );
 }
 
-/// The call that comes home after its hold was swept learns that it charged nothing.
-pub async fn settle_after_the_sweep_answers_it(factory: Factory) {
+/// A call that settles after the sweep of its hold gets a charge of zero.
+pub async fn settle_after_the_sweep_returns_its_result(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
     let hold = take(&storage, hold(3, id, 30)).await;
@@ -90,5 +95,5 @@ pub async fn settle_after_the_sweep_answers_it(factory: Factory) {
         available: nanos(100),
     };
     assert_eq!(resolution, expected);
-    Books::read(&storage).await;
+    LedgerSnapshot::read(&storage).await;
 }

@@ -1,10 +1,10 @@
-//! [`crate::TopUpStore`].
+//! Cases for [`crate::TopUpStore`].
 
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Money, TopUpId};
 
 use super::Factory;
-use super::samples::{account, at, at_once, funded, kind, nanos};
+use super::samples::{account, at, concurrently, funded, kind, nanos};
 use crate::{AutoTopUp, StorageErrorKind, TopUp, TopUpChange, TopUpKind, TopUpState};
 
 fn money(amount: i64) -> Money {
@@ -42,7 +42,7 @@ fn failed(why: &str) -> TopUpChange {
     TopUpChange::Failed { why: why.to_owned() }
 }
 
-/// What was written is read, by its id, by its money, and in pages, newest first.
+/// A top-up is read by its id, by its payment, and in pages, newest first.
 pub async fn written_then_read(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
@@ -86,7 +86,7 @@ pub async fn written_then_read(factory: Factory) {
     assert_eq!(page(Some(one), Some(3), 9).await, [1]);
 }
 
-/// What was paid is paid once, also after it had failed, and gives back no more than it was.
+/// A top-up is paid once, also after a failure, and returns no more than was paid.
 pub async fn paid_once(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 1).await;
@@ -126,12 +126,12 @@ pub async fn paid_once(factory: Factory) {
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
 }
 
-/// Of those that come by themselves one is pending at a time, however many begin at once.
-pub async fn one_pending_by_itself(factory: Factory) {
+/// Of concurrent automatic top-ups of an account, one is pending at a time.
+pub async fn one_automatic_top_up_is_pending(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
     let store = &storage.top_ups;
-    let created = at_once(8, |number| {
+    let created = concurrently(8, |number| {
         let store = store.clone();
         Box::pin(async move {
             let top_up = new(number as u128 + 1, one, TopUpKind::Auto);
@@ -160,7 +160,7 @@ pub async fn one_pending_by_itself(factory: Factory) {
     assert_eq!(store.auto_since(one, at(2)).await.unwrap(), Credits::ZERO);
 }
 
-/// An id is used once, and there is an account for everything.
+/// An id is used once, and the account must exist.
 pub async fn used_id_and_unknown_account(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1).await;
@@ -168,33 +168,33 @@ pub async fn used_id_and_unknown_account(factory: Factory) {
     store.create(new(1, id, TopUpKind::Checkout)).await.unwrap();
     let again = store.create(new(1, id, TopUpKind::Checkout)).await;
     assert_eq!(kind(again), StorageErrorKind::Conflict);
-    let nobody = account(99).id;
-    let unknown = store.create(new(2, nobody, TopUpKind::Checkout)).await;
+    let unknown_account = account(99).id;
+    let unknown = store.create(new(2, unknown_account, TopUpKind::Checkout)).await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
-    let unknown = store.keep_payer(nobody, "stripe", "cus_1", at(1)).await;
+    let unknown = store.save_payer(unknown_account, "stripe", "cus_1", at(1)).await;
     assert_eq!(kind(unknown), StorageErrorKind::NotFound);
     assert_eq!(
-        kind(store.set_auto(nobody, None).await),
+        kind(store.set_auto(unknown_account, None).await),
         StorageErrorKind::NotFound
     );
 }
 
-/// The first name of an account at a provider stays.
+/// The first payer id of an account at a provider stays.
 pub async fn first_payer_stays(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
     let store = &storage.top_ups;
     assert_eq!(store.payer(one, "stripe").await.unwrap(), None);
     for _ in 0..2 {
-        let kept = store.keep_payer(one, "stripe", "cus_1", at(1)).await.unwrap();
-        assert_eq!(kept, "cus_1");
+        let stored = store.save_payer(one, "stripe", "cus_1", at(1)).await.unwrap();
+        assert_eq!(stored, "cus_1");
     }
     assert_eq!(
-        store.keep_payer(one, "stripe", "cus_2", at(2)).await.unwrap(),
+        store.save_payer(one, "stripe", "cus_2", at(2)).await.unwrap(),
         "cus_1"
     );
     assert_eq!(
-        store.keep_payer(one, "other", "cus_2", at(2)).await.unwrap(),
+        store.save_payer(one, "other", "cus_2", at(2)).await.unwrap(),
         "cus_2"
     );
     assert_eq!(
@@ -204,8 +204,8 @@ pub async fn first_payer_stays(factory: Factory) {
     assert_eq!(store.payer(other, "stripe").await.unwrap(), None);
 }
 
-/// What fills a balance up is set, replaced, listed and taken away.
-pub async fn set_what_comes_by_itself(factory: Factory) {
+/// Automatic top-ups are set, replaced, listed and removed.
+pub async fn automatic_top_ups_are_configured(factory: Factory) {
     let storage = factory.open().await;
     let store = &storage.top_ups;
     let auto = |account, failures| AutoTopUp {

@@ -1,4 +1,4 @@
-//! [`crate::UsageStore::totals`].
+//! Cases for [`crate::UsageStore::totals`].
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::Factory;
 use super::samples::{START, call, every_class, funded, hold, nanos, settlement, take};
 use crate::{NewHold, UsageFilter, UsageGroup, UsageTotal};
 
-/// Sums by each group, in ascending order of its text. A day is that of acceptance, in UTC.
+/// Totals by each group, in ascending order of its text. The day is that of acceptance, in UTC.
 pub async fn sums_by_group(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 10_000).await;
@@ -80,7 +80,7 @@ pub async fn sums_by_group(factory: Factory) {
     assert_eq!(totals, expected);
 }
 
-/// Each call of [`sums_by_group`] consumed 12 and 34 tokens.
+/// Makes the expected total; each call of [`sums_by_group`] consumed 12 and 34 tokens.
 fn total((group, requests, charge): (String, u64, i64)) -> UsageTotal {
     UsageTotal {
         group,
@@ -90,7 +90,7 @@ fn total((group, requests, charge): (String, u64, i64)) -> UsageTotal {
     }
 }
 
-/// Where there are no rows there are no groups, not even the whole.
+/// Without rows there are no groups, not even `All`.
 pub async fn no_rows_no_groups(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;
@@ -114,7 +114,7 @@ pub async fn no_rows_no_groups(factory: Factory) {
     }
 }
 
-/// Every class is summed.
+/// Totals sum every class of usage.
 pub async fn sums_every_class(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 100).await;

@@ -1,13 +1,14 @@
-//! [`crate::UsageStore::list`].
+//! Cases for [`crate::UsageStore::list`].
 
 use std::sync::Arc;
 
 use tollgate_types::usage::Outcome;
-use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, RequestId, Usage};
+use tollgate_types::{AccountId, Credits, HoldId, KeyId, PriceVersion, Prices, RequestId, Usage};
 
-use super::samples::{at, call, every_class, funded, hold, nanos, settlement, take};
-use super::{Books, Factory};
-use crate::{NewHold, Storage, UsageFilter, UsageGroup, UsagePage, UsageRow};
+use super::samples::{at, call, every_class, funded, hold, key, nanos, settlement, take};
+use super::{Factory, LedgerSnapshot};
+use crate::report::Span;
+use crate::{NewHold, PriceRecord, Storage, UsageFilter, UsageGroup, UsagePage, UsageRow};
 
 const EVERYTHING: UsagePage = UsagePage {
     after: None,
@@ -19,8 +20,8 @@ async fn listed(storage: &Storage, account: AccountId, filter: UsageFilter) -> V
     rows.iter().map(|row| row.id.as_u128()).collect()
 }
 
-/// Every field of hold and settlement is in the row, in the list as in the audit.
-pub async fn row_keeps_everything(factory: Factory) {
+/// A row has every field of hold and settlement, in the list and in the audit.
+pub async fn rows_store_every_field(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1_000).await;
     let mut expected = Vec::new();
@@ -31,7 +32,7 @@ pub async fn row_keeps_everything(factory: Factory) {
         settlement.outcome = outcome;
         settlement.overrun = nanos(i64::from(full));
         settlement.estimated = full;
-        settlement.provider = Arc::from(if full { "openai \"eu\"" } else { "" });
+        settlement.target = Arc::from(if full { "openai \"eu\"/größer:7b" } else { "" });
         settlement.first_at = full.then(|| at(3));
         settlement.usage = if full { every_class() } else { Usage::ZERO };
         storage.ledger.settle(settlement.clone()).await.unwrap();
@@ -41,8 +42,9 @@ pub async fn row_keeps_everything(factory: Factory) {
             key: hold.key,
             request: hold.request,
             endpoint: Arc::from(hold.endpoint),
-            model: hold.model,
-            provider: settlement.provider,
+            model: hold.model.clone(),
+            requested_model: hold.model,
+            target: settlement.target,
             price_version: hold.price_version,
             held: hold.amount,
             charge: settlement.charge,
@@ -58,7 +60,7 @@ pub async fn row_keeps_everything(factory: Factory) {
             ended_at: settlement.ended_at,
         });
     }
-    assert_eq!(Books::read(&storage).await.of(id).usage, expected);
+    assert_eq!(LedgerSnapshot::read(&storage).await.of(id).usage, expected);
     expected.reverse();
     let rows = storage
         .usage
@@ -84,7 +86,7 @@ fn sample_hold(number: u128, account: AccountId, full: bool) -> NewHold {
     }
 }
 
-/// The newest row comes first, by unsigned id; pages join without gap or repetition.
+/// Rows are listed newest first, by unsigned id; pages have no gaps and no duplicates.
 pub async fn newest_first_in_pages(factory: Factory) {
     let storage = factory.open().await;
     let id = funded(&storage, 1, 1_000).await;
@@ -130,7 +132,7 @@ pub async fn newest_first_in_pages(factory: Factory) {
     assert_eq!(rows.len(), 2);
 }
 
-/// Six calls of one account that differ in what can be filtered by.
+/// Stores six calls of one account that differ in every filtered field.
 async fn six_calls(storage: &Storage) -> AccountId {
     let id = funded(storage, 1, 1_000).await;
     for number in 1..=6 {
@@ -152,7 +154,7 @@ async fn six_calls(storage: &Storage) -> AccountId {
     id
 }
 
-/// Each filter alone; times are those of acceptance.
+/// Each filter works separately; times are those of acceptance.
 pub async fn every_filter(factory: Factory) {
     let storage = factory.open().await;
     let id = six_calls(&storage).await;
@@ -204,7 +206,7 @@ pub async fn every_filter(factory: Factory) {
     }
 }
 
-/// Filters narrow one another and work with pages.
+/// Filters can be combined and work with pages.
 pub async fn filters_join(factory: Factory) {
     let storage = factory.open().await;
     let id = six_calls(&storage).await;
@@ -230,8 +232,92 @@ pub async fn filters_join(factory: Factory) {
     assert_eq!(rows.iter().map(|row| row.id.as_u128()).collect::<Vec<_>>(), [3]);
 }
 
-/// Nobody sees another's rows, and a hold that is not resolved is no row.
-pub async fn rows_are_of_one_account(factory: Factory) {
+/// The model of a row is that of its price version, regardless of the name that the caller sent: in
+/// the list, in filters, in totals and in reports. The requested name is used if the version is not
+/// recorded, and for `-`, which names no model.
+pub async fn models_are_canonical(factory: Factory) {
+    let storage = factory.open().await;
+    let id = funded(&storage, 1, 1_000).await;
+    let record = PriceRecord {
+        version: PriceVersion::from_u64(7),
+        model: "maker/small".to_owned(),
+        prices: Prices::default(),
+        created_at: at(0),
+    };
+    storage.prices.record(vec![record]).await.unwrap();
+    let sent = [
+        ("maker/small", 7),
+        ("small", 7),
+        ("alias", 7),
+        ("alias", 8),
+        ("-", 7),
+    ];
+    for (number, (model, version)) in (1..).zip(sent) {
+        let new = NewHold {
+            model: Arc::from(model),
+            price_version: PriceVersion::from_u64(version),
+            ..hold(number, id, 5)
+        };
+        let hold = take(&storage, new).await;
+        let mut settlement = settlement(&hold, 1);
+        settlement.target = Arc::from("rack/vendor/small");
+        storage.ledger.settle(settlement).await.unwrap();
+    }
+    let rows = storage
+        .usage
+        .list(id, UsageFilter::default(), EVERYTHING)
+        .await
+        .unwrap();
+    let models: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|row| (&*row.model, &*row.requested_model))
+        .collect();
+    let expected = [
+        ("-", "-"),
+        ("alias", "alias"),
+        ("maker/small", "alias"),
+        ("maker/small", "small"),
+        ("maker/small", "maker/small"),
+    ];
+    assert_eq!(models, expected);
+    assert_eq!(
+        (rows[0].provider(), rows[0].upstream_model()),
+        ("rack", Some("vendor/small"))
+    );
+    for (model, numbers) in [
+        ("maker/small", &[3, 2, 1][..]),
+        ("alias", &[4]),
+        ("small", &[]),
+        ("-", &[5]),
+    ] {
+        let filter = UsageFilter {
+            model: Some(model.to_owned()),
+            ..UsageFilter::default()
+        };
+        assert_eq!(listed(&storage, id, filter).await, numbers, "{model}");
+    }
+    let groups = storage
+        .usage
+        .totals(id, UsageFilter::default(), UsageGroup::Model)
+        .await
+        .unwrap();
+    let groups: Vec<(&str, u64)> = groups
+        .iter()
+        .map(|total| (&*total.group, total.requests))
+        .collect();
+    let sums = [("-", 1), ("alias", 1), ("maker/small", 3)];
+    assert_eq!(groups, sums);
+    let always = Span { from: None, to: None };
+    let charges = storage.reports.sums(id, always).await.unwrap().charges;
+    let charges: Vec<(&str, u64)> = charges.iter().map(|sum| (&*sum.model, sum.calls)).collect();
+    assert_eq!(charges, sums);
+    let row = storage.usage.of_request(rows[3].request).await.unwrap().unwrap();
+    assert_eq!(row, rows[3]);
+    assert_eq!(LedgerSnapshot::read(&storage).await.of(id).usage[1], rows[3]);
+}
+
+/// Rows of other accounts are invisible, and an open hold has no row.
+pub async fn rows_belong_to_one_account(factory: Factory) {
     let storage = factory.open().await;
     let one = funded(&storage, 1, 100).await;
     let two = funded(&storage, 2, 100).await;
@@ -255,4 +341,40 @@ pub async fn rows_are_of_one_account(factory: Factory) {
         .await
         .unwrap();
     assert_eq!((totals[0].requests, totals[0].charge), (1, nanos(2)));
+}
+
+/// The last use of a key is the acceptance of its latest settled call. Keys without such a call and
+/// keys of other accounts have none.
+pub async fn keys_have_their_last_use(factory: Factory) {
+    let storage = factory.open().await;
+    let one = funded(&storage, 1, 100).await;
+    let two = funded(&storage, 2, 100).await;
+    for (number, owner) in [(1, one), (2, one), (1 << 127, one), (4, two)] {
+        storage.keys.create(key(number, owner)).await.unwrap();
+    }
+    let by = |number, owner, key: Option<u128>, seconds| NewHold {
+        key: key.map(KeyId::from_u128),
+        created_at: at(seconds),
+        ..hold(number, owner, 5)
+    };
+    for new in [
+        by(11, one, Some(1), 30),
+        by(12, one, Some(1), 20),
+        by(13, one, Some(1 << 127), 10),
+        by(14, one, None, 70),
+        by(15, two, Some(4), 60),
+    ] {
+        call(&storage, new, 1).await;
+    }
+    take(&storage, by(16, one, Some(1), 80)).await;
+    take(&storage, by(17, one, Some(2), 90)).await;
+    for (account, expected) in [
+        (one, &[(1, at(30)), (1 << 127, at(10))][..]),
+        (two, &[(4, at(60))]),
+        (AccountId::from_u128(3), &[]),
+    ] {
+        let used = storage.usage.last_used(account).await.unwrap();
+        let used: Vec<_> = used.into_iter().map(|(key, at)| (key.as_u128(), at)).collect();
+        assert_eq!(used, expected);
+    }
 }

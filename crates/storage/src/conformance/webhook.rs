@@ -1,17 +1,17 @@
-//! [`crate::WebhookStore`].
+//! Cases for [`crate::WebhookStore`].
 
 use tollgate_types::{AccountId, JobId, JobStatus};
 
 use super::Factory;
 use super::job::{accept, accept_as, claim as job_claim, end, job, lease, leases};
-use super::samples::{account, at, at_once, funded, kind, warm_up};
+use super::samples::{account, at, concurrently, funded, kind, warm_up};
 use crate::{
     Delivery, DeliveryClaim, DeliveryOutcome, DeliveryState, JobCancel, LeasedDelivery, NewJob, Storage,
     StorageErrorKind,
 };
 
-/// A job of which somebody is told.
-fn told(number: u128) -> NewJob {
+/// Makes a job with a webhook address.
+fn with_webhook(number: u128) -> NewJob {
     NewJob {
         webhook: Some(address(number)),
         ..job(number)
@@ -22,9 +22,9 @@ fn address(number: u128) -> Vec<u8> {
     format!("https://example.com/{number}").into_bytes()
 }
 
-/// Accepts such a job and cancels it: that it has ended is told from this second on.
+/// Accepts such a job and cancels it: its delivery is due from this second.
 async fn ended(storage: &Storage, number: u128, account: AccountId, seconds: u64) {
-    accept_as(storage, told(number), account).await;
+    accept_as(storage, with_webhook(number), account).await;
     let cancelled = storage
         .jobs
         .cancel(account, JobId::from_u128(number), at(seconds))
@@ -32,7 +32,7 @@ async fn ended(storage: &Storage, number: u128, account: AccountId, seconds: u64
     assert!(matches!(cancelled.unwrap(), JobCancel::Cancelled(_)));
 }
 
-/// What can be taken at so many seconds, for half a minute.
+/// Makes a claim at this second, with leases of 30 seconds.
 fn claim(seconds: u64) -> DeliveryClaim {
     DeliveryClaim {
         now: at(seconds),
@@ -42,7 +42,7 @@ fn claim(seconds: u64) -> DeliveryClaim {
     }
 }
 
-/// The deliveries that are leased, in order of their jobs' numbers.
+/// Leases deliveries and sorts them by the number of their job.
 async fn claimed(storage: &Storage, claim: DeliveryClaim) -> Vec<LeasedDelivery> {
     let mut claimed = storage.webhooks.claim(claim).await.unwrap();
     claimed.sort_by_key(|leased| leased.job.terms.id);
@@ -59,27 +59,45 @@ async fn delivery(storage: &Storage, account: AccountId, number: u128) -> Option
     found.unwrap()
 }
 
-fn again(seconds: u64) -> DeliveryOutcome {
-    DeliveryOutcome::Again {
+fn retry_at(seconds: u64) -> DeliveryOutcome {
+    DeliveryOutcome::Retry {
         due_at: at(seconds),
-        why: "the answer is 503".to_owned(),
+        why: "the endpoint returned 503".to_owned(),
     }
 }
 
-/// However a job ends, somebody is told from then on, and not before.
+/// A delivery postponed by a fast clock is due once the clock is right.
+pub async fn deliveries_dated_by_a_fast_clock_are_due(factory: Factory) {
+    let storage = factory.open().await;
+    let account = funded(&storage, 1, 100).await;
+    for number in 1..=2 {
+        accept_as(&storage, with_webhook(number), account).await;
+        let leased = lease(&storage, 1, 0).await;
+        let completed = end(&leased.job, JobStatus::Completed, 7);
+        storage.jobs.finish(leased.lease, completed).await.unwrap();
+    }
+    let sent = claimed(&storage, claim(100)).await;
+    for (leased, due) in sent.iter().zip([30 * 24 * 3_600, 27 * 3_600]) {
+        storage.webhooks.finish(leased, retry_at(due)).await.unwrap();
+    }
+    let due = claimed(&storage, claim(110)).await;
+    assert_eq!(numbers(&due), [1], "the longest wait is not over");
+}
+
+/// A delivery is due once its job has ended, regardless of the outcome, and not before.
 pub async fn due_when_its_job_has_ended(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     let late = NewJob {
         start_by: Some(at(60)),
-        ..told(2)
+        ..with_webhook(2)
     };
     accept_as(&storage, late, account).await;
     storage.jobs.expire(at(60), 9).await.unwrap();
-    accept_as(&storage, told(1), account).await;
+    accept_as(&storage, with_webhook(1), account).await;
     let leased = lease(&storage, 1, 0).await;
-    accept_as(&storage, told(3), account).await;
-    accept_as(&storage, told(4), account).await;
+    accept_as(&storage, with_webhook(3), account).await;
+    accept_as(&storage, with_webhook(4), account).await;
     let waiting = Delivery {
         state: DeliveryState::Pending,
         attempts: 0,
@@ -104,8 +122,8 @@ pub async fn due_when_its_job_has_ended(factory: Factory) {
     }
 }
 
-/// A job that names no address tells nobody, and what is another account's is not there.
-pub async fn nobody_is_told_of_other_jobs(factory: Factory) {
+/// A job without an address has no delivery; deliveries of other accounts are not found.
+pub async fn jobs_without_a_webhook_have_no_delivery(factory: Factory) {
     let storage = factory.open().await;
     let (account, other) = (funded(&storage, 1, 100).await, funded(&storage, 2, 0).await);
     let id = accept(&storage, 1, account).await.id;
@@ -117,7 +135,7 @@ pub async fn nobody_is_told_of_other_jobs(factory: Factory) {
     assert_eq!(numbers(&claimed(&storage, claim(9)).await), [2]);
 }
 
-/// However many look at once, each delivery is made by one of them until its lease is over.
+/// Of concurrent claims, one leases a delivery, and no other does until its lease expires.
 pub async fn leased_by_one_at_a_time(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 1_000).await;
@@ -125,7 +143,7 @@ pub async fn leased_by_one_at_a_time(factory: Factory) {
         ended(&storage, number, account, 1).await;
     }
     warm_up(&storage, account).await;
-    let found = at_once(8, |_| {
+    let found = concurrently(8, |_| {
         let webhooks = storage.webhooks.clone();
         let some = DeliveryClaim {
             limit: 5,
@@ -142,33 +160,33 @@ pub async fn leased_by_one_at_a_time(factory: Factory) {
     all.extend(numbers(&claimed(&storage, claim(39)).await));
     all.sort_unstable();
     assert_eq!(all, (1..=20).collect::<Vec<_>>());
-    // Whoever had them has died.
+    // The process with the first leases has died.
     let next = claimed(&storage, claim(69)).await;
     assert_eq!(next.len(), 20);
     assert!(next.iter().all(|leased| leased.attempt == 2));
 }
 
-/// What did not arrive is sent again when it is due, and the end of an attempt is heard of once.
-pub async fn sent_again_until_it_arrives_or_is_given_up(factory: Factory) {
+/// A failed delivery is repeated when it is due, and the outcome of an attempt is recorded once.
+pub async fn failed_deliveries_are_retried(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     ended(&storage, 1, account, 1).await;
     ended(&storage, 2, account, 1).await;
     let first = claimed(&storage, claim(1)).await;
     for leased in &first {
-        storage.webhooks.finish(leased, again(6)).await.unwrap();
+        storage.webhooks.finish(leased, retry_at(6)).await.unwrap();
     }
     let pending = delivery(&storage, account, 1).await.unwrap();
     assert_eq!(
         (pending.state, pending.attempts, pending.due_at),
         (DeliveryState::Pending, 1, at(6))
     );
-    assert_eq!(pending.failure.as_deref(), Some("the answer is 503"));
+    assert_eq!(pending.failure.as_deref(), Some("the endpoint returned 503"));
     assert_eq!(claimed(&storage, claim(5)).await, []);
     let second = claimed(&storage, claim(6)).await;
     assert_eq!(numbers(&second), [1, 2]);
     assert_eq!(second[0].attempt, 2);
-    // The first attempt is heard of again, too late.
+    // The first attempt reports its outcome again, too late.
     let arrived = |seconds| DeliveryOutcome::Delivered { at: at(seconds) };
     storage.webhooks.finish(&first[0], arrived(7)).await.unwrap();
     assert_eq!(
@@ -176,9 +194,9 @@ pub async fn sent_again_until_it_arrives_or_is_given_up(factory: Factory) {
         DeliveryState::Pending
     );
     storage.webhooks.finish(&second[0], arrived(8)).await.unwrap();
-    storage.webhooks.finish(&second[0], again(9)).await.unwrap();
+    storage.webhooks.finish(&second[0], retry_at(9)).await.unwrap();
     let gone = DeliveryOutcome::Failed {
-        why: "the answer is 410".to_owned(),
+        why: "the endpoint returned 410".to_owned(),
     };
     storage.webhooks.finish(&second[1], gone).await.unwrap();
     let delivered = delivery(&storage, account, 1).await.unwrap();
@@ -188,12 +206,13 @@ pub async fn sent_again_until_it_arrives_or_is_given_up(factory: Factory) {
     );
     let failed = delivery(&storage, account, 2).await.unwrap();
     assert_eq!((failed.state, failed.delivered_at), (DeliveryState::Failed, None));
-    assert_eq!(failed.failure.as_deref(), Some("the answer is 410"));
+    assert_eq!(failed.failure.as_deref(), Some("the endpoint returned 410"));
     assert_eq!(claimed(&storage, claim(900_000)).await, []);
 }
 
-/// Everybody's first comes before anybody's second, and no account has more on its way at once than it may.
-pub async fn who_has_least_comes_first(factory: Factory) {
+/// The first deliveries of all accounts come before second ones, and no account exceeds its limit
+/// of leased deliveries.
+pub async fn accounts_take_turns(factory: Factory) {
     let storage = factory.open().await;
     let (greedy, modest) = (funded(&storage, 1, 1_000).await, funded(&storage, 2, 100).await);
     for number in 1..=6 {
@@ -212,13 +231,13 @@ pub async fn who_has_least_comes_first(factory: Factory) {
     assert_eq!(numbers(&claimed(&storage, some(1, 9)).await), [8]);
     assert_eq!(numbers(&claimed(&storage, some(9, 3)).await), [3]);
     assert_eq!(claimed(&storage, some(9, 3)).await, []);
-    // What waits to be sent again is not on its way.
-    storage.webhooks.finish(&first[0], again(500)).await.unwrap();
+    // A delivery that waits for a retry does not count as leased.
+    storage.webhooks.finish(&first[0], retry_at(500)).await.unwrap();
     assert_eq!(numbers(&claimed(&storage, some(9, 3)).await), [4]);
 }
 
-/// A job is not forgotten before it is told that it has ended.
-pub async fn kept_until_it_is_told(factory: Factory) {
+/// A job is not deleted before its delivery has ended.
+pub async fn jobs_stay_until_delivered(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
     ended(&storage, 1, account, 1).await;
@@ -231,11 +250,11 @@ pub async fn kept_until_it_is_told(factory: Factory) {
     assert_eq!(delivery(&storage, account, 2).await, None);
 }
 
-/// What was to be told when the process ended is told by the next one, and so is what was on its way.
+/// Due and leased deliveries of a dead process are made by the next one.
 pub async fn due_again_after_reopening(factory: Factory) {
     let storage = factory.open().await;
     let account = funded(&storage, 1, 100).await;
-    accept_as(&storage, told(1), account).await;
+    accept_as(&storage, with_webhook(1), account).await;
     let leased = leases(&storage, job_claim(1, 0)).await.remove(0);
     let completed = end(&leased.job, JobStatus::Completed, 7);
     storage.jobs.finish(leased.lease, completed).await.unwrap();
@@ -251,12 +270,13 @@ pub async fn due_again_after_reopening(factory: Factory) {
     assert_eq!(due[0].job.status, JobStatus::Completed);
 }
 
-/// An account's first secret needs no row; each one after it has the next number, and is nobody else's.
-pub async fn one_secret_after_another(factory: Factory) {
+/// The first secret of an account needs no row; each later one has the next number, and accounts
+/// are independent.
+pub async fn secrets_are_numbered(factory: Factory) {
     let storage = factory.open().await;
     let (one, other) = (funded(&storage, 1, 1).await, funded(&storage, 2, 1).await);
     assert_eq!(storage.webhooks.secret(one).await.unwrap(), 1);
-    let renewed = at_once(4, |_| {
+    let renewed = concurrently(4, |_| {
         let webhooks = storage.webhooks.clone();
         Box::pin(async move { webhooks.renew_secret(one).await.unwrap() })
     })
@@ -266,6 +286,6 @@ pub async fn one_secret_after_another(factory: Factory) {
     assert_eq!(renewed, [2, 3, 4, 5]);
     assert_eq!(storage.webhooks.secret(one).await.unwrap(), 5);
     assert_eq!(storage.webhooks.secret(other).await.unwrap(), 1);
-    let nobody = storage.webhooks.renew_secret(account(99).id).await;
-    assert_eq!(kind(nobody), StorageErrorKind::NotFound);
+    let unknown_account = storage.webhooks.renew_secret(account(99).id).await;
+    assert_eq!(kind(unknown_account), StorageErrorKind::NotFound);
 }

@@ -1,4 +1,5 @@
-//! The scripted upstream as a program, for trials by hand and for tests that run a gateway as a separate process.
+//! The scripted upstream as a program, for manual trials and for tests that run a gateway as a
+//! separate process.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,16 +11,17 @@ A scripted upstream on loopback that speaks the formats of all providers.
 
 Usage: fake-upstream [--port N] [--api-key KEY] [--models A,B,C] [--echo]
 
-  --port N        listen on 127.0.0.1:N; 0, the default, takes a free port
+  --port N        listen on 127.0.0.1:N; 0 (the default) selects a free port
   --api-key KEY   answer 401 to requests without this key
-  --models A,B    the ids that GET /v1/models lists; chat completions and embeddings take any model
-  --echo          answer with the caller's own words alone, as the simulator does
+  --models A,B    ids that GET /v1/models lists; chat completions and embeddings accept any model
+  --echo          answer with the caller's text only, as the simulator does
 
-The first line printed is the base URL. The reply is picked by a directive in what the caller said last, or the last text to embed:
+The first line on stdout is the base URL. A directive in the caller's last message (or the last text to embed) selects
+the reply:
   [[tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} refuse error=CODE status=500 cut=EVENT]]
   [[prompt=12 completion=34 cached=5]]   the usage to report
-  [[fault=NAME]]                         hang, reset, garbage, usage-huge, … (an unknown name is answered with 400)
-GET /_served gives the upstream's own books as JSON.
+  [[fault=NAME]]                         hang, reset, garbage, usage-huge, … (400 for an unknown name)
+GET /_served returns the upstream's usage records as JSON.
 ";
 
 struct Arguments {
@@ -70,7 +72,7 @@ async fn run(arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
     tokio::signal::ctrl_c().await
 }
 
-/// `None` when help was asked for.
+/// Parses the command line; `None` for `--help`.
 fn read_arguments(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
     let mut arguments = Arguments {
         port: 0,

@@ -1,4 +1,4 @@
-//! The command line beside the server, as an operator uses it.
+//! The `tollgate` commands, run beside the server as an operator runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::settings::Settings;
 use super::wait::in_time;
 
-/// The binary with the settings and the data of one gateway.
+/// The binary with the settings and the data directory of one gateway.
 #[derive(Debug, Clone)]
 pub struct CommandLine {
     binary: PathBuf,
@@ -20,53 +20,53 @@ pub struct CommandLine {
     runner: Vec<String>,
 }
 
-/// How a command ended.
+/// Exit code and output of a command.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// The exit code.
+    /// The exit code of the process.
     pub code: i32,
-    /// All of stdout.
+    /// Everything that the command wrote to stdout.
     pub stdout: String,
-    /// All of stderr.
+    /// Everything that the command wrote to stderr.
     pub stderr: String,
 }
 
-/// A key that was just made.
+/// A newly created API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     /// Its id, `key_…`.
     pub id: String,
-    /// The key itself.
+    /// The key in clear text.
     pub secret: String,
 }
 
 /// A balance in nano-credits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Balance {
-    /// What can be spent.
+    /// Spendable nano-credits.
     pub credits: i64,
-    /// What is held by calls that run.
+    /// Nano-credits held for running calls.
     pub held: i64,
 }
 
-/// What `ledger check` says.
+/// Result of `ledger check`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Whether every promise is kept.
+    /// True if the ledger has no faults.
     pub clean: bool,
-    /// Transfers read.
+    /// Number of transfers read.
     pub transfers: u64,
-    /// Usage rows read.
+    /// Number of usage rows read.
     pub usage_rows: u64,
-    /// Holds that are not resolved.
+    /// Number of unresolved holds.
     pub open_holds: u64,
-    /// What callers paid, in nano-credits.
+    /// Revenue from callers, in nano-credits.
     pub revenue: i64,
-    /// What the operator bore, in nano-credits.
+    /// Cost borne by the operator, in nano-credits.
     pub overrun: i64,
-    /// Calls that a crash cut off.
+    /// Number of calls that a crash cut off.
     pub crashed: u64,
-    /// The faults.
+    /// Descriptions of the faults.
     pub faults: Vec<String>,
 }
 
@@ -82,22 +82,22 @@ impl CommandLine {
         }
     }
 
-    /// The program with its place, and no variables but those of the test.
+    /// The program in its folder, with only the test's environment variables.
     pub(super) fn command(&self) -> Command {
-        self.place(Command::new(&self.binary))
+        self.position(Command::new(&self.binary))
     }
 
-    /// The same, started where the server runs.
+    /// The same command behind the runner of the server, if it has one.
     pub(super) fn server_command(&self) -> Command {
         let Some((program, arguments)) = self.runner.split_first() else {
             return self.command();
         };
         let mut command = Command::new(program);
         command.args(arguments).arg(&self.binary);
-        self.place(command)
+        self.position(command)
     }
 
-    fn place(&self, mut command: Command) -> Command {
+    fn position(&self, mut command: Command) -> Command {
         let env = self.env.iter().map(|(name, value)| (name, value));
         command.env_clear().envs(env).current_dir(&self.folder);
         command
@@ -108,63 +108,63 @@ impl CommandLine {
         command
     }
 
-    /// The program with its place and its variables, as a shell takes it.
+    /// The program with its folder and its variables, as a shell command.
     pub fn command_text(&self) -> String {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
         let variables = self
             .env
             .iter()
             .map(|(name, value)| format!("{name}={}", quoted(value)));
-        let place = [
+        let position = [
             &self.binary,
             &PathBuf::from("--config"),
             &self.config,
             &PathBuf::from("--data"),
             &self.data,
         ];
-        let place = place.map(|part| quoted(&part.to_string_lossy()));
+        let position = position.map(|part| quoted(&part.to_string_lossy()));
         let variables: Vec<String> = variables.collect();
-        format!("env {} {}", variables.join(" "), place.join(" "))
+        format!("env {} {}", variables.join(" "), position.join(" "))
     }
 
-    /// Runs a command to its end, however it ends.
+    /// Runs a command until it exits and returns the outcome, also of a failure.
     ///
     /// # Panics
-    /// When it cannot be started, does not end, or is ended by a signal.
+    /// If the command cannot start, does not exit, or is killed by a signal.
     pub async fn try_run(&self, arguments: &[&str]) -> Finished {
         let mut command = self.command();
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         let output = in_time("the end of a command", command.output()).await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Finished {
-            code: output.status.code().expect("no signal ends a command"),
+            code: output.status.code().expect("no signal killed the command"),
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         }
     }
 
-    /// Runs a command with `--json` that must succeed, and answers what it prints.
+    /// Runs a command with `--json` that must succeed, and returns its output.
     ///
     /// # Panics
-    /// When it fails or prints no JSON.
+    /// If the command fails or prints no JSON.
     pub async fn run(&self, arguments: &[&str]) -> Value {
         let finished = self.try_run(&[arguments, &["--json"]].concat()).await;
         assert_eq!(finished.code, 0, "{arguments:?}: {finished:?}");
         json(&finished.stdout)
     }
 
-    /// `accounts create`: the id.
+    /// Runs `accounts create` and returns the id.
     ///
     /// # Panics
-    /// When it fails.
+    /// If the command fails.
     pub async fn create_account(&self, name: &str) -> String {
         text(&self.run(&["accounts", "create", name]).await["id"])
     }
 
-    /// `keys create`.
+    /// Runs `keys create`.
     ///
     /// # Panics
-    /// When it fails.
+    /// If the command fails.
     pub async fn create_key(&self, account: &str) -> Key {
         let created = self.run(&["keys", "create", "--account", account]).await;
         Key {
@@ -173,10 +173,10 @@ impl CommandLine {
         }
     }
 
-    /// `credits balance`.
+    /// Runs `credits balance`.
     ///
     /// # Panics
-    /// When it fails.
+    /// If the command fails.
     pub async fn balance(&self, account: &str) -> Balance {
         let balance = self.run(&["credits", "balance", account]).await;
         Balance {
@@ -185,10 +185,10 @@ impl CommandLine {
         }
     }
 
-    /// `ledger check --reprice`. Faults are an answer, too.
+    /// Runs `ledger check --reprice`. Ledger faults are a result, not a panic.
     ///
     /// # Panics
-    /// When the check cannot be carried out.
+    /// If the check cannot run.
     pub async fn check(&self) -> Check {
         let finished = self.try_run(&["ledger", "check", "--reprice", "--json"]).await;
         assert!(matches!(finished.code, 0 | 3), "{finished:?}");
@@ -225,14 +225,14 @@ fn json(text: &str) -> Value {
 fn text(value: &Value) -> String {
     value
         .as_str()
-        .unwrap_or_else(|| panic!("{value} is no text"))
+        .unwrap_or_else(|| panic!("{value} is not a string"))
         .to_owned()
 }
 
-/// Nano-credits of a decimal string as it stands in JSON, exactly.
+/// Converts a decimal string in JSON to nano-credits, exactly.
 ///
 /// # Panics
-/// When it is none.
+/// If the value is not a decimal string.
 pub fn nanos(value: &Value) -> i64 {
     let amount = text(value);
     let (sign, digits) = amount

@@ -1,4 +1,4 @@
-//! A PostgreSQL database for one test, and a way into an embedded one.
+//! A PostgreSQL database for one test, and SQL access to an embedded database.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use super::wait::eventually;
 
-/// A database with a name of its own. It is dropped with the value, when the test fails too.
+/// A database with a unique name. Dropping the value drops the database, also after a failed test.
 #[derive(Debug)]
 pub struct Database {
     server: String,
@@ -17,19 +17,19 @@ pub struct Database {
 }
 
 impl Database {
-    /// An empty database on the server that `TEST_PG_URL` names, or the one on this machine.
+    /// Creates an empty database on the server at `TEST_PG_URL`, or on the local server.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// If the server does not answer.
     pub async fn create() -> Self {
         let default = || "postgres://postgres@127.0.0.1:5432/postgres".to_owned();
         Self::create_on(std::env::var("TEST_PG_URL").unwrap_or_else(|_| default())).await
     }
 
-    /// An empty database on the server at this address, which names one of its databases.
+    /// Creates an empty database on the server at this URL, which names one of its databases.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// If the server does not answer.
     pub async fn create_on(server: String) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -39,27 +39,27 @@ impl Database {
         Self { server, name }
     }
 
-    /// Its name.
+    /// The unique name of the database.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its address.
+    /// The connection URL of the database.
     ///
     /// # Panics
-    /// When the server's address names no database.
+    /// If the server's URL has no database name.
     pub fn url(&self) -> String {
         let (server, _) = self
             .server
             .rsplit_once('/')
-            .expect("an address ends with a database");
+            .expect("a URL ends with a database name");
         format!("{server}/{}", self.name)
     }
 
-    /// Takes the database away from everybody, or gives it back.
+    /// Closes the database to all connections, or opens it again.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// If the server does not answer.
     pub async fn set_reachable(&self, reachable: bool) {
         let name = &self.name;
         execute(
@@ -73,26 +73,27 @@ impl Database {
         }
     }
 
-    /// Cuts off the connections by which gateways listen to what changes.
+    /// Terminates the `LISTEN` connections of all gateways.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// If the server does not answer.
     pub async fn cut_listeners(&self) {
         let end = format!("SELECT pg_terminate_backend(pid) {}", listeners_of(&self.name));
         execute(&self.server, end).await;
     }
 
-    /// Cuts them off and keeps them away until [`Silence::end`]; every other connection stays.
+    /// Terminates the `LISTEN` connections and refuses new connections until [`Silence::end`];
+    /// every other open connection stays.
     ///
     /// # Panics
-    /// When the server does not answer, or they do not go.
+    /// If the server does not answer, or the connections do not end.
     pub async fn silence(&self) -> Silence<'_> {
         let mut connection = PgConnection::connect(&self.url()).await.unwrap();
         let name = &self.name;
         let closed = format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false");
         execute(&self.server, closed).await;
         self.cut_listeners().await;
-        eventually("nobody listens", async || {
+        eventually("no LISTEN connections", async || {
             let count = format!("SELECT count(*) {}", listeners_of(name));
             let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(count));
             count.fetch_one(&mut connection).await.unwrap() == 0
@@ -104,16 +105,16 @@ impl Database {
         }
     }
 
-    /// Executes statements in it, beside every gateway.
+    /// Executes statements in the database, independent of any gateway.
     ///
     /// # Panics
-    /// When they fail.
+    /// If the statements fail.
     pub async fn execute(&self, statements: &str) {
         execute(&self.url(), statements.to_owned()).await;
     }
 }
 
-/// While no gateway can listen to what changes in a database.
+/// While this value exists, no gateway can listen for notifications of the database.
 #[derive(Debug)]
 pub struct Silence<'d> {
     database: &'d Database,
@@ -124,7 +125,7 @@ impl Silence<'_> {
     /// Executes statements in the database.
     ///
     /// # Panics
-    /// When they fail.
+    /// If the statements fail.
     pub async fn execute(&mut self, statements: &str) {
         sqlx::raw_sql(AssertSqlSafe(statements.to_owned()))
             .execute(&mut self.connection)
@@ -132,10 +133,10 @@ impl Silence<'_> {
             .unwrap();
     }
 
-    /// Gateways can listen again.
+    /// Lets gateways listen again.
     ///
     /// # Panics
-    /// When the server does not answer.
+    /// If the server does not answer.
     pub async fn end(self) {
         self.connection.close().await.unwrap();
         let opened = format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", self.database.name);
@@ -144,14 +145,16 @@ impl Silence<'_> {
 }
 
 fn listeners_of(database: &str) -> String {
-    format!("FROM pg_stat_activity WHERE datname = '{database}' AND application_name = 'tollgate-news'")
+    format!(
+        "FROM pg_stat_activity WHERE datname = '{database}' AND application_name = 'tollgate-notifications'"
+    )
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let server = self.server.clone();
-        // A thread of its own: the one that drops is most often inside a runtime already.
+        // A separate thread: the dropping thread usually is inside a runtime already.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -166,7 +169,7 @@ impl Drop for Database {
 /// Executes statements in an embedded database that no process has open.
 ///
 /// # Panics
-/// When they fail.
+/// If the statements fail.
 pub async fn execute_embedded(file: &Path, statements: &str) {
     let options = SqliteConnectOptions::new().filename(file);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();

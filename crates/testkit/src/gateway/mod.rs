@@ -1,14 +1,14 @@
-//! The gateway as its users have it: the built binary in a process of its own, with a data directory, settings and
-//! ports of its own, the command line beside it, and an HTTP client that can also send what is broken.
+//! A running gateway: the built binary as a process, with its own data directory, settings and
+//! ports, its command line, and an HTTP client that can also send malformed requests.
 //!
-//! Suggested reading order: [`Gateway`], [`http`], then what they stand on.
+//! Suggested reading order: [`Gateway`], [`http`], then the private modules.
 
 #![expect(
     clippy::expect_used,
     clippy::panic,
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "only tests use this: what goes wrong here fails the test, and there is no clock to take the time from"
+    reason = "only tests use this: an error here fails the test, and the code has no Clock"
 )]
 
 mod command_line;
@@ -35,38 +35,39 @@ use http::{Client, Request};
 use process::Process;
 use settings::Settings;
 
-/// What a gateway is started with.
+/// Options for the start of a gateway.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// TOML that is laid over the settings of tests: tables are merged, everything else is replaced.
+    /// TOML that overrides the default settings of tests: tables are merged, other values replaced.
     pub config: String,
-    /// Where everything is kept.
+    /// The storage engine.
     pub storage: Storage,
-    /// Variables of the process, which has no others.
+    /// The complete environment of the process.
     pub env: Vec<(String, String)>,
-    /// The program and its arguments that the server is started by, as on [another host](crate::network::Host::runner).
+    /// Program and arguments that start the server, as on [another
+    /// host](crate::network::Host::runner).
     pub runner: Vec<String>,
 }
 
 /// A storage engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Storage {
-    /// In the data directory.
+    /// SQLite, in the data directory.
     #[default]
     Sqlite,
-    /// In a database of its own on the server that `TEST_PG_URL` names, or the one on this machine.
+    /// A separate database on the PostgreSQL server at `TEST_PG_URL`, or on the local server.
     Postgres,
 }
 
-/// A running gateway. The process is killed when it is dropped; [`finish`](Self::finish) ends it in order and looks at
-/// the books.
+/// A running gateway. Dropping it kills the process; [`finish`](Self::finish) shuts it down and
+/// checks the ledger.
 #[derive(Debug)]
 pub struct Gateway {
     binary: PathBuf,
     folder: TempDir,
     settings: Settings,
     database: Option<Arc<Database>>,
-    /// Which command it is: `serve` or `worker`.
+    /// The command: `serve` or `worker`.
     role: &'static str,
     process: Option<Process>,
     address: SocketAddr,
@@ -76,7 +77,7 @@ impl Gateway {
     /// Starts the binary and waits until it listens.
     ///
     /// # Panics
-    /// When it does not start; its log is in the message.
+    /// If the gateway does not start. The message contains its log.
     pub async fn start(binary: impl AsRef<Path>, options: Options) -> Self {
         let database = match options.storage {
             Storage::Sqlite => None,
@@ -85,29 +86,30 @@ impl Gateway {
         Self::start_on(binary.as_ref(), "serve", options, database).await
     }
 
-    /// Starts another node on the same PostgreSQL database, with a data directory of its own.
+    /// Starts another node on the same PostgreSQL database, with its own data directory.
     ///
     /// # Panics
-    /// When this one is not on PostgreSQL, or the other does not start.
+    /// If this gateway does not use PostgreSQL, or the other one does not start.
     pub async fn start_node(&self, options: Options) -> Self {
         let database = self.database.clone().expect("only PostgreSQL has several nodes");
         Self::start_on(&self.binary, "serve", options, Some(database)).await
     }
 
-    /// Starts a worker on the same PostgreSQL database, with a data directory of its own. It has an address for probes and metrics
-    /// alone.
+    /// Starts a worker on the same PostgreSQL database, with its own data directory. Its address
+    /// serves probes and metrics only.
     ///
     /// # Panics
-    /// When this one is not on PostgreSQL, or the worker does not start.
+    /// If this gateway does not use PostgreSQL, or the worker does not start.
     pub async fn start_worker(&self, options: Options) -> Self {
         let database = self.database.clone().expect("only PostgreSQL has workers");
         Self::start_on(&self.binary, "worker", options, Some(database)).await
     }
 
-    /// Starts the first node on a database that is there already. Where the settings name another way to it, that is the one it takes.
+    /// Starts the first node on an existing database. A database URL in the settings takes
+    /// precedence.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If the gateway does not start.
     pub async fn start_on_database(
         binary: impl AsRef<Path>,
         options: Options,
@@ -142,10 +144,10 @@ impl Gateway {
         gateway
     }
 
-    /// Starts it again on the same data, on another port.
+    /// Starts the gateway again on the same data, on another port.
     ///
     /// # Panics
-    /// When it runs, or does not start.
+    /// If the gateway already runs, or does not start.
     pub async fn restart(&mut self) {
         assert!(self.process.is_none(), "the gateway runs already");
         let process = Process::start(&self.command_line(), self.role, &self.log_path()).await;
@@ -153,10 +155,11 @@ impl Gateway {
         self.process = Some(process);
     }
 
-    /// The same; false when it does not start, since something that it needs is away.
+    /// Like [`restart`](Self::restart), but returns false if the gateway does not start because a
+    /// required service is unavailable.
     ///
     /// # Panics
-    /// When it runs, or says nothing at all.
+    /// If the gateway already runs, or logs nothing.
     pub async fn try_restart(&mut self) -> bool {
         assert!(self.process.is_none(), "the gateway runs already");
         let started = Process::try_start(&self.command_line(), self.role, &self.log_path()).await;
@@ -165,17 +168,17 @@ impl Gateway {
         self.process.is_some()
     }
 
-    /// Whether its process has not ended.
+    /// Whether the process still runs.
     pub fn runs(&mut self) -> bool {
         self.process.as_mut().is_some_and(Process::runs)
     }
 
-    /// Where it listens for callers.
+    /// The address of the API for callers.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The database, when it is on PostgreSQL.
+    /// The database; `None` on SQLite.
     pub fn database(&self) -> Option<&Database> {
         self.database.as_deref()
     }
@@ -190,30 +193,30 @@ impl Gateway {
         self.settings.data()
     }
 
-    /// What the process has printed on stdout since it was started, so far.
+    /// The output of the process on stdout since its start.
     pub fn stdout(&self) -> String {
         self.process.as_ref().map(Process::stdout).unwrap_or_default()
     }
 
-    /// The most memory that the process has had at once, in bytes.
+    /// Peak memory of the process, in bytes.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If the process does not run.
     pub fn peak_memory(&self) -> u64 {
         let process = self.process.as_ref().expect("the gateway runs");
         process.peak_memory()
     }
 
-    /// Everything that was logged on stderr, by every process so far.
+    /// The log (stderr) of every process so far.
     pub fn log(&self) -> String {
         let bytes = std::fs::read(self.log_path()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits until the log has this text more than `times` times.
+    /// Waits until the log contains this text more than `times` times.
     ///
     /// # Panics
-    /// When it does not come within the time of [`eventually`].
+    /// If this takes longer than the deadline of [`eventually`].
     pub async fn wait_for_log(&self, text: &str, times: usize) {
         let what = format!("{text:?} in the log more than {times} times");
         eventually(&what, async || self.log().matches(text).count() > times).await;
@@ -223,22 +226,22 @@ impl Gateway {
         self.folder.path().join("stderr.log")
     }
 
-    /// Replaces the settings beyond those of every test, as an operator does who edits the file: it is written beside
-    /// and renamed.
+    /// Replaces the settings of [`Options::config`] as an operator edits the file: writes a new
+    /// file and renames it.
     ///
     /// # Panics
-    /// When the text is not TOML.
+    /// If the text is not TOML.
     pub fn change_config(&mut self, config: &str) {
         self.settings.change(config);
         self.settings.write();
     }
 
-    /// Writes these bytes as the settings file, whatever they are.
+    /// Writes this text as the settings file, valid or not.
     pub fn write_config(&self, text: &str) {
         self.settings.write_text(text);
     }
 
-    /// An HTTP client for it.
+    /// An HTTP client of the gateway.
     pub fn client(&self) -> Client {
         Client::new(self.address)
     }
@@ -248,44 +251,44 @@ impl Gateway {
         CommandLine::new(&self.binary, &self.settings)
     }
 
-    /// Makes an account and answers its id.
+    /// Creates an account and returns its id.
     pub async fn account(&self) -> String {
         self.command_line().create_account("test").await
     }
 
-    /// Makes a key for an account.
+    /// Creates a key for an account.
     pub async fn key(&self, account: &str) -> Key {
         self.command_line().create_key(account).await
     }
 
-    /// Puts credits into an account.
+    /// Adds credits to an account.
     pub async fn grant(&self, account: &str, amount: &str) {
         self.command_line()
             .run(&["credits", "grant", account, amount])
             .await;
     }
 
-    /// Sets an account's own requests and tokens per minute.
+    /// Sets the requests and tokens per minute of an account.
     pub async fn set_limits(&self, account: &str, rpm: u64, tpm: u64) {
         let (rpm, tpm) = (rpm.to_string(), tpm.to_string());
         let command = ["accounts", "set-limits", account, "--rpm", &rpm, "--tpm", &tpm];
         self.command_line().run(&command).await;
     }
 
-    /// What an account can spend, and what is held.
+    /// Spendable and held credits of an account.
     pub async fn balance(&self, account: &str) -> Balance {
         self.command_line().balance(account).await
     }
 
-    /// What `ledger check --reprice` finds.
+    /// Runs `ledger check --reprice`.
     pub async fn ledger_check(&self) -> Check {
         self.command_line().check().await
     }
 
-    /// `GET /v1/account/usage` with this query.
+    /// Requests `GET /v1/account/usage` with this query.
     ///
     /// # Panics
-    /// When it is not answered by 200.
+    /// If the status is not 200.
     pub async fn usage(&self, key: &str, query: &str) -> Value {
         let path = format!("/v1/account/usage{query}");
         let response = self.client().send(&Request::get(&path).key(key)).await;
@@ -296,46 +299,47 @@ impl Gateway {
     /// Sends a signal, such as `HUP`.
     ///
     /// # Panics
-    /// When the process does not run.
+    /// If the process does not run.
     pub async fn signal(&self, name: &str) {
         let process = self.process.as_ref().expect("the gateway runs");
         process.signal(name).await;
     }
 
-    /// Waits until the process ends by itself and answers its exit code; `None` when a signal ended it.
+    /// Waits until the process exits by itself and returns its exit code; `None` if a signal killed
+    /// it.
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// If the process does not exit in time.
     pub async fn wait_for_exit(&mut self) -> Option<i32> {
         let mut process = self.process.take().expect("the gateway runs");
         process.wait().await
     }
 
-    /// Asks it to stop (SIGTERM) and waits until it has.
+    /// Stops the gateway (SIGTERM) and waits for its end.
     ///
     /// # Panics
-    /// When it does not stop, or not with exit code 0.
+    /// If the gateway does not stop, or its exit code is not 0.
     pub async fn stop(&mut self) {
         self.signal("TERM").await;
         let code = self.wait_for_exit().await;
         assert_eq!(
             code,
             Some(0),
-            "the gateway stops in order; its log:\n{}",
+            "the gateway exits with code 0; its log:\n{}",
             self.log()
         );
     }
 
-    /// Ends it at once (SIGKILL), as a crash does.
+    /// Kills the gateway (SIGKILL), as a crash does.
     pub async fn kill(&mut self) {
         let mut process = self.process.take().expect("the gateway runs");
         process.kill().await;
     }
 
-    /// Stops it if it runs, checks what it leaves behind, and answers that.
+    /// Stops the gateway if it runs, checks its ledger and its log, and returns the ledger check.
     ///
     /// # Panics
-    /// When the books have faults or holds that nobody resolved, or a handler panicked.
+    /// If the ledger has faults or unresolved holds, or a handler panicked.
     pub async fn finish(mut self) -> Check {
         if self.process.is_some() {
             self.stop().await;

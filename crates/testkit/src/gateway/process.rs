@@ -1,4 +1,4 @@
-//! The server's process.
+//! The process of the server.
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
@@ -19,12 +19,13 @@ pub(super) struct Process {
     child: Child,
     address: SocketAddr,
     stdout: Arc<Mutex<String>>,
-    /// Reads on, so that the process never waits for a reader.
+    /// Drains stdout and stderr, so that the process never blocks on a full pipe.
     _reader: JoinSet<()>,
 }
 
 impl Process {
-    /// Starts `serve` or `worker` and waits for the first line on stdout, which is the bound address.
+    /// Starts `serve` or `worker` and waits for the first line on stdout, which is the bound
+    /// address.
     pub(super) async fn start(command_line: &CommandLine, role: &str, log: &Path) -> Self {
         Self::try_start(command_line, role, log)
             .await
@@ -34,7 +35,7 @@ impl Process {
             })
     }
 
-    /// The same; what it printed instead of its address, when it does not start.
+    /// Like [`start`](Self::start). The error is the output of a process that did not start.
     pub(super) async fn try_start(
         command_line: &CommandLine,
         role: &str,
@@ -69,7 +70,7 @@ impl Process {
         })
     }
 
-    /// Whether it has not ended.
+    /// Whether the process still runs.
     pub(super) fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -82,18 +83,18 @@ impl Process {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The most memory that it has had at once, in bytes.
+    /// Peak memory of the process, in bytes.
     pub(super) fn peak_memory(&self) -> u64 {
         let id = self.child.id().expect("the process runs");
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        kibibytes.expect("the kernel says it") << 10
+        kibibytes.expect("the kernel reports VmHWM") << 10
     }
 
     pub(super) async fn signal(&self, name: &str) {
         let id = self.child.id().expect("the process runs").to_string();
-        // The shell's own `kill`: sending a signal from here would need code that is not safe.
+        // The shell's builtin `kill`: sending a signal from Rust would need unsafe code.
         let sent = Command::new("sh")
             .args(["-c", "kill -s \"$0\" \"$1\"", name, &id])
             .status()

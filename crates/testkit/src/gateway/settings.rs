@@ -1,4 +1,4 @@
-//! The settings file: what every test needs, with what one test wants laid over it.
+//! The settings file: the defaults of all tests, merged with the settings of one test.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,14 @@ use toml::{Table, Value};
 use super::Options;
 use super::database::Database;
 
-/// Ports of its own, nothing from the machine, no limit that a table of tests would run into, and no time to wait
-/// when it stops.
+/// Free ports, no detection of local servers, limits that no test reaches, and no delay at
+/// shutdown.
 const BASE: &str = r#"
 [server]
 listen = "127.0.0.1:0"
 admin = "127.0.0.1:0"
+# What the client of tests calls every server.
+admin_hosts = ["gateway"]
 discover = false
 
 [limits]
@@ -24,10 +26,10 @@ drain_delay_ms = 0
 shutdown_ms = 60000
 "#;
 
-/// The variable with the secret under which keys are digested, where nodes share a database.
+/// The variable with the pepper of key digests, for nodes that share a database.
 const PEPPER: (&str, &str) = ("TEST_PEPPER", "a pepper for tests that is long enough");
 
-/// Connections of one node. Many tests share the server.
+/// Maximum connections of one node. Many tests share the server.
 const CONNECTIONS: i64 = 10;
 
 #[derive(Debug, Clone)]
@@ -83,7 +85,7 @@ impl Settings {
         self.write_text(&whole.to_string());
     }
 
-    /// Renaming makes the change one step: nobody reads half a file.
+    /// Writes a new file and renames it, so that no reader sees half a file.
     pub(super) fn write_text(&self, text: &str) {
         let beside = self.folder.join("tollgate.toml.new");
         std::fs::write(&beside, text).unwrap();

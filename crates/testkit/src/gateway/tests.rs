@@ -1,4 +1,4 @@
-//! The client against the scripted upstream, which writes byte by byte; and what is computed here.
+//! Tests of the HTTP client, with the scripted upstream as its server, and of the unit conversions.
 
 use serde_json::json;
 

@@ -1,11 +1,11 @@
-//! What an upstream says: text, reasoning, tool calls, refusal, and the usage that it claims.
+//! The content of an answer: text, reasoning, tool calls, refusal, and the reported usage.
 
 use serde_json::Value;
 
-/// The content of one successful chat completion, whole or streamed as the request asks.
+/// The content of one successful chat completion, whole or streamed as requested.
 ///
-/// Without any text it echoes the last user message, or gives a document that fits the `response_format`.
-/// `max_tokens`, `stop`, `n` and `logprobs` of the request are honoured.
+/// Without text, the upstream echoes the last user message, or returns a document that fits the
+/// `response_format`. `max_tokens`, `stop`, `n` and `logprobs` of the request are honoured.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     pub(super) model: Option<String>,
@@ -15,7 +15,7 @@ pub struct Answer {
     pub(super) tool_calls: Vec<ToolCall>,
     pub(super) finish_reason: Option<String>,
     pub(super) usage: Usage,
-    pub(super) usage_place: UsagePlace,
+    pub(super) usage_position: UsagePosition,
     pub(super) cached_tokens: u64,
     pub(super) cache_write_tokens: u64,
 }
@@ -30,37 +30,37 @@ pub(super) struct ToolCall {
 /// The usage that the answer reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Usage {
-    /// Counted from what was said; every delta is one token.
+    /// Counted from the content; every delta is one token.
     #[default]
     Counted,
-    /// These numbers, whatever was said. Zeros are reported as zeros.
+    /// These numbers, independent of the content. Zeros are reported as zeros.
     Fixed {
         /// `prompt_tokens`
         prompt: u64,
         /// `completion_tokens`
         completion: u64,
     },
-    /// No `usage` member at all, even where it was asked for.
+    /// No `usage` member at all, even if requested.
     Missing,
     /// `"usage": null`.
     Null,
-    /// This JSON text as it stands, for numbers that no integer holds.
+    /// This JSON text verbatim, for numbers that no integer type holds.
     Raw(String),
 }
 
 /// Where a stream carries its usage. An answer that is not streamed always has it once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum UsagePlace {
-    /// In a chunk of its own before `[DONE]`, only when `include_usage` was asked (the rule of OpenAI).
+pub enum UsagePosition {
+    /// In a separate chunk before `[DONE]`, only with `include_usage` (the rule of OpenAI).
     #[default]
-    WhenAsked,
-    /// In a chunk of its own before `[DONE]`, asked or not.
+    WhenRequested,
+    /// In a separate chunk before `[DONE]`, requested or not.
     Always,
-    /// In the chunk that carries the finish reason, asked or not.
+    /// In the chunk with the finish reason, requested or not.
     WithFinish,
-    /// Cumulative on every chunk, and in a chunk of its own at the end.
+    /// Cumulative on every chunk, and in a separate chunk at the end.
     EveryChunk,
-    /// In two chunks of their own at the end: half of the completion first, then all of it.
+    /// In two separate chunks at the end: half of the completion first, then all of it.
     Twice,
 }
 
@@ -105,7 +105,7 @@ impl Answer {
         }
     }
 
-    /// A call of one function; without text unless it is added. Repeat `tool_call` for parallel calls.
+    /// A call of one function, without text. Repeat `tool_call` for parallel calls.
     pub fn calling(name: &str, arguments: &Value) -> Self {
         Self::default().tool_call(name, arguments)
     }
@@ -125,13 +125,14 @@ impl Answer {
         self
     }
 
-    /// Names another model in the answer than the one asked for, as providers do for dated versions.
+    /// Names another model in the answer than the requested one, as providers do for dated
+    /// versions.
     pub fn as_model(mut self, model: &str) -> Self {
         self.model = Some(model.to_owned());
         self
     }
 
-    /// Ends with this `finish_reason` instead of the fitting one.
+    /// Ends with this `finish_reason` instead of the computed one.
     pub fn finish_reason(mut self, reason: &str) -> Self {
         self.finish_reason = Some(reason.to_owned());
         self
@@ -143,9 +144,9 @@ impl Answer {
         self
     }
 
-    /// Says where a stream carries the usage.
-    pub fn usage_place(mut self, place: UsagePlace) -> Self {
-        self.usage_place = place;
+    /// Sets where a stream carries the usage.
+    pub fn usage_position(mut self, position: UsagePosition) -> Self {
+        self.usage_position = position;
         self
     }
 
@@ -162,7 +163,7 @@ impl Answer {
     }
 }
 
-/// Cuts text into pieces that stand for tokens; joined they are the text again.
+/// Splits text into tokens; joined, they are the same text.
 pub(super) fn tokens_of(text: &str) -> Vec<String> {
     const LONGEST: usize = 8;
     let mut tokens: Vec<String> = Vec::new();

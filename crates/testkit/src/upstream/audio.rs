@@ -1,5 +1,5 @@
-//! The answers to `POST …/audio/speech` and `POST …/audio/transcriptions`: sound whose length follows from the text, and
-//! a transcript that says how much was sent.
+//! The answers to `POST …/audio/speech` and `POST …/audio/transcriptions`: audio whose length
+//! follows from the text, and a transcript that reports the size of the upload.
 
 use serde_json::{Value, json};
 
@@ -7,24 +7,26 @@ use super::delivery::Framing;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-/// Bytes of sound for each character.
+/// Bytes of audio for each character.
 const BYTES_PER_CHARACTER: usize = 16;
-/// How long every recording is said to be, in seconds.
+/// Reported duration of every recording, in seconds.
 pub const HEARD_SECONDS: u64 = 7;
 
-/// The sound of a text: as many bytes for each character, and no two formats alike.
-pub fn sound(format: &str, text: &str) -> Vec<u8> {
+/// The audio of a text: its size follows from the characters, and its content from the format.
+pub fn speech_audio(format: &str, text: &str) -> Vec<u8> {
     let mark = format!("{format}:{text}|");
     let length = text.chars().count() * BYTES_PER_CHARACTER;
     mark.bytes().cycle().take(length.max(1)).collect()
 }
 
-/// Whether a path is one of these.
+/// Whether a path is an audio endpoint.
 pub(super) fn is_audio(path: &str) -> bool {
-    path.ends_with("/audio/speech") || path.ends_with("/audio/transcriptions")
+    ["/audio/speech", "/audio/transcriptions", "/audio/translations"]
+        .iter()
+        .any(|known| path.ends_with(known))
 }
 
-/// The usual answer.
+/// The reply when no other is scripted.
 pub(super) fn reply(request: &ReceivedRequest) -> Reply {
     if request.bare_path().ends_with("/speech") {
         return spoken(&request.body);
@@ -47,7 +49,7 @@ fn spoken(body: &[u8]) -> Reply {
         "opus" => "audio/ogg".to_owned(),
         other => format!("audio/{other}"),
     };
-    Reply::body(200, &media_type, sound(format, text)).framing(Framing::Chunked)
+    Reply::body(200, &media_type, speech_audio(format, text)).framing(Framing::Chunked)
 }
 
 fn heard(request: &ReceivedRequest) -> Reply {
@@ -69,8 +71,8 @@ fn heard(request: &ReceivedRequest) -> Reply {
     let answer = match text_of("response_format").as_deref() {
         None | Some("json") => json!({"text": text, "usage": usage}),
         Some("verbose_json") => {
-            let segment = |id: usize, start: f64, end: f64, said: &str| {
-                json!({"id": id, "seek": 0, "start": start, "end": end, "text": said, "tokens": [1, 2], "temperature": 0.0,
+            let segment = |id: usize, start: f64, end: f64, words: &str| {
+                json!({"id": id, "seek": 0, "start": start, "end": end, "text": words, "tokens": [1, 2], "temperature": 0.0,
                     "avg_logprob": -0.25, "compression_ratio": 1.5, "no_speech_prob": 0.01})
             };
             let words = form

@@ -1,5 +1,5 @@
-//! The upstream as a provider that carries out many requests at once, in the ways of OpenAI and of Anthropic. What is submitted is
-//! written down, whatever becomes of its answer: so a test can say that something was submitted once.
+//! The upstream's batch APIs, in the formats of OpenAI and of Anthropic. Every submission is
+//! recorded, even if its answer fails: a test can check that a batch was submitted exactly once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,67 +10,67 @@ use super::media::parts;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-/// Tokens of every answer: of its question, and of itself.
+/// Prompt and completion tokens of every answer.
 pub const BATCH_TOKENS: (u64, u64) = (7, 3);
 
-/// What becomes of the next submission.
+/// The fault of the next submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchFault {
-    /// It is not taken, with this status.
+    /// The submission is refused with this status.
     Refused(u16),
-    /// It is taken, and the answer is an error of the server.
+    /// The submission is accepted, but the answer is a server error.
     TakenThenError,
-    /// It is taken, and nothing is ever answered.
+    /// The submission is accepted, but no answer is sent.
     TakenThenSilent,
-    /// Its requests are not carried out: they are not as they should be.
+    /// Validation fails and no request is executed.
     Fails,
-    /// Its time is over when half of it is done.
+    /// The batch expires with half of its requests done.
     Expires,
-    /// It ends when it is cancelled, half of it done.
+    /// The batch runs until it is cancelled, with half of its requests done.
     Endless,
-    /// There is nothing about the first request.
+    /// The result of the first request is missing.
     Missing,
-    /// There is everything twice, and something about requests that nobody made.
+    /// Each result is present twice, and some results belong to unknown requests.
     Twice,
-    /// Between the results there is what is none.
+    /// Malformed lines stand between the results.
     Malformed,
-    /// The results break off in the middle, the first time.
+    /// The first download of the results breaks off in the middle.
     Cut,
-    /// It is forgotten at once.
+    /// The batch is unknown immediately after its submission.
     Lost,
 }
 
-/// Requests that were submitted together.
+/// A submitted batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batched {
-    /// How the upstream calls it.
+    /// The upstream's id of the batch.
     pub id: String,
-    /// Who takes it: `openai` or `anthropic`.
+    /// The API of the submission: `openai` or `anthropic`.
     pub wire: &'static str,
-    /// Where its requests go.
+    /// The endpoint of the requests.
     pub endpoint: String,
-    /// What it was called by who submitted it.
+    /// The `metadata` of the submission.
     pub metadata: Value,
-    /// Its requests: the name and the body of each.
+    /// The requests: custom id and body of each.
     pub requests: Vec<(String, Value)>,
-    /// What is wrong with it.
+    /// The fault of the batch.
     pub fault: Option<BatchFault>,
-    /// How often it was asked for.
+    /// How often its status was queried.
     pub polls: u32,
-    /// Whether it was cancelled.
+    /// Whether a request cancelled it.
     pub is_cancelled: bool,
 }
 
-/// The books of batches.
+/// The state of the batch APIs.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
     pub made: Vec<Batched>,
-    /// How many submissions came, taken or not.
+    /// Number of submissions, accepted or not.
     pub submissions: u64,
     pub faults: VecDeque<BatchFault>,
-    /// How often something is asked for until it has ended.
+    /// Status queries until a batch has ended.
     pub polls: u32,
-    /// Files by their ids.
+    /// Uploaded and result files by id.
     pub files: BTreeMap<String, Vec<u8>>,
     uploads: u64,
 }
@@ -84,7 +84,7 @@ fn unknown() -> Reply {
 }
 
 impl Batches {
-    /// The reply to a request that is about batches.
+    /// The reply to a request of the batch and file APIs; `None` for other paths.
     pub fn reply(&mut self, request: &ReceivedRequest) -> Option<Reply> {
         let (path, method) = (request.bare_path(), request.method.as_str());
         if let Some((_, rest)) = path.split_once("/messages/batches") {
@@ -159,7 +159,7 @@ impl Batches {
                 let listed: Vec<Value> = of_wire.map(openai_object).collect();
                 ok(&json!({"object": "list", "data": listed, "has_more": false}))
             }
-            ("GET", None) => self.told(id),
+            ("GET", None) => self.reported(id),
             ("POST", Some(id)) => self.cancelled(id),
             _ => unknown(),
         }
@@ -182,7 +182,7 @@ impl Batches {
                 let endpoint = "/v1/messages".to_owned();
                 self.take("anthropic", endpoint, Value::Null, requests.collect())
             }
-            ("GET", None) => self.told(id),
+            ("GET", None) => self.reported(id),
             ("POST", Some(id)) => self.cancelled(id),
             ("DELETE", None) => {
                 self.files.remove(&format!("out-{id}"));
@@ -223,7 +223,7 @@ impl Batches {
         }
     }
 
-    fn told(&mut self, id: &str) -> Reply {
+    fn reported(&mut self, id: &str) -> Reply {
         let polls = self.polls;
         let found = self.made.iter_mut().find(|made| made.id == id);
         let Some(made) = found.filter(|made| made.fault != Some(BatchFault::Lost)) else {
@@ -235,29 +235,29 @@ impl Batches {
             return ok(&object(made));
         }
         let (output, errors) = results(made);
-        let mut told = object(made);
+        let mut reported = object(made);
         let is_failed = made.fault == Some(BatchFault::Fails);
         match made.wire {
             "openai" if is_failed => {
-                told["status"] = json!("failed");
-                told["errors"] =
+                reported["status"] = json!("failed");
+                reported["errors"] =
                     json!({"object": "list", "data": [{"code": "invalid_json_line", "line": 1}]});
             }
             "openai" => {
-                told["status"] = json!(ended(made));
-                told["output_file_id"] = json!(format!("out-{id}"));
-                told["error_file_id"] = json!(format!("err-{id}"));
+                reported["status"] = json!(ended(made));
+                reported["output_file_id"] = json!(format!("out-{id}"));
+                reported["error_file_id"] = json!(format!("err-{id}"));
                 self.files.insert(format!("err-{id}"), errors.into_bytes());
                 self.files.insert(format!("out-{id}"), output.into_bytes());
             }
             _ => {
-                told["processing_status"] = json!("ended");
-                told["results_url"] = json!(format!("/v1/messages/batches/{id}/results"));
+                reported["processing_status"] = json!("ended");
+                reported["results_url"] = json!(format!("/v1/messages/batches/{id}/results"));
                 self.files
                     .insert(format!("out-{id}"), (output + &errors).into_bytes());
             }
         }
-        ok(&told)
+        ok(&reported)
     }
 
     fn cancelled(&mut self, id: &str) -> Reply {
@@ -304,20 +304,20 @@ fn ended(made: &Batched) -> &'static str {
     }
 }
 
-/// What came of the requests, the last one first: what was answered, and the rest.
+/// The output lines and the error lines of a batch, in reverse order of the requests.
 fn results(made: &Batched) -> (String, String) {
     let (mut output, mut errors) = (String::new(), String::new());
     let half = made.requests.len() / 2;
     let is_half = matches!(made.fault, Some(BatchFault::Expires | BatchFault::Endless));
-    for (place, (name, body)) in made.requests.iter().enumerate().rev() {
-        if made.fault == Some(BatchFault::Missing) && place == 0 {
+    for (position, (name, body)) in made.requests.iter().enumerate().rev() {
+        if made.fault == Some(BatchFault::Missing) && position == 0 {
             continue;
         }
-        if is_half && place >= half {
+        if is_half && position >= half {
             errors.push_str(&undone(made, name));
             continue;
         }
-        if said(body).contains("refuse me") {
+        if last_prompt(body).contains("refuse me") {
             errors.push_str(&refused(made, name));
             continue;
         }
@@ -339,8 +339,8 @@ fn results(made: &Batched) -> (String, String) {
     (output, errors)
 }
 
-/// What was said last.
-fn said(body: &Value) -> String {
+/// The text of the last message.
+fn last_prompt(body: &Value) -> String {
     let last = body["messages"].as_array().and_then(|messages| messages.last());
     let content = last.map_or(&body["input"], |message| &message["content"]);
     match content {
@@ -355,7 +355,7 @@ fn said(body: &Value) -> String {
 
 fn answered(made: &Batched, name: &str, body: &Value) -> String {
     let (input, output) = BATCH_TOKENS;
-    let text = format!("You said: {}", said(body));
+    let text = format!("You said: {}", last_prompt(body));
     let answer = match made.endpoint.as_str() {
         "/v1/messages" => json!({"id": format!("msg_{name}"), "type": "message", "role": "assistant",
             "model": body["model"], "content": [{"type": "text", "text": text}], "stop_reason": "end_turn",

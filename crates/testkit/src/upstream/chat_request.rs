@@ -1,4 +1,4 @@
-//! What the fake upstream reads out of a chat completion request before it answers.
+//! The members of a chat completion request that the fake upstream reads.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// The one of this path, if it generates text.
+    /// The shape of this path; `None` if the path generates no text.
     pub fn of(path: &str) -> Option<Self> {
         let ends = [
             ("/chat/completions", Shape::Chat),
@@ -37,10 +37,10 @@ impl Shape {
     }
 }
 
-/// The part of a `POST …/chat/completions` body that decides about the answer.
+/// The members of a `POST …/chat/completions` body that determine the answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ChatRequest {
-    /// The format that it is in.
+    /// The format of the request.
     pub shape: Shape,
     /// `model`, as sent.
     pub model: String,
@@ -58,15 +58,15 @@ pub(super) struct ChatRequest {
     pub stops: Vec<String>,
     /// `logprobs`, with the number of alternatives of `top_logprobs`.
     pub logprobs: Option<usize>,
-    /// `response_format`, whole.
+    /// `response_format`, verbatim.
     pub response_format: Option<Value>,
-    /// What the caller said last: a text, or the result of a tool; empty when that was nothing.
-    pub last_said: String,
-    /// What stands before an echo of it.
+    /// The text or tool result that the caller sent last; empty when there is none.
+    pub last_text: String,
+    /// The text before an echo of it.
     pub preface: &'static str,
     /// One token for each four bytes of message text, at least one.
     pub prompt_tokens: u64,
-    /// There when it is no chat completion but a request for vectors.
+    /// Present in an embeddings request.
     pub embeddings: Option<Embeddings>,
 }
 
@@ -78,13 +78,13 @@ impl ChatRequest {
         let Some(model) = value.get("model").and_then(Value::as_str) else {
             return Err("you must provide a model parameter".to_owned());
         };
-        let said = match shape {
+        let given = match shape {
             Shape::Responses => responses_input(&value),
             Shape::Chat | Shape::Text | Shape::Messages | Shape::Content | Shape::Converse => {
                 value.get("messages").and_then(Value::as_array).cloned()
             }
         };
-        let Some(messages) = said.filter(|list| !list.is_empty()) else {
+        let Some(messages) = given.filter(|list| !list.is_empty()) else {
             return Err(
                 "Invalid 'messages': empty array. Expected an array with minimum length 1.".to_owned(),
             );
@@ -112,8 +112,8 @@ impl ChatRequest {
                 .or_else(|| value.get("max_output_tokens").and_then(Value::as_u64)),
             stops: stops(value.get("stop").or_else(|| value.get("stop_sequences"))),
             logprobs: wants_logprobs.then_some(alternatives as usize),
-            response_format: asked_format(&value),
-            last_said: messages
+            response_format: requested_format(&value),
+            last_text: messages
                 .iter()
                 .rev()
                 .find(|message| is_callers(message))
@@ -125,7 +125,7 @@ impl ChatRequest {
     }
 }
 
-/// The items of a request for a response; a text is one of the user.
+/// The input items of a responses request; a plain text is a user message.
 fn responses_input(value: &Value) -> Option<Vec<Value>> {
     match value.get("input")? {
         Value::String(text) => Some(vec![json!({"role": "user", "content": text})]),
@@ -142,27 +142,29 @@ fn stops(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// What the answer is to be, as a chat completion asks for it; the other formats have it elsewhere, without the name.
-fn asked_format(value: &Value) -> Option<Value> {
+/// The output format as a chat completion names it; the other formats have it elsewhere, without
+/// the name.
+fn requested_format(value: &Value) -> Option<Value> {
     if let Some(format) = value.get("response_format").filter(|format| !format.is_null()) {
         return Some(format.clone());
     }
     let format = ["/text/format", "/output_config/format", "/output_format"]
         .iter()
-        .find_map(|place| value.pointer(place))?;
+        .find_map(|position| value.pointer(position))?;
     match format.get("schema") {
         Some(schema) => Some(json!({"type": "json_schema", "json_schema": {"schema": schema}})),
         None => Some(format.clone()),
     }
 }
 
-/// Whether a message or an item is what the caller says: a turn of the user, or the result of a tool.
+/// Whether a message or an item comes from the caller: a user turn, or a tool result.
 fn is_callers(message: &Value) -> bool {
     let text = |name: &str| message.get(name).and_then(Value::as_str);
     matches!(text("role"), Some("user" | "tool")) || text("type") == Some("function_call_output")
 }
 
-/// The text of one message: a plain string, the last result of a tool in it, or its text parts joined.
+/// The text of one message: a plain string, the last result of a tool in it, or its text parts
+/// joined.
 fn message_text(message: &Value) -> String {
     match message.get("content").or_else(|| message.get("output")) {
         Some(Value::String(text)) => text.clone(),

@@ -9,8 +9,8 @@ use super::embeddings;
 
 /// The whole body, as JSON text.
 pub(super) fn body(answer: &Answer, composed: &Composed, request: &ChatRequest) -> String {
-    if let Some(asked) = &request.embeddings {
-        return embeddings::body(answer, composed, asked);
+    if let Some(requested) = &request.embeddings {
+        return embeddings::body(answer, composed, requested);
     }
     let choices: Vec<Value> = (composed.choices.iter().enumerate())
         .map(|(index, choice)| {
@@ -96,8 +96,8 @@ pub(super) fn logprobs(tokens: &[String], top: usize) -> Value {
     json!({"content": content, "refusal": null})
 }
 
-/// The object's text with one more member, whose value is put in literally: it may be no JSON that a number type
-/// could hold.
+/// Serializes the object with one more member, whose value is inserted verbatim: it may be a number
+/// that no Rust type holds.
 pub(super) fn with_member(object: &Value, name: &str, text: Option<&str>) -> String {
     let mut whole = object.to_string();
     if let Some(text) = text {

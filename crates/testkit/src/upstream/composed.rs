@@ -7,16 +7,16 @@ use super::chat_request::ChatRequest;
 use super::schema;
 use super::served::Tokens;
 
-/// Answers are dated from here on, one second apart, so that a run is the same every time.
+/// Date of the first answer; each next one is a second later, so that every run is the same.
 const FIRST_CREATED: u64 = 1_790_000_000;
 
-/// An answer as it will be said.
+/// An answer with its choices cut and its tokens counted.
 pub(super) struct Composed {
     pub id: String,
     pub created: u64,
     pub model: String,
     pub choices: Vec<Choice>,
-    /// What the answer costs by the upstream's own count.
+    /// The answer's tokens by the upstream's own count.
     pub tokens: Tokens,
 }
 
@@ -62,7 +62,8 @@ impl Composed {
         }
     }
 
-    /// The `usage` object for the answer as far as `completion` tokens, as JSON text; `None` when it has none.
+    /// The `usage` object of an answer with `completion` tokens so far, as JSON text; `None`
+    /// without usage.
     pub fn usage_text(&self, usage: &Usage, completion: u64) -> Option<String> {
         match usage {
             Usage::Missing => None,
@@ -94,16 +95,16 @@ impl Composed {
 }
 
 impl Choice {
-    /// Every piece of reasoning, text, refusal and tool arguments is one token.
+    /// Every chunk of reasoning, text, refusal and tool arguments is one token.
     pub fn tokens(&self) -> u64 {
-        let calls: usize = self.tool_calls.iter().map(|call| call.pieces().len()).sum();
+        let calls: usize = self.tool_calls.iter().map(|call| call.chunks().len()).sum();
         (self.reasoning.len() + self.text.len() + self.refusal.len() + calls) as u64
     }
 }
 
 impl ToolCall {
-    /// The arguments in the pieces in which they are streamed.
-    pub fn pieces(&self) -> Vec<String> {
+    /// The arguments in the chunks of a stream.
+    pub fn chunks(&self) -> Vec<String> {
         tokens_of(&self.arguments)
     }
 }
@@ -126,8 +127,8 @@ fn choice(answer: &Answer, request: &ChatRequest) -> Choice {
         },
     };
     cut_at_stop(&mut choice.text, &request.stops);
-    if let Some(most) = request.max_tokens
-        && cut_at_length(&mut choice, most as usize)
+    if let Some(max) = request.max_tokens
+        && cut_at_length(&mut choice, max as usize)
     {
         "length".clone_into(&mut choice.finish_reason);
     }
@@ -137,19 +138,19 @@ fn choice(answer: &Answer, request: &ChatRequest) -> Choice {
     choice
 }
 
-/// What is said when the script gives no text.
+/// The text of an answer without scripted text.
 fn default_text(request: &ChatRequest) -> String {
     let format = request.response_format.as_ref();
     match format
         .and_then(|format| format.get("type"))
         .and_then(Value::as_str)
     {
-        Some("json_object") => json!({ "echo": request.last_said }).to_string(),
+        Some("json_object") => json!({ "echo": request.last_text }).to_string(),
         Some("json_schema") => {
             let schema = format.and_then(|format| format.pointer("/json_schema/schema"));
             schema::sample(schema.unwrap_or(&Value::Null)).to_string()
         }
-        _ => format!("{}{}", request.preface, request.last_said),
+        _ => format!("{}{}", request.preface, request.last_text),
     }
 }
 
@@ -169,12 +170,12 @@ fn cut_at_stop(text: &mut Vec<String>, stops: &[String]) {
     });
 }
 
-/// Keeps the first `most` tokens of reasoning and text; true when something was cut.
-fn cut_at_length(choice: &mut Choice, most: usize) -> bool {
+/// Truncates reasoning and text to `most` tokens; true when something was cut.
+fn cut_at_length(choice: &mut Choice, max: usize) -> bool {
     let spoken = choice.reasoning.len() + choice.text.len() + choice.refusal.len();
-    choice.reasoning.truncate(most);
-    let left = most - choice.reasoning.len();
+    choice.reasoning.truncate(max);
+    let left = max - choice.reasoning.len();
     choice.text.truncate(left);
     choice.refusal.truncate(left);
-    spoken > most
+    spoken > max
 }

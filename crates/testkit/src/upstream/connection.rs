@@ -1,4 +1,4 @@
-//! One connection: requests are read, replies are written, until one side has had enough.
+//! One connection: reads requests and writes replies, until one side closes it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::converse;
 use super::counts;
 use super::embeddings;
 use super::generate_content;
-use super::plan::{Ending, Piece, Plan};
+use super::plan::{Chunk, Ending, Plan};
 use super::received::{ReceivedRequest, read_body, read_head};
 use super::reply::{Content, Reply};
 use super::script::Script;
 use super::served::{End, Served, Tokens};
 use super::texts;
 
-/// How long a connection that was closed in order waits for the client to close too.
+/// How long an orderly close of a connection waits for the client's close.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// Why a reply was not written to its end.
@@ -35,7 +35,7 @@ enum Stop {
 /// Serves the connection to its end.
 pub(super) async fn serve(mut stream: TcpStream, number: u64, address: u16, script: Arc<Script>) {
     let mut buffer = BytesMut::new();
-    // What goes wrong on a connection is the client's doing, and is seen in the records.
+    // Errors of a connection come from the client, and the records show them.
     while let Ok(true) = serve_one(&mut stream, &mut buffer, number, address, &script).await {}
 }
 
@@ -51,7 +51,10 @@ async fn serve_one(
         return Ok(false);
     };
     head.request.connection = number;
-    head.request.sequence = script.count_request();
+    let is_passed_over = script.passes_over(&head.request);
+    if !is_passed_over {
+        head.request.sequence = script.count_request();
+    }
     let sequence = head.request.sequence;
     let early = if shape_of(&head.request).is_some() || is_embeddings(&head.request) {
         script.reply_before_body()
@@ -67,7 +70,9 @@ async fn serve_one(
         Some(reply) => (reply, None),
         None => choose(script, &request),
     };
-    script.record_request(request);
+    if !is_passed_over {
+        script.record_request(request);
+    }
 
     let composed = match (&reply.content, &chat) {
         (Content::Answer(answer), Some(chat)) => Some(Composed::new(
@@ -85,9 +90,9 @@ async fn serve_one(
             composed.tokens,
         )
     });
-    let books = Books { script, entry };
-    if perform(&plan, stream, buffer, &books).await.is_err() {
-        books.end(End::ClientGone);
+    let recorder = UsageRecorder { script, entry };
+    if perform(&plan, stream, buffer, &recorder).await.is_err() {
+        recorder.end(End::ClientGone);
         return Ok(false);
     }
     match plan.ending {
@@ -114,7 +119,14 @@ fn is_embeddings(request: &ReceivedRequest) -> bool {
     request.method == "POST" && request.bare_path().ends_with("/embeddings")
 }
 
-/// The reply to a request that was read whole.
+/// The parsed chat completion request; `None` for other requests.
+fn chat_of(request: &ReceivedRequest) -> Option<ChatRequest> {
+    let shape =
+        shape_of(request).filter(|shape| !matches!(shape, Shape::Text | Shape::Content | Shape::Converse))?;
+    ChatRequest::parse(&request.body, shape).ok()
+}
+
+/// Chooses the reply to a completely read request.
 fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequest>) {
     let path = request.bare_path();
     if request.method == "GET" && path == "/_served" {
@@ -145,6 +157,10 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
             None,
         );
     }
+    let judged = script.state().judge.as_ref().and_then(|judge| judge(request));
+    if let Some(reply) = judged {
+        return (reply, chat_of(request));
+    }
     if let Some(reply) = script.batches_reply(request) {
         return (reply, None);
     }
@@ -153,7 +169,7 @@ fn choose(script: &Script, request: &ReceivedRequest) -> (Reply, Option<ChatRequ
     }
     let shape = shape_of(request);
     let decided = script.decision_reply(request);
-    // A text is an answer like any other, in whatever format.
+    // An answer is sent in the format of the request; other decision replies are sent verbatim.
     let is_text = |reply: &&Reply| shape.is_some() && matches!(reply.content, Content::Answer(_));
     if let Some(reply) = decided.as_ref().filter(|reply| !is_text(reply)) {
         return (reply.clone(), None);
@@ -243,41 +259,46 @@ fn opened(chat: &ChatRequest, composed: &Composed, sequence: u64) -> Served {
     }
 }
 
-/// Where the progress of one answer is written down; nowhere, when the reply is no answer.
-struct Books<'a> {
+/// The record of one answer; empty when the reply is no answer.
+struct UsageRecorder<'a> {
     script: &'a Script,
     entry: Option<(usize, Tokens)>,
 }
 
-impl Books<'_> {
-    /// Written down before the bytes go out, so that nobody can have read what is not in the books.
-    fn says(&self, piece: &Piece) {
-        let Some((place, total)) = self.entry else { return };
-        if piece.said.is_none() && piece.usage.is_none() {
+impl UsageRecorder<'_> {
+    /// Updates the record before the bytes go out, so that a client cannot read more than the
+    /// record has.
+    fn says(&self, chunk: &Chunk) {
+        let Some((position, total)) = self.entry else {
+            return;
+        };
+        if chunk.tokens_sent.is_none() && chunk.usage.is_none() {
             return;
         }
-        self.script.change_served(place, |served| {
-            if let Some(said) = piece.said {
-                served.used.completion = served.used.completion.max(said);
-                served.used.reasoning = total.reasoning.min(said);
+        self.script.change_served(position, |served| {
+            if let Some(tokens_sent) = chunk.tokens_sent {
+                served.used.completion = served.used.completion.max(tokens_sent);
+                served.used.reasoning = total.reasoning.min(tokens_sent);
             }
-            if piece.usage.is_some() {
-                served.reported.clone_from(&piece.usage);
+            if chunk.usage.is_some() {
+                served.reported.clone_from(&chunk.usage);
             }
         });
     }
 
-    /// A forever piece says one token each time.
+    /// Each repetition of the endless chunk is one token.
     fn says_more(&self) {
-        if let Some((place, _)) = self.entry {
+        if let Some((position, _)) = self.entry {
             self.script
-                .change_served(place, |served| served.used.completion += 1);
+                .change_served(position, |served| served.used.completion += 1);
         }
     }
 
     fn end(&self, end: End) {
-        let Some((place, total)) = self.entry else { return };
-        self.script.change_served(place, |served| {
+        let Some((position, total)) = self.entry else {
+            return;
+        };
+        self.script.change_served(position, |served| {
             served.end = end;
             if end == End::Complete {
                 served.used = total;
@@ -286,27 +307,27 @@ impl Books<'_> {
     }
 }
 
-/// Writes the plan out, watching for the client to leave.
+/// Writes the plan, and stops when the client leaves.
 async fn perform(
     plan: &Plan,
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
-    books: &Books<'_>,
+    recorder: &UsageRecorder<'_>,
 ) -> Result<(), Stop> {
     let (mut reader, mut writer) = stream.split();
     let write = async {
-        for (index, piece) in plan.pieces.iter().enumerate() {
-            wait_for(piece).await;
-            books.says(piece);
-            if index + 1 == plan.pieces.len() && plan.forever.is_none() && plan.ending != Ending::Hang {
-                books.end(if plan.cut { End::Cut } else { End::Complete });
+        for (index, chunk) in plan.chunks.iter().enumerate() {
+            wait_for(chunk).await;
+            recorder.says(chunk);
+            if index + 1 == plan.chunks.len() && plan.forever.is_none() && plan.ending != Ending::Hang {
+                recorder.end(if plan.cut { End::Cut } else { End::Complete });
             }
-            write_piece(&mut writer, piece).await?;
+            write_chunk(&mut writer, chunk).await?;
         }
-        while let Some(piece) = &plan.forever {
-            wait_for(piece).await;
-            books.says_more();
-            write_piece(&mut writer, piece).await?;
+        while let Some(chunk) = &plan.forever {
+            wait_for(chunk).await;
+            recorder.says_more();
+            write_chunk(&mut writer, chunk).await?;
         }
         if plan.ending == Ending::Hang {
             std::future::pending::<()>().await;
@@ -320,18 +341,18 @@ async fn perform(
     }
 }
 
-async fn wait_for(piece: &Piece) {
-    for gate in &piece.gates {
+async fn wait_for(chunk: &Chunk) {
+    for gate in &chunk.gates {
         gate.passed().await;
     }
-    if !piece.wait.is_zero() {
-        sleep(piece.wait).await;
+    if !chunk.wait.is_zero() {
+        sleep(chunk.wait).await;
     }
 }
 
-async fn write_piece(writer: &mut WriteHalf<'_>, piece: &Piece) -> Result<(), Stop> {
+async fn write_chunk(writer: &mut WriteHalf<'_>, chunk: &Chunk) -> Result<(), Stop> {
     writer
-        .write_all(&piece.bytes)
+        .write_all(&chunk.bytes)
         .await
         .map_err(|_| Stop::ClientGone)?;
     // Many ready writes in a row would starve the watch over the client and the other connections.
@@ -339,8 +360,8 @@ async fn write_piece(writer: &mut WriteHalf<'_>, piece: &Piece) -> Result<(), St
     Ok(())
 }
 
-/// Returns when the client has closed its side. What it sends meanwhile is kept for the next request, or, at the end
-/// of the connection, thrown away.
+/// Returns when the client has closed its side. Bytes that it sends meanwhile are stored for the
+/// next request, or discarded at the end of the connection.
 async fn client_gone(reader: &mut ReadHalf<'_>, buffer: &mut BytesMut, discard: bool) {
     while let Ok(read) = reader.read_buf(buffer).await {
         if read == 0 {

@@ -9,7 +9,7 @@ use super::composed::{Choice, Composed};
 use super::event_stream;
 use super::stream::Event;
 
-/// The model of a path, as it is in the path, and whether the answer is to be streamed.
+/// The model as written in the path, and whether the answer is streamed.
 pub(super) fn target(path: &str) -> Option<(&str, bool)> {
     let (_, target) = path.split_once("/model/")?;
     match target.rsplit_once('/')? {
@@ -19,7 +19,8 @@ pub(super) fn target(path: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// Reads the request body of a call of `model`; the error is the text of the 400 that a provider would send.
+/// Reads the request body of a call of `model`; the error is the text of the 400 that a provider
+/// would send.
 pub(super) fn parse(model: &str, stream: bool, body: &[u8]) -> Result<ChatRequest, String> {
     let value: Value = serde_json::from_slice(body).map_err(|_| "Malformed input request".to_owned())?;
     let messages = value.get("messages").and_then(Value::as_array);
@@ -50,7 +51,7 @@ pub(super) fn parse(model: &str, stream: bool, body: &[u8]) -> Result<ChatReques
             .collect(),
         response_format: schema
             .map(|schema| json!({"type": "json_schema", "json_schema": {"schema": schema}})),
-        last_said: messages.last().map(text_of).unwrap_or_default(),
+        last_text: messages.last().map(text_of).unwrap_or_default(),
         prompt_tokens: (text_bytes as u64).div_ceil(4).max(1),
         ..ChatRequest::default()
     })
@@ -92,7 +93,7 @@ pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     object.to_string()
 }
 
-/// All events, from `messageStart` to `metadata`; each has its name around it.
+/// All events, from `messageStart` to `metadata`; each is wrapped in an object with its name.
 pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     let mut writer = Writer::default();
     writer.push("messageStart", json!({"role": "assistant"}), 0);
@@ -104,7 +105,7 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
         writer.delta(json!({"reasoningContent": {"signature": signature(composed)}}), 0);
         writer.stop();
     }
-    // A block of text has no start.
+    // A text block has no start event.
     if !choice.text.is_empty() || !choice.refusal.is_empty() {
         for token in choice.text.iter().chain(&choice.refusal) {
             writer.delta(json!({ "text": token }), 1);
@@ -119,8 +120,8 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
             json!({"contentBlockIndex": block, "start": start}),
             0,
         );
-        for piece in call.pieces() {
-            writer.delta(json!({"toolUse": {"input": piece}}), 1);
+        for chunk in call.chunks() {
+            writer.delta(json!({"toolUse": {"input": chunk}}), 1);
         }
         writer.stop();
     }
@@ -142,17 +143,17 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
 }
 
 /// A delta that an endless stream repeats.
-pub(super) fn filler(said: u64) -> Event {
+pub(super) fn filler(tokens_sent: u64) -> Event {
     let delta = json!({"contentBlockIndex": 0, "delta": {"text": " more"}});
     Event {
         data: json!({ "contentBlockDelta": delta }).to_string(),
-        said: said + 1,
+        tokens_sent: tokens_sent + 1,
         usage: None,
         content: true,
     }
 }
 
-/// The frame of an event. What has no name of an event around it is an error.
+/// The frame of an event. A payload without an event name is an error.
 pub(super) fn frame(data: &str) -> Vec<u8> {
     let value: Value = serde_json::from_str(data).unwrap_or_default();
     match value.as_object().and_then(|object| object.iter().next()) {
@@ -175,7 +176,7 @@ fn stop_reason(choice: &Choice) -> &str {
     }
 }
 
-/// `None` when there is to be none.
+/// The usage; `None` if the script omits it.
 fn usage(answer: &Answer, composed: &Composed) -> Option<Value> {
     let tokens = composed.tokens;
     match &answer.usage {
@@ -195,7 +196,7 @@ fn usage(answer: &Answer, composed: &Composed) -> Option<Value> {
 #[derive(Default)]
 struct Writer {
     events: Vec<Event>,
-    said: u64,
+    tokens_sent: u64,
     block: u64,
 }
 
@@ -211,10 +212,10 @@ impl Writer {
     }
 
     fn push(&mut self, name: &str, payload: Value, tokens: u64) {
-        self.said += tokens;
+        self.tokens_sent += tokens;
         self.events.push(Event {
             data: json!({ name: payload }).to_string(),
-            said: self.said,
+            tokens_sent: self.tokens_sent,
             usage: None,
             content: true,
         });

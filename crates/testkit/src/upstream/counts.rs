@@ -1,15 +1,15 @@
-//! Counts of tokens in four formats: a token for each byte of the request. Members that a provider's count does not know
-//! are refused, as it does.
+//! Token counts in four formats: one token for each byte of the request. Members that the
+//! provider's count endpoint does not know are refused, as the provider does.
 
 use serde_json::{Value, json};
 
 use super::reply::Reply;
 
-/// How a provider counts: the end of its path, where the counted request stands in the body, its members, and the name of
-/// the number.
+/// The count endpoint of a provider: the end of its path, the place of the counted request in the
+/// body, the allowed members, and the name of the number.
 struct Count {
     end: &'static str,
-    place: &'static str,
+    position: &'static str,
     members: &'static [&'static str],
     name: &'static str,
 }
@@ -17,7 +17,7 @@ struct Count {
 const COUNTS: &[Count] = &[
     Count {
         end: "/messages/count_tokens",
-        place: "",
+        position: "",
         members: &[
             "messages",
             "model",
@@ -32,7 +32,7 @@ const COUNTS: &[Count] = &[
     },
     Count {
         end: "/responses/input_tokens",
-        place: "",
+        position: "",
         members: &[
             "conversation",
             "input",
@@ -50,7 +50,7 @@ const COUNTS: &[Count] = &[
     },
     Count {
         end: "/count-tokens",
-        place: "/input/converse",
+        position: "/input/converse",
         members: &["messages", "system", "toolConfig", "additionalModelRequestFields"],
         name: "inputTokens",
     },
@@ -58,7 +58,7 @@ const COUNTS: &[Count] = &[
 
 const VERTEX: Count = Count {
     end: ":countTokens",
-    place: "",
+    position: "",
     members: &[
         "endpoint",
         "model",
@@ -73,7 +73,7 @@ const VERTEX: Count = Count {
 
 const GEMINI: Count = Count {
     end: ":countTokens",
-    place: "/generateContentRequest",
+    position: "/generateContentRequest",
     members: &[
         "model",
         "contents",
@@ -89,12 +89,12 @@ const GEMINI: Count = Count {
     name: "totalTokens",
 };
 
-/// Whether a path asks for a count.
+/// Whether a path is a count endpoint.
 pub(super) fn is_count(path: &str) -> bool {
     path.ends_with(GEMINI.end) || COUNTS.iter().any(|count| path.ends_with(count.end))
 }
 
-/// The count of a request.
+/// The token count of a request, or the error of an invalid one.
 pub(super) fn reply(path: &str, body: &[u8]) -> Reply {
     let google = match path.contains("/projects/") {
         true => &VERTEX,
@@ -106,7 +106,7 @@ pub(super) fn reply(path: &str, body: &[u8]) -> Reply {
     let Ok(request) = serde_json::from_slice::<Value>(body) else {
         return refused("We could not parse the JSON body of your request.");
     };
-    let Some(counted) = request.pointer(count.place).and_then(Value::as_object) else {
+    let Some(counted) = request.pointer(count.position).and_then(Value::as_object) else {
         return refused("There is nothing to count.");
     };
     if let Some(name) = counted
@@ -117,7 +117,7 @@ pub(super) fn reply(path: &str, body: &[u8]) -> Reply {
     }
     let names_model = counted.get("model").and_then(Value::as_str);
     let is_named = match count.name {
-        "totalTokens" if count.place.is_empty() => true,
+        "totalTokens" if count.position.is_empty() => true,
         "totalTokens" => names_model.is_some_and(|model| path.contains(&format!("/{model}:"))),
         "inputTokens" => true,
         _ => names_model.is_some(),

@@ -1,4 +1,5 @@
-//! How a reply goes out: framing, the cut of its writes, the spelling of its events, and where it breaks off.
+//! How a reply is sent: framing, the split into writes, the spelling of its events, and where it
+//! breaks off.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use super::gate::Gate;
 
-/// How the bytes go out.
+/// The options for sending a reply.
 #[derive(Debug, Clone)]
 pub(super) struct Delivery {
     pub delay: Duration,
@@ -22,7 +23,7 @@ pub(super) struct Delivery {
     pub close: bool,
 }
 
-/// How events are spelled in a stream.
+/// The spelling of events in a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Dress {
     pub line_end: LineEnd,
@@ -36,7 +37,7 @@ pub(super) struct Dress {
 /// The line end of an event stream; all three are allowed (WHATWG HTML, section 9.2.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LineEnd {
-    /// `\n`, what providers send.
+    /// `\n`, as providers send it.
     #[default]
     Lf,
     /// `\r\n`
@@ -47,21 +48,22 @@ pub enum LineEnd {
 
 /// How the bytes of a reply are cut into writes to the socket.
 ///
-/// A reader may still see two writes as one; `pause` gives it the time to see them apart.
+/// A reader may still receive two writes as one; `pause` gives it time to receive them separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
     /// One write for the head and one for each event.
     PerEvent,
     /// Head and all events in one write, without pacing.
     Whole,
-    /// Never more than `bytes` at once.
-    Pieces {
-        /// The most bytes in one write, at least 1.
+    /// No write has more than `bytes` bytes.
+    Chunks {
+        /// Maximum bytes in one write, at least 1.
         bytes: usize,
-        /// The time between two of them.
+        /// The time between two writes.
         pause: Duration,
     },
-    /// Everything after the head in two writes, parted before the byte `offset` (chunk sizes included).
+    /// The bytes after the head go out in two writes, split before the byte `offset` (chunk sizes
+    /// included).
     SplitAt {
         /// The length of the first write.
         offset: usize,
@@ -70,19 +72,19 @@ pub enum Writes {
     },
 }
 
-/// How the end of the body is told (RFC 9112, section 6).
+/// How the end of the body is marked (RFC 9112, section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// `transfer-encoding: chunked`, one chunk for each event. The default of streams.
     Chunked,
-    /// `content-length`. The default of everything else.
+    /// `content-length`. The default of all other bodies.
     ContentLength,
     /// Neither: the body ends with the connection.
     UntilClose,
 }
 
-/// The place where a reply is broken off. An event beyond the last one means the middle of the last one, so that the
-/// same script breaks off answers that are not streamed.
+/// The place where a reply breaks off. An event beyond the last one means the middle of the last
+/// one, so that one script fits streams and other answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// Before the first byte.
@@ -97,17 +99,18 @@ pub enum At {
     InsideEvent(usize),
     /// After this many bytes of the body.
     Bytes(usize),
-    /// After the whole body, without the last chunk, or with fewer bytes than `content-length` says.
+    /// After the whole body, without the last chunk, or with fewer bytes than `content-length`
+    /// says.
     End,
 }
 
-/// What happens at that place.
+/// The way in which a reply breaks off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// The connection is closed in order (FIN).
     Close,
     /// The connection is reset (RST).
     Reset,
-    /// Nothing comes any more, until the client leaves.
+    /// No more bytes are sent, until the client leaves.
     Hang,
 }

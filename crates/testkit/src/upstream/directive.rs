@@ -1,10 +1,10 @@
 //! Directives in a prompt that pick the reply, for tests that run a gateway as a separate process.
 //!
-//! `[[key=value …]]`, parts separated by spaces or commas, times in milliseconds:
-//! `tokens=N` (or `n`), `delay=MS`, `pace=MS` (or `d`), `reason=N`, `tool=NAME:{json}`, `refuse`, `error=CODE`,
-//! `status=NNN`, `cut=EVENT`, `prompt=N` and `completion=N` (the reported usage), `cached=N`, and `fault=NAME` (alone,
-//! see [`FAULTS`](super::FAULTS)). The words `sim` and `fake` in front are allowed, so that the simulator's grammar is
-//! understood too.
+//! `[[key=value …]]`, parts separated by spaces or commas, times in milliseconds: `tokens=N` (or
+//! `n`), `delay=MS`, `pace=MS` (or `d`), `reason=N`, `tool=NAME:{json}`, `refuse`, `error=CODE`,
+//! `status=NNN`, `cut=EVENT`, `prompt=N` and `completion=N` (the reported usage), `cached=N`, and
+//! `fault=NAME` (alone, see [`FAULTS`](super::FAULTS)). The words `sim` and `fake` in front are
+//! allowed, so that the simulator's grammar is understood too.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::delivery::{At, How};
 use super::faults::fault;
 use super::reply::Reply;
 
-/// The reply that the text asks for; `None` without a directive.
+/// Parses the reply that a directive requests; `None` without a directive.
 ///
 /// # Errors
-/// There is a directive, but it cannot be understood; the text says why.
+/// The directive is invalid; the text is the reason.
 pub(super) fn read(text: &str) -> Result<Option<Reply>, String> {
     let Some((_, mut rest)) = text.split_once("[[") else {
         return Ok(None);
@@ -51,7 +51,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Takes one part off the front; the result is what follows.
+    /// Parses one part; returns the rest of the text.
     fn take<'a>(&mut self, rest: &'a str) -> Result<&'a str, String> {
         if let Some(tool) = rest.strip_prefix("tool=") {
             return self.take_tool(tool);

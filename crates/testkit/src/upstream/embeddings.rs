@@ -1,4 +1,4 @@
-//! The answer to `POST …/embeddings`: vectors that anybody can work out again.
+//! The answer to `POST …/embeddings`: vectors that tests can recompute.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +12,10 @@ use super::composed::Composed;
 /// Length of a vector unless the request says otherwise.
 const DIMENSIONS: usize = 8;
 
-/// What an embeddings request asks for.
+/// The parameters of an embeddings request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Embeddings {
-    /// How many inputs.
+    /// Number of inputs.
     pub inputs: usize,
     /// `dimensions`, or `output_dimension`.
     pub dimensions: usize,
@@ -23,15 +23,16 @@ pub(super) struct Embeddings {
     pub base64: bool,
 }
 
-/// The vector of the input at this place. Its numbers have many digits, so that a careless conversion shows.
+/// The vector of the input at this place. Its numbers have many digits, so that tests detect lossy
+/// conversions.
 pub fn vector(index: usize, dimensions: usize) -> Vec<f32> {
-    let sign = |place: usize| if place.is_multiple_of(2) { 1.0 } else { -1.0 };
+    let sign = |position: usize| if position.is_multiple_of(2) { 1.0 } else { -1.0 };
     (0..dimensions)
-        .map(|place| sign(place) / (3.0 + 7.0 * index as f32 + place as f32))
+        .map(|position| sign(position) / (3.0 + 7.0 * index as f32 + position as f32))
         .collect()
 }
 
-/// The request as far as it matters here; the error is the text of the 400 that a provider would send.
+/// Parses the request; the error is the text of the 400 that a provider would send.
 pub(super) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| format!("We could not parse the JSON body of your request: {error}"))?;
@@ -55,7 +56,7 @@ pub(super) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
     Ok(ChatRequest {
         model: model.to_owned(),
         choices: 1,
-        last_said: inputs
+        last_text: inputs
             .iter()
             .rev()
             .find_map(Value::as_str)
@@ -74,17 +75,17 @@ pub(super) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
 }
 
 /// The whole body, as JSON text.
-pub(super) fn body(answer: &Answer, composed: &Composed, asked: &Embeddings) -> String {
+pub(super) fn body(answer: &Answer, composed: &Composed, requested: &Embeddings) -> String {
     let written = |index: usize| {
-        let vector = vector(index, asked.dimensions);
-        if asked.base64 {
+        let vector = vector(index, requested.dimensions);
+        if requested.base64 {
             let bytes: Vec<u8> = vector.iter().flat_map(|value| value.to_le_bytes()).collect();
             json!(STANDARD.encode(bytes))
         } else {
             json!(vector)
         }
     };
-    let data: Vec<Value> = (0..asked.inputs)
+    let data: Vec<Value> = (0..requested.inputs)
         .map(|index| json!({"object": "embedding", "index": index, "embedding": written(index)}))
         .collect();
     let object = json!({"object": "list", "data": data, "model": composed.model});

@@ -24,7 +24,7 @@ pub fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An event.
+/// A frame with the headers of an event and a JSON payload.
 pub fn event(name: &str, payload: &Value) -> Vec<u8> {
     let headers = [
         (":event-type", name),

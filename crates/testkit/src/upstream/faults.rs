@@ -1,10 +1,11 @@
-//! Every fault of an upstream by name: one row each, for tables of tests and for directives in a prompt.
+//! Every fault of an upstream by name: one row each, for tables of tests and for directives in a
+//! prompt.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::answer::{Answer, Usage, UsagePlace};
+use super::answer::{Answer, Usage, UsagePosition};
 use super::delivery::{At, Framing, How, LineEnd, Writes};
 use super::reply::Reply;
 
@@ -13,30 +14,30 @@ use super::reply::Reply;
 pub struct Fault {
     /// The name, as in `[[fault=hang]]`.
     pub name: &'static str,
-    /// What a reader can still make of it.
+    /// The outcome for a correct reader.
     pub outcome: Outcome,
     make: fn() -> Reply,
 }
 
-/// What an HTTP client that reads well can make of a reply.
+/// The outcome of a reply for a correct HTTP client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// A whole answer, only unusual in its bytes or its usage.
+    /// A complete answer, only unusual in its bytes or its usage.
     Answer,
-    /// An error, or something that is no answer.
+    /// An error, or a response that is not an answer.
     Failure,
-    /// Nothing comes any more, or no end of it: only a time-out or a limit helps.
+    /// No more bytes, or endless bytes: the client needs a timeout or a limit.
     Endless,
 }
 
 impl Fault {
-    /// The reply that plays the fault.
+    /// The reply with this fault.
     pub fn reply(&self) -> Reply {
         (self.make)()
     }
 }
 
-/// The fault of this name.
+/// Finds a fault by name.
 pub fn fault(name: &str) -> Option<&'static Fault> {
     FAULTS.iter().find(|fault| fault.name == name)
 }
@@ -66,7 +67,11 @@ const fn endless(name: &'static str, make: fn() -> Reply) -> Fault {
 }
 
 fn usage(usage: Usage) -> Reply {
-    Reply::answer(Answer::words(4).usage(usage).usage_place(UsagePlace::Always))
+    Reply::answer(
+        Answer::words(4)
+            .usage(usage)
+            .usage_position(UsagePosition::Always),
+    )
 }
 
 fn raw_usage(prompt: &str, completion: &str) -> Reply {
@@ -76,8 +81,8 @@ fn raw_usage(prompt: &str, completion: &str) -> Reply {
     usage(Usage::Raw(text))
 }
 
-fn place(place: UsagePlace) -> Reply {
-    Reply::answer(Answer::words(4).usage_place(place))
+fn position(position: UsagePosition) -> Reply {
+    Reply::answer(Answer::words(4).usage_position(position))
 }
 
 /// Ten words: enough to break off in the middle.
@@ -85,14 +90,15 @@ fn words() -> Reply {
     Reply::words(10)
 }
 
-fn pieces(bytes: usize, milliseconds: u64) -> Writes {
-    Writes::Pieces {
+fn chunks(bytes: usize, milliseconds: u64) -> Writes {
+    Writes::Chunks {
         bytes,
         pause: Duration::from_millis(milliseconds),
     }
 }
 
-/// All faults. In a stream of ten words event 0 is the role, events 1 to 10 the words, 11 the finish.
+/// All faults. In a stream of ten words event 0 is the role, events 1 to 10 the words, 11 the
+/// finish.
 pub const FAULTS: &[Fault] = &[
     // The connection.
     endless("hang", Reply::hang),
@@ -122,7 +128,7 @@ pub const FAULTS: &[Fault] = &[
     }),
     answer("close-as-end-of-body", || words().framing(Framing::UntilClose)),
     answer("close-after-answer", || words().close()),
-    // What is not HTTP, or not all of it.
+    // Invalid or incomplete HTTP.
     failure("garbage", || {
         Reply::raw(&b"\x16\x03\x01\x02\x00 not http at all \xff\xfe\r\n\r\n"[..])
     }),
@@ -173,7 +179,7 @@ pub const FAULTS: &[Fault] = &[
     }),
     answer("wrong-content-type", || words().content_type("text/html")),
     failure("gzip", || words().gzip()),
-    // Streams. Asked without `stream`, those that are made of answers are ordinary answers.
+    // Streams. Without `stream` in the request, scripted answers are sent as ordinary answers.
     failure("empty-stream", || Reply::events::<&str>([])),
     failure("only-done", || Reply::events(["[DONE]"])),
     failure("invalid-event", || {
@@ -200,8 +206,8 @@ pub const FAULTS: &[Fault] = &[
         words().error_after(0, "server_error", "The server had an error.")
     }),
     endless("endless", || words().endless()),
-    answer("drip", || Reply::words(3).writes(pieces(1, 1))),
-    answer("split", || words().writes(pieces(7, 0))),
+    answer("drip", || Reply::words(3).writes(chunks(1, 1))),
+    answer("split", || words().writes(chunks(7, 0))),
     answer("whole", || words().writes(Writes::Whole)),
     answer("crlf", || words().line_end(LineEnd::CrLf)),
     answer("cr", || words().line_end(LineEnd::Cr)),
@@ -235,10 +241,10 @@ pub const FAULTS: &[Fault] = &[
                 .to_owned(),
         ))
     }),
-    answer("usage-always", || place(UsagePlace::Always)),
-    answer("usage-with-finish", || place(UsagePlace::WithFinish)),
-    answer("usage-every-chunk", || place(UsagePlace::EveryChunk)),
-    answer("usage-twice", || place(UsagePlace::Twice)),
+    answer("usage-always", || position(UsagePosition::Always)),
+    answer("usage-with-finish", || position(UsagePosition::WithFinish)),
+    answer("usage-every-chunk", || position(UsagePosition::EveryChunk)),
+    answer("usage-twice", || position(UsagePosition::Twice)),
     // Statuses.
     failure("400", || {
         Reply::error(400, "invalid_value", "Invalid value for 'temperature'.")

@@ -1,10 +1,10 @@
-//! A door in the middle of a reply that a test opens, so that nothing has to be timed.
+//! A gate in the middle of a reply that a test opens, so that no test depends on timing.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Closed at first; once opened it stays open. Clones are the same gate.
+/// A gate starts closed; once opened, it stays open. Clones are the same gate.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<watch::Sender<bool>>);
 
@@ -14,7 +14,7 @@ impl Gate {
         Self(Arc::new(watch::Sender::new(false)))
     }
 
-    /// Lets through what waits now and later.
+    /// Opens the gate for current and later waiters.
     pub fn open(&self) {
         self.0.send_replace(true);
     }

@@ -1,5 +1,6 @@
-//! The same answers in Gemini's format: `POST …/models/{model}:generateContent` and `:streamGenerateContent`, and the
-//! vectors of `:batchEmbedContents`, `:predict` and `:embedContent`. Under `/projects/` it is as strict as Vertex AI.
+//! The same answers in Gemini's format: `POST …/models/{model}:generateContent` and
+//! `:streamGenerateContent`, and the vectors of `:batchEmbedContents`, `:predict` and
+//! `:embedContent`. Under `/projects/` it is as strict as Vertex AI.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::chat_request::{ChatRequest, Shape};
 use super::composed::{Choice, Composed};
 use super::stream::Event;
 
-/// What a path of this format asks for: the model, and what it is to do.
+/// The model and the action of a path in this format.
 pub(super) fn target(path: &str) -> Option<(&str, &str)> {
     let (_, target) = path.split_once("/models/")?;
     let (model, action) = target.rsplit_once(':')?;
@@ -47,8 +48,8 @@ pub(super) fn parse(path: &str, body: &[u8]) -> Result<ChatRequest, String> {
             .filter_map(Value::as_str)
             .map(str::to_owned)
             .collect(),
-        response_format: asked_format(&value),
-        last_said: contents
+        response_format: requested_format(&value),
+        last_text: contents
             .iter()
             .rev()
             .find(|content| !is_model(&content))
@@ -59,10 +60,10 @@ pub(super) fn parse(path: &str, body: &[u8]) -> Result<ChatRequest, String> {
     })
 }
 
-/// What Vertex AI refuses and the Gemini API takes.
+/// Refuses members that the Gemini API accepts and Vertex AI refuses.
 fn check_vertex(body: &Value, contents: &[Value]) -> Result<(), String> {
-    let no_field = |name: &str, place: &str| {
-        format!("Invalid JSON payload received. Unknown name \"{name}\"{place}: Cannot find field.")
+    let no_field = |name: &str, position: &str| {
+        format!("Invalid JSON payload received. Unknown name \"{name}\"{position}: Cannot find field.")
     };
     for name in ["serviceTier", "service_tier", "store", "model"] {
         if body.get(name).is_some() {
@@ -99,8 +100,8 @@ fn check_vertex(body: &Value, contents: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// What the answer is to be, as a chat completion asks for it.
-fn asked_format(body: &Value) -> Option<Value> {
+/// The output format of the answer, as a chat completion names it.
+fn requested_format(body: &Value) -> Option<Value> {
     let config = body.get("generationConfig")?;
     if config.get("responseMimeType").and_then(Value::as_str) != Some("application/json") {
         return None;
@@ -114,7 +115,7 @@ fn asked_format(body: &Value) -> Option<Value> {
     })
 }
 
-/// The texts of a content, or the last result of a tool in it.
+/// The texts of a content, or its last tool result.
 fn text_of(content: &Value) -> String {
     let parts = content.get("parts").and_then(Value::as_array);
     let parts = || parts.into_iter().flatten();
@@ -133,7 +134,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// The answer to a request for vectors: three numbers for each text, told apart by its length.
+/// The answer to an embeddings request: three numbers for each text, which depend on its length.
 pub(super) fn vectors(action: &str, body: &[u8]) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     match action {
@@ -187,7 +188,7 @@ pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
         .iter()
         .enumerate()
         .map(|(index, choice)| {
-            let parts: Vec<Value> = pieces(choice, composed, true)
+            let parts: Vec<Value> = chunks(choice, composed, true)
                 .into_iter()
                 .map(|(part, _)| part)
                 .collect();
@@ -205,18 +206,18 @@ pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     object.to_string()
 }
 
-/// All events; the last one says why each candidate ended.
+/// All events; the last one has the finish reason of each candidate.
 pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
-    let (mut events, mut said) = (Vec::new(), 0);
+    let (mut events, mut tokens_sent) = (Vec::new(), 0);
     for (index, choice) in composed.choices.iter().enumerate() {
-        for (part, tokens) in pieces(choice, composed, false) {
-            said += tokens;
+        for (part, tokens) in chunks(choice, composed, false) {
+            tokens_sent += tokens;
             let candidate = json!({"content": {"role": "model", "parts": [part]}, "index": index});
             let mut object = envelope(composed, vec![candidate]);
-            if let Some(usage) = usage(answer, composed, said) {
+            if let Some(usage) = usage(answer, composed, tokens_sent) {
                 object["usageMetadata"] = usage;
             }
-            events.push(event(object, said, None));
+            events.push(event(object, tokens_sent, None));
         }
     }
     let last = composed.choices.iter().enumerate().map(|(index, choice)| {
@@ -234,21 +235,21 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     let report = report.map(|usage| usage.to_string());
     events.push(Event {
         content: false,
-        ..event(object, said, report)
+        ..event(object, tokens_sent, report)
     });
     events
 }
 
 /// An event that an endless stream repeats.
-pub(super) fn filler(composed: &Composed, said: u64) -> Event {
+pub(super) fn filler(composed: &Composed, tokens_sent: u64) -> Event {
     let candidate = json!({"content": {"role": "model", "parts": [{"text": " more"}]}, "index": 0});
-    event(envelope(composed, vec![candidate]), said + 1, None)
+    event(envelope(composed, vec![candidate]), tokens_sent + 1, None)
 }
 
-fn event(object: Value, said: u64, usage: Option<String>) -> Event {
+fn event(object: Value, tokens_sent: u64, usage: Option<String>) -> Event {
     Event {
         data: object.to_string(),
-        said,
+        tokens_sent,
         usage,
         content: true,
     }
@@ -258,9 +259,9 @@ fn envelope(composed: &Composed, candidates: Vec<Value>) -> Value {
     json!({"candidates": candidates, "modelVersion": composed.model, "responseId": composed.id})
 }
 
-/// The parts of a candidate with their tokens, in one part for each kind or one for each token. The part behind the
-/// reasoning is signed.
-fn pieces(choice: &Choice, composed: &Composed, whole: bool) -> Vec<(Value, u64)> {
+/// The parts of a candidate with their tokens: one part for each kind, or one for each token. The
+/// part after the reasoning has a signature.
+fn chunks(choice: &Choice, composed: &Composed, whole: bool) -> Vec<(Value, u64)> {
     let mut parts = Vec::new();
     let mut push = |tokens: &[String], thought: bool| {
         let groups: Vec<&[String]> = match whole {
@@ -282,7 +283,7 @@ fn pieces(choice: &Choice, composed: &Composed, whole: bool) -> Vec<(Value, u64)
     for call in &choice.tool_calls {
         let args: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
         let part = json!({"functionCall": {"name": call.name, "args": args}});
-        parts.push((part, call.pieces().len() as u64));
+        parts.push((part, call.chunks().len() as u64));
     }
     if !choice.reasoning.is_empty()
         && let Some((part, _)) = parts.get_mut(thoughts)
@@ -305,7 +306,7 @@ fn finish_reason(choice: &Choice) -> &str {
     }
 }
 
-/// The usage as far as `completion` tokens; `None` when there is to be none.
+/// The usage with `completion` tokens so far; `None` if the script omits it.
 fn usage(answer: &Answer, composed: &Composed, completion: u64) -> Option<Value> {
     let tokens = composed.tokens;
     match &answer.usage {

@@ -1,8 +1,9 @@
-//! A gzip member (RFC 1952) of stored blocks: compressed in form only, which is all that a reader has to notice.
+//! A gzip member (RFC 1952) of stored blocks: valid gzip without real compression, which is enough
+//! to test a reader.
 
 const LONGEST_BLOCK: usize = 65_535;
 
-/// Wraps the bytes.
+/// Wraps the bytes in a gzip member.
 pub(super) fn wrap(bytes: &[u8]) -> Vec<u8> {
     let mut member = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     let mut blocks = bytes.chunks(LONGEST_BLOCK).peekable();

@@ -41,7 +41,7 @@ pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     object.to_string()
 }
 
-/// What a signature says here.
+/// The signature of the reasoning.
 fn signature(composed: &Composed) -> String {
     format!("sig-{}", composed.id)
 }
@@ -60,7 +60,7 @@ fn stop_reason(choice: &Choice) -> &str {
     }
 }
 
-/// The usage as far as `completion` tokens; `None` when there is to be none.
+/// The usage with `completion` tokens so far; `None` if the script omits it.
 fn usage(answer: &Answer, composed: &Composed, completion: u64) -> Option<Value> {
     let tokens = composed.tokens;
     match &answer.usage {
@@ -83,7 +83,7 @@ fn usage(answer: &Answer, composed: &Composed, completion: u64) -> Option<Value>
 pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     let mut writer = Writer {
         events: Vec::new(),
-        said: 0,
+        tokens_sent: 0,
         block: 0,
     };
     let mut message = json!({
@@ -106,8 +106,8 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     }
     for (index, call) in choice.tool_calls.iter().enumerate() {
         writer.start(json!({"type": "tool_use", "id": call_id(0, index), "name": call.name, "input": {}}));
-        for piece in call.pieces() {
-            writer.delta(json!({"type": "input_json_delta", "partial_json": piece}), 1);
+        for chunk in call.chunks() {
+            writer.delta(json!({"type": "input_json_delta", "partial_json": chunk}), 1);
         }
         writer.stop();
     }
@@ -132,11 +132,11 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
 }
 
 /// A delta that an endless stream repeats.
-pub(super) fn filler(said: u64) -> Event {
+pub(super) fn filler(tokens_sent: u64) -> Event {
     let delta = json!({"type": "text_delta", "text": " more"});
     Event {
         data: json!({"type": "content_block_delta", "index": 0, "delta": delta}).to_string(),
-        said: said + 1,
+        tokens_sent: tokens_sent + 1,
         usage: None,
         content: true,
     }
@@ -150,7 +150,7 @@ pub(super) fn name_of(data: &str) -> Option<String> {
 
 struct Writer {
     events: Vec<Event>,
-    said: u64,
+    tokens_sent: u64,
     block: u64,
 }
 
@@ -187,10 +187,10 @@ impl Writer {
     }
 
     fn push(&mut self, event: Value, tokens: u64) {
-        self.said += tokens;
+        self.tokens_sent += tokens;
         self.events.push(Event {
             data: event.to_string(),
-            said: self.said,
+            tokens_sent: self.tokens_sent,
             usage: None,
             content: true,
         });

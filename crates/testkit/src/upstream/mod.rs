@@ -1,11 +1,14 @@
-//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST …/embeddings`,
-//! `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`, Gemini's
-//! `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST …/model/{model}/converse`, the
-//! counts of tokens beside them, decisions ([`DecisionFault`]), `POST …/audio/speech` and `POST …/audio/transcriptions`, and `GET …/models`, byte by byte; other paths have what a test puts there. It issues
-//! access tokens, takes payments as Stripe does, and makes pictures and films in the ways of [`media`], too.
+//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST
+//! …/embeddings`, `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`,
+//! Gemini's `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST
+//! …/model/{model}/converse`, the token counts beside them, decisions ([`DecisionFault`]), `POST
+//! …/audio/speech` and `POST …/audio/transcriptions`, and `GET …/models`, byte by byte; a test can
+//! set replies at other paths. It also issues access tokens, simulates Stripe's payments, and
+//! generates images and videos in the formats of [`media`].
 //!
-//! It is written on raw sockets so that every fault of a real provider can be played, and it keeps books of its own
-//! ([`Served`]), against which a ledger can be checked. It also runs as the program `fake-upstream`.
+//! It uses raw sockets so that it can show every fault of a real provider, and it records its
+//! answers ([`Served`]), so that a test can check a ledger. It is also the program
+//! `fake-upstream`.
 
 mod answer;
 mod audio;
@@ -53,8 +56,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-pub use answer::{Answer, Usage, UsagePlace};
-pub use audio::{HEARD_SECONDS, sound};
+pub use answer::{Answer, Usage, UsagePosition};
+pub use audio::{HEARD_SECONDS, speech_audio};
 pub use batches::{BATCH_TOKENS, BatchFault, Batched};
 pub use decisions::DecisionFault;
 pub use delivery::{At, Framing, How, LineEnd, Writes};
@@ -74,11 +77,12 @@ use token_server::TokenServer;
 /// How long [`FakeUpstream::wait_until`] waits before it gives up.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The running upstream. It stops, with all its connections, when it is dropped.
+/// The running upstream. Dropping it stops it, with all its connections.
 ///
-/// A chat completion, a message or a response gets the first of: the queue of its model, the common queue, the directive in what the
-/// caller said last, the standing reply of its model, the default (an echo). Embeddings get the same with their last text; of an
-/// answer nothing but the usage matters to them.
+/// A chat completion, a message or a response gets the first of: the queue of its model, the common
+/// queue, the directive in the caller's last text, the standing reply of its model, the default (an
+/// echo). Embeddings get the same with their last text, but only the usage of an answer applies to
+/// them.
 pub struct FakeUpstream {
     address: SocketAddr,
     script: Arc<Script>,
@@ -89,13 +93,13 @@ impl FakeUpstream {
     /// Starts on a free port of the loopback interface.
     ///
     /// # Panics
-    /// When the loopback interface has no port left.
+    /// If the loopback interface has no free port.
     #[expect(
         clippy::expect_used,
-        reason = "without a port the test cannot go on, and there is no one to tell"
+        reason = "a test cannot continue without a port, so it fails here"
     )]
     pub async fn start() -> Self {
-        Self::start_on(0).await.expect("loopback should have a free port")
+        Self::start_on(0).await.expect("loopback has a free port")
     }
 
     /// Starts on this port of the loopback interface.
@@ -115,12 +119,12 @@ impl FakeUpstream {
         })
     }
 
-    /// The address that it listens on.
+    /// The address of its listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://127.0.0.1:PORT/v1`, the form in which clients and gateways want it.
+    /// `http://127.0.0.1:PORT/v1`, the form that clients and gateways expect.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -146,78 +150,80 @@ impl FakeUpstream {
         self.script.change(|state| state.models_queue.push_back(reply));
     }
 
-    /// Adds a reply for the next moderation. Without one, what says "violent" is violence.
+    /// Adds a reply for the next moderation. Without one, texts with "violent" are flagged.
     pub fn push_for_moderations(&self, reply: Reply) {
         self.script
             .change(|state| state.moderations_queue.push_back(reply));
     }
 
-    /// Adds a reply for the next count of tokens. Without one, every byte of a request is a token.
+    /// Adds a reply for the next token count. Without one, every byte of a request is a token.
     pub fn push_for_counts(&self, reply: Reply) {
         self.script.change(|state| state.counts_queue.push_back(reply));
     }
 
-    /// Adds a reply for the next request that wants a decision, whatever its format.
+    /// Adds a reply for the next decision request, regardless of its format.
     pub fn push_for_decisions(&self, reply: Reply) {
         self.script.change(|state| state.decisions.queue.push_back(reply));
     }
 
-    /// Does wrong in this way with every decision from now on, or with none.
+    /// Sets the fault of every decision from now on; `None` for no fault.
     pub fn set_decision_fault(&self, fault: Option<DecisionFault>) {
         self.script.change(|state| state.decisions.fault = fault);
     }
 
-    /// Says what becomes of the next submission to a maker of pictures or films.
+    /// Sets the fault of the next image or video submission.
     pub fn push_for_media(&self, fault: MediaFault) {
-        self.script.change(|state| state.makers.faults.push_back(fault));
+        self.script
+            .change(|state| state.media_server.faults.push_back(fault));
     }
 
-    /// Sets how often something is asked for until it is made. Until then it waits, the first time, and is worked on.
+    /// Sets the number of polls until a job is done. The first one reports it as queued, later ones
+    /// as running.
     pub fn set_media_polls(&self, polls: u32) {
-        self.script.change(|state| state.makers.polls = polls);
+        self.script.change(|state| state.media_server.polls = polls);
     }
 
-    /// Says what is wrong with sockets that tell how far something is.
+    /// Sets the fault of the WebSockets that report progress.
     pub fn set_media_socket(&self, fault: SocketFault) {
-        self.script.change(|state| state.makers.socket = fault);
+        self.script.change(|state| state.media_server.socket = fault);
     }
 
-    /// Everything that makers of pictures and films have taken, in order.
+    /// All accepted image and video jobs, in order.
     pub fn made(&self) -> Vec<Making> {
-        self.script.state().makers.made.clone()
+        self.script.state().media_server.made.clone()
     }
 
-    /// How many submissions came to makers of pictures and films, taken or not.
+    /// Number of image and video submissions, accepted or not.
     pub fn media_submissions(&self) -> u64 {
-        self.script.state().makers.submissions
+        self.script.state().media_server.submissions
     }
 
-    /// Says what becomes of the next submission of many requests at once.
+    /// Sets the fault of the next batch submission.
     pub fn push_for_batches(&self, fault: BatchFault) {
         self.script.change(|state| state.batches.faults.push_back(fault));
     }
 
-    /// Sets how often many requests are asked for until they have ended.
+    /// Sets the number of status queries until a batch has ended.
     pub fn set_batch_polls(&self, polls: u32) {
         self.script.change(|state| state.batches.polls = polls);
     }
 
-    /// Everything that was submitted as many requests at once, and taken.
+    /// All accepted batches, in order.
     pub fn batches(&self) -> Vec<Batched> {
         self.script.state().batches.made.clone()
     }
 
-    /// How many such submissions came, taken or not.
+    /// Number of batch submissions, accepted or not.
     pub fn batch_submissions(&self) -> u64 {
         self.script.state().batches.submissions
     }
 
-    /// Files of such submissions that nobody has deleted.
+    /// Number of batch files that were not deleted.
     pub fn batch_files(&self) -> usize {
         self.script.state().batches.files.len()
     }
 
-    /// Sets the reply for when nothing else is scripted.
+    /// Sets the reply to requests for which no other reply is scripted.
     pub fn set_default(&self, reply: Reply) {
         self.script.change(|state| state.default = reply);
     }
@@ -234,26 +240,32 @@ impl FakeUpstream {
             .change(|state| state.models = models.into_iter().map(Into::into).collect());
     }
 
-    /// Sets the standing reply for a `GET` of this path, whoever asks: what callers name by its address.
+    /// Sets the standing reply for a `GET` of this path, for any caller: files that callers
+    /// reference by URL.
     pub fn set_file(&self, path: &str, reply: Reply) {
         self.script
             .change(|state| state.files.insert(path.to_owned(), reply));
     }
 
-    /// Is somebody who is told something at this path: each `POST` gets one of the replies, then 204.
+    /// Answers requests with the replies of a function; `None` leaves a request to the script.
+    pub fn set_judge(&self, judge: impl Fn(&ReceivedRequest) -> Option<Reply> + Send + 'static) {
+        self.script.change(|state| state.judge = Some(Box::new(judge)));
+    }
+
+    /// Accepts webhooks at this path: each `POST` gets one of the replies, then 204.
     pub fn set_hook(&self, path: &str, replies: impl IntoIterator<Item = Reply>) {
         let replies = replies.into_iter().collect();
         self.script
             .change(|state| state.hooks.insert(path.to_owned(), replies));
     }
 
-    /// Demands this key as `Authorization: Bearer`, `x-api-key` or `api-key`; others get 401.
+    /// Requires this key as `Authorization: Bearer`, `x-api-key` or `api-key`; others get 401.
     pub fn set_api_key(&self, key: &str) {
         self.script.change(|state| state.api_key = Some(key.to_owned()));
     }
 
-    /// Demands access tokens from now on, and issues them. The result is the key of the account to which it does, as the
-    /// JSON text of its file; it also issues them as the metadata server of a machine.
+    /// Requires access tokens from now on, and issues them for a service account and as the
+    /// metadata server of a machine. Returns the JSON key file of the service account.
     pub fn issue_tokens(&self) -> String {
         let (server, key) = TokenServer::new(format!("http://{}{}", self.address, token_server::PATH));
         self.script.change(|state| state.tokens = Some(server));
@@ -265,17 +277,17 @@ impl FakeUpstream {
         self.of_tokens(|server| server.queue.push_back(reply));
     }
 
-    /// Sets how long tokens are said to hold.
+    /// Sets the reported lifetime of tokens, in seconds.
     pub fn set_token_life(&self, seconds: u64) {
         self.of_tokens(|server| server.life = seconds);
     }
 
-    /// Takes back all tokens that were issued.
+    /// Revokes all issued tokens.
     pub fn revoke_tokens(&self) {
         self.of_tokens(TokenServer::revoke);
     }
 
-    /// How many tokens were issued.
+    /// Number of issued tokens.
     pub fn token_count(&self) -> u64 {
         self.of_tokens(|server| server.issued).unwrap_or_default()
     }
@@ -284,13 +296,14 @@ impl FakeUpstream {
         self.script.change(|state| state.tokens.as_mut().map(change))
     }
 
-    /// Is Stripe, too, from now on: for this secret key, and with events that are signed by this secret.
+    /// Enables Stripe's API for this secret key, with events signed by the webhook secret.
     pub fn sell(&self, key: &str, webhook_secret: &str) {
         let server = StripeServer::new(key, webhook_secret);
         self.script.change(|state| state.stripe = Some(server));
     }
 
-    /// Answers the next request to Stripe with this; `after` says whether it is carried out all the same.
+    /// Sets the reply to the next request of Stripe's API; `after` selects whether the request is
+    /// executed nevertheless.
     pub fn push_for_stripe(&self, reply: Reply, after: bool) {
         self.of_stripe(|server| server.queue.push_back((reply, after)));
     }
@@ -306,37 +319,39 @@ impl FakeUpstream {
         })
     }
 
-    /// Somebody pays on the page of the session of this number; the session.
+    /// Pays on the page of the session with this index; returns the session.
     pub fn pay(&self, session: usize) -> Value {
         self.of_stripe(|server| server.pay(session))
     }
 
-    /// What the cards of all customers do from now on.
+    /// Saves a card with this behavior for every customer.
     pub fn keep_cards(&self, card: Card) {
         self.of_stripe(|server| server.keep_cards(card));
     }
 
-    /// Somebody begins a plan on the page of the session of this number, at an instant in seconds; its first invoice, paid.
+    /// Starts a plan on the page of the session with this index, at an instant in Unix seconds;
+    /// returns its first invoice, paid.
     pub fn begin_plan(&self, session: usize, at: i64) -> Value {
         self.of_stripe(|server| server.begin_plan(session, at))
     }
 
-    /// A period of the plan of this number is over; the invoice of the next one, which is paid or is not.
+    /// Ends a period of the plan with this index; returns the invoice of the next one, paid or not.
     pub fn bill_plan(&self, plan: usize, is_paid: bool) -> Value {
         self.of_stripe(|server| server.bill_plan(plan, is_paid))
     }
 
-    /// An invoice that was not paid is paid after all; the invoice.
+    /// Pays an unpaid invoice; returns the invoice.
     pub fn settle_invoice(&self, id: &str) -> Value {
         self.of_stripe(|server| server.settle_invoice(id))
     }
 
-    /// The plan of this number is cancelled in the portal with its period, or that is taken back; the subscription.
+    /// Cancels the plan with this index in the portal at the end of its period, or reverts that;
+    /// returns the subscription.
     pub fn cancel_in_portal(&self, plan: usize, cancel: bool) -> Value {
         self.of_stripe(|server| server.cancel_in_portal(plan, cancel))
     }
 
-    /// The plan of this number ends now; the subscription.
+    /// Ends the plan with this index immediately; returns the subscription.
     pub fn end_plan(&self, plan: usize) -> Value {
         self.of_stripe(|server| server.end_plan(plan))
     }
@@ -346,26 +361,33 @@ impl FakeUpstream {
         self.of_stripe(|server| [server.subscriptions.clone(), server.invoice_payments.clone()])
     }
 
-    /// An event of Stripe about an object, signed at an instant in seconds.
+    /// An event of Stripe about an object, signed at an instant in Unix seconds.
     pub fn stripe_event(&self, kind: &str, object: &Value, at: i64) -> Event {
         self.of_stripe(|server| server.event(kind, object, at))
     }
 
     #[expect(
         clippy::expect_used,
-        reason = "a test that asks Stripe has said that it is there"
+        reason = "a test must call `sell` before it uses Stripe's API"
     )]
     fn of_stripe<T>(&self, change: impl FnOnce(&mut StripeServer) -> T) -> T {
         let done = self.script.change(|state| state.stripe.as_mut().map(change));
-        done.expect("`sell` comes first")
+        done.expect("`sell` was called")
     }
 
-    /// Makes an echo the caller's own words, without anything before them, as the gateway's simulator answers.
+    /// Makes an echo repeat the caller's text without a preface, as the gateway's simulator does.
     pub fn echo_plainly(&self) {
         self.script.change(|state| state.preface = "");
     }
 
-    /// Whether requests are kept for [`requests`](Self::requests); a long run under load may not want that.
+    /// Stops counting and recording requests for lists of models: a gateway sends them when it
+    /// starts.
+    pub fn pass_over_lists(&self) {
+        self.script.change(|state| state.counts_lists = false);
+    }
+
+    /// Sets whether requests are recorded for [`requests`](Self::requests); a long run under load
+    /// may need too much memory for that.
     pub fn keep_requests(&self, keep: bool) {
         self.script.change(|state| state.keep_requests = keep);
     }
@@ -375,47 +397,47 @@ impl FakeUpstream {
         self.script.state().requests.clone()
     }
 
-    /// How many request heads arrived.
+    /// Number of request heads received.
     pub fn request_count(&self) -> u64 {
         self.script.state().request_count
     }
 
-    /// How many connections were accepted.
+    /// Number of accepted connections.
     pub fn connection_count(&self) -> u64 {
         self.script.state().connections
     }
 
-    /// How many connections are open now.
+    /// Number of open connections.
     pub fn open_connections(&self) -> u64 {
         self.script.state().open_connections
     }
 
-    /// The upstream's books: every answer that it began, in order.
+    /// The record of all answers that the upstream started, in order.
     pub fn served(&self) -> Vec<Served> {
         self.script.state().served.clone()
     }
 
-    /// How many answers it began; cheaper than [`served`](Self::served) under load.
+    /// Number of started answers; cheaper than [`served`](Self::served) under load.
     pub fn served_count(&self) -> usize {
         self.script.state().served.len()
     }
 
-    /// How many scripted replies of the common queue are left.
+    /// Number of scripted replies left in the common queue.
     pub fn queued(&self) -> usize {
         self.script.state().queue.len()
     }
 
-    /// Waits until the condition holds; it is asked again whenever something has changed.
+    /// Waits until the condition is true; checks it after every change.
     ///
     /// # Panics
-    /// When it does not hold within a minute; `what` is in the message.
-    #[expect(clippy::panic, reason = "a condition that never comes true is a failed test")]
+    /// If the condition is not true within a minute. The message contains `what`.
+    #[expect(clippy::panic, reason = "a condition that stays false fails the test")]
     pub async fn wait_until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + DEADLINE;
         let mut changes = self.script.changes.subscribe();
         while !condition(self) {
             if timeout_at(deadline, changes.changed()).await.is_err() {
-                panic!("the fake upstream waited in vain: {what}");
+                panic!("the fake upstream timed out: {what}");
             }
         }
     }
@@ -423,7 +445,7 @@ impl FakeUpstream {
     /// Waits until this many request heads have arrived.
     ///
     /// # Panics
-    /// When they do not arrive within a minute.
+    /// If they do not arrive within a minute.
     pub async fn wait_for_requests(&self, count: u64) {
         self.wait_until(&format!("{count} requests"), |upstream| {
             upstream.request_count() >= count
@@ -440,14 +462,14 @@ impl FakeUpstream {
 /// A base URL at which connections are refused.
 ///
 /// # Panics
-/// When the loopback interface has no port left.
+/// If the loopback interface has no port left.
 pub async fn refusing_base_url() -> String {
     let mut upstream = FakeUpstream::start().await;
     upstream.stop().await;
     upstream.base_url()
 }
 
-/// Accepts connections for ever. They end with this task.
+/// Accepts connections until the task ends, which also ends the connections.
 async fn accept(listener: TcpListener, port: u16, script: Arc<Script>) {
     let mut connections = JoinSet::new();
     loop {
@@ -455,7 +477,7 @@ async fn accept(listener: TcpListener, port: u16, script: Arc<Script>) {
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                // Without it the kernel would hold small events back and join them.
+                // Otherwise the kernel would delay and join small events.
                 let _ = stream.set_nodelay(true);
                 let number = script.change(|state| {
                     state.open_connections += 1;

@@ -1,13 +1,13 @@
-//! The answer to `POST …/moderations`: whatever says "violent" is violence.
+//! The answer to `POST …/moderations`: texts with "violent" are flagged as violence.
 
 use serde_json::{Value, json};
 
 use super::reply::Reply;
 
-/// The word that makes a text violent.
+/// The word that flags a text as violent.
 const WORD: &str = "violent";
 
-/// The verdict on the inputs of a request.
+/// The moderation result of the inputs of a request.
 pub(super) fn reply(body: &[u8]) -> Reply {
     let Ok(request) = serde_json::from_slice::<Value>(body) else {
         return Reply::error(
@@ -18,7 +18,7 @@ pub(super) fn reply(body: &[u8]) -> Reply {
     };
     let inputs: Vec<String> = match &request["input"] {
         Value::String(text) => vec![text.clone()],
-        // Parts of one thing have one result.
+        // The parts of one input have one result.
         Value::Array(parts) if parts.first().is_some_and(Value::is_object) => {
             vec![request["input"].to_string()]
         }

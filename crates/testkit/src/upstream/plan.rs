@@ -1,4 +1,5 @@
-//! A reply worked out to the last byte: the writes to the socket in order, and what happens after them.
+//! A reply computed to the last byte: the writes to the socket in order, and the ending of the
+//! connection.
 
 use std::time::Duration;
 
@@ -24,27 +25,27 @@ use super::writes::{cut, framed, joined, regrouped};
 /// The writes of one reply.
 pub(super) struct Plan {
     /// The response head first, then the body, framed.
-    pub pieces: Vec<Piece>,
-    /// Written again and again after the pieces.
-    pub forever: Option<Piece>,
+    pub chunks: Vec<Chunk>,
+    /// Repeated after the other writes, without end.
+    pub forever: Option<Chunk>,
     pub ending: Ending,
     /// Whether the script breaks the reply off.
     pub cut: bool,
 }
 
-/// One write.
+/// One write to the socket, with the conditions before it.
 #[derive(Clone, Default)]
-pub(super) struct Piece {
+pub(super) struct Chunk {
     pub gates: Vec<Gate>,
     pub wait: Duration,
     pub bytes: Bytes,
-    /// Completion tokens said up to here, when the piece says any.
-    pub said: Option<u64>,
-    /// The usage that the piece reports.
+    /// Completion tokens sent so far, if the write contains any.
+    pub tokens_sent: Option<u64>,
+    /// The usage that the write reports.
     pub usage: Option<String>,
 }
 
-/// What happens to the connection after the last write.
+/// The ending of the connection after the last write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     KeepAlive,
@@ -53,32 +54,32 @@ pub(super) enum Ending {
     Hang,
 }
 
-/// A body piece before it is framed.
-type Body = Vec<Piece>;
+/// The writes of a body before they are framed.
+type Body = Vec<Chunk>;
 
 impl Plan {
-    /// Works out the reply. `answered` is there when the request was a chat completion.
+    /// Computes the reply. `answered` is present when the request was a chat completion.
     pub fn new(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>, sequence: u64) -> Self {
         let delivery = &reply.delivery;
         if let Content::Raw(bytes) = &reply.content {
-            let piece = Piece {
+            let chunk = Chunk {
                 wait: delivery.delay,
                 bytes: bytes.clone(),
-                ..Piece::default()
+                ..Chunk::default()
             };
             return Self {
-                pieces: vec![piece],
+                chunks: vec![chunk],
                 forever: None,
                 ending: Ending::Close,
                 cut: false,
             };
         }
         let (mut body, forever, is_stream) = body(reply, answered);
-        for (index, piece) in body.iter_mut().enumerate() {
+        for (index, chunk) in body.iter_mut().enumerate() {
             if index > 0 {
-                piece.wait = delivery.pace;
+                chunk.wait = delivery.pace;
             }
-            piece.gates.extend(gates(reply, Some(index)));
+            chunk.gates.extend(gates(reply, Some(index)));
         }
         if delivery.gzip {
             body = vec![compressed(&body)];
@@ -89,13 +90,13 @@ impl Plan {
             Framing::ContentLength
         });
         let bodiless = matches!(reply.status, 204 | 304);
-        let length: usize = body.iter().map(|piece| piece.bytes.len()).sum();
+        let length: usize = body.iter().map(|chunk| chunk.bytes.len()).sum();
         let promised = if matches!(delivery.cut, Some((At::End, _))) {
             length + 16
         } else {
             length
         };
-        let head = Piece {
+        let head = Chunk {
             gates: gates(reply, None),
             wait: delivery.delay,
             bytes: head(
@@ -106,16 +107,16 @@ impl Plan {
                 sequence,
             )
             .into(),
-            ..Piece::default()
+            ..Chunk::default()
         };
         let (head, body, whole) = cut(head, body, delivery.cut.map(|(at, _)| at));
-        let mut pieces: Vec<Piece> = head.into_iter().collect();
+        let mut chunks: Vec<Chunk> = head.into_iter().collect();
         if !bodiless {
-            pieces.extend(body.into_iter().map(|piece| framed(piece, framing)));
+            chunks.extend(body.into_iter().map(|chunk| framed(chunk, framing)));
             if whole && framing == Framing::Chunked && forever.is_none() {
-                pieces.push(Piece {
+                chunks.push(Chunk {
                     bytes: Bytes::from_static(b"0\r\n\r\n"),
-                    ..Piece::default()
+                    ..Chunk::default()
                 });
             }
         }
@@ -127,20 +128,20 @@ impl Plan {
             None => Ending::KeepAlive,
         };
         Self {
-            pieces: regrouped(pieces, delivery.writes),
-            forever: forever.map(|piece| framed(piece, framing)),
+            chunks: regrouped(chunks, delivery.writes),
+            forever: forever.map(|chunk| framed(chunk, framing)),
             ending,
             cut: delivery.cut.is_some() || delivery.error_after.is_some(),
         }
     }
 }
 
-/// The body in pieces, what follows for ever, and whether it is an event stream.
-fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Option<Piece>, bool) {
+/// The chunks of the body, the endless chunk, and whether it is an event stream.
+fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Option<Chunk>, bool) {
     let plain = |bytes: Bytes| {
-        vec![Piece {
+        vec![Chunk {
             bytes,
-            ..Piece::default()
+            ..Chunk::default()
         }]
     };
     match (&reply.content, answered) {
@@ -153,51 +154,51 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                 Shape::Content => generate_content::events(answer, composed),
                 Shape::Converse => converse::events(answer, composed),
             };
-            // Generated content has no event for its end.
+            // Generated content has no final event.
             if !reply.delivery.done && request.shape != Shape::Content {
                 events.pop();
             }
             let mut forever = None;
             if reply.delivery.endless {
                 events.retain(|event| event.content);
-                let said = composed.tokens.completion;
+                let tokens_sent = composed.tokens.completion;
                 let more = match request.shape {
-                    Shape::Chat | Shape::Text => stream::filler(answer, composed, request, said),
-                    Shape::Messages => messages::filler(said),
-                    Shape::Responses => responses::filler(said),
-                    Shape::Content => generate_content::filler(composed, said),
-                    Shape::Converse => converse::filler(said),
+                    Shape::Chat | Shape::Text => stream::filler(answer, composed, request, tokens_sent),
+                    Shape::Messages => messages::filler(tokens_sent),
+                    Shape::Responses => responses::filler(tokens_sent),
+                    Shape::Content => generate_content::filler(composed, tokens_sent),
+                    Shape::Converse => converse::filler(tokens_sent),
                 };
-                forever = Some(Piece {
+                forever = Some(Chunk {
                     wait: reply.delivery.pace,
-                    ..event_piece(reply, request.shape, &more, events.len())
+                    ..event_chunk(reply, request.shape, &more, events.len())
                 });
             }
             if let Some((after, error)) = &reply.delivery.error_after {
                 events.truncate(*after);
-                let said = events.last().map_or(0, |event| event.said);
+                let tokens_sent = events.last().map_or(0, |event| event.tokens_sent);
                 events.push(Event {
                     data: error.to_string(),
-                    said,
+                    tokens_sent,
                     usage: None,
                     content: false,
                 });
             }
-            (event_pieces(reply, request.shape, &events), forever, true)
+            (event_chunks(reply, request.shape, &events), forever, true)
         }
         (Content::Answer(answer), Some((request, composed))) => {
             if let Some((_, error)) = &reply.delivery.error_after {
                 return (plain(error.to_string().into()), None, false);
             }
             if reply.delivery.endless {
-                let blank = Piece {
+                let blank = Chunk {
                     wait: reply.delivery.pace,
                     bytes: vec![b' '; 8_192].into(),
-                    ..Piece::default()
+                    ..Chunk::default()
                 };
                 return (plain(Bytes::from_static(b"{\"id\":")), Some(blank), false);
             }
-            let piece = Piece {
+            let chunk = Chunk {
                 bytes: match request.shape {
                     Shape::Chat => completion::body(answer, composed, request),
                     Shape::Text => texts::of_chat(&completion::body(answer, composed, request)),
@@ -207,67 +208,67 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
                     Shape::Converse => converse::body(answer, composed),
                 }
                 .into(),
-                said: Some(composed.tokens.completion),
+                tokens_sent: Some(composed.tokens.completion),
                 usage: composed.usage_text(&answer.usage, composed.tokens.completion),
-                ..Piece::default()
+                ..Chunk::default()
             };
-            (vec![piece], None, false)
+            (vec![chunk], None, false)
         }
         (Content::Events(payloads), _) => {
             let events: Vec<Event> = payloads
                 .iter()
                 .map(|data| Event {
                     data: data.clone(),
-                    said: 0,
+                    tokens_sent: 0,
                     usage: None,
                     content: false,
                 })
                 .collect();
-            (event_pieces(reply, Shape::Chat, &events), None, true)
+            (event_chunks(reply, Shape::Chat, &events), None, true)
         }
         (Content::Body(bytes), _) => (plain(bytes.clone()), None, false),
-        // An answer without a chat completion request: there is nothing to say.
+        // An answer to a request that is no chat completion has no content.
         (Content::Answer(_) | Content::Raw(_), _) => (plain(Bytes::new()), None, false),
     }
 }
 
-fn event_pieces(reply: &Reply, shape: Shape, events: &[Event]) -> Body {
+fn event_chunks(reply: &Reply, shape: Shape, events: &[Event]) -> Body {
     events
         .iter()
         .enumerate()
-        .map(|(number, event)| event_piece(reply, shape, event, number))
+        .map(|(number, event)| event_chunk(reply, shape, event, number))
         .collect()
 }
 
-fn event_piece(reply: &Reply, shape: Shape, event: &Event, number: usize) -> Piece {
+fn event_chunk(reply: &Reply, shape: Shape, event: &Event, number: usize) -> Chunk {
     let name = || messages::name_of(&event.data);
-    Piece {
+    Chunk {
         bytes: match shape {
             Shape::Converse => converse::frame(&event.data),
             _ => sse::event(name().as_deref(), &event.data, number, reply.dress),
         }
         .into(),
-        said: Some(event.said),
+        tokens_sent: Some(event.tokens_sent),
         usage: event.usage.clone(),
-        ..Piece::default()
+        ..Chunk::default()
     }
 }
 
-fn gates(reply: &Reply, place: Option<usize>) -> Vec<Gate> {
+fn gates(reply: &Reply, position: Option<usize>) -> Vec<Gate> {
     let here = reply
         .delivery
         .gates
         .iter()
-        .filter(|(gate_place, _)| *gate_place == place);
+        .filter(|(gate_position, _)| *gate_position == position);
     here.map(|(_, gate)| gate.clone()).collect()
 }
 
-fn compressed(body: &Body) -> Piece {
+fn compressed(body: &Body) -> Chunk {
     let bytes: Vec<u8> = body
         .iter()
-        .flat_map(|piece| piece.bytes.iter().copied())
+        .flat_map(|chunk| chunk.bytes.iter().copied())
         .collect();
-    Piece {
+    Chunk {
         bytes: gzip::wrap(&bytes).into(),
         ..joined(body)
     }
@@ -287,7 +288,7 @@ fn head(
         Some(Shape::Converse) => EVENT_STREAM,
         _ => "text/event-stream; charset=utf-8",
     };
-    // The names of the second line are the provider's own affairs: a gateway must not pass them on.
+    // The second line has provider-internal headers: a gateway must not pass them on.
     let mut head = format!(
         "HTTP/1.1 {status} Status\r\ncontent-type: {content_type}\r\n\
          x-request-id: req_fake_{sequence}\r\nopenai-organization: org-fake\r\nopenai-processing-ms: 5\r\n\

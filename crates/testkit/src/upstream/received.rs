@@ -1,4 +1,4 @@
-//! Requests as they arrive: reading one from the socket, and the record that is kept of it.
+//! Reads requests from the socket, and records them.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::media::{FormPart, parts};
 
-const MOST_HEADERS: usize = 128;
+const MAX_HEADERS: usize = 128;
 const LONGEST_HEAD: usize = 256 * 1024;
 const LONGEST_BODY: usize = 128 * 1024 * 1024;
 
@@ -39,12 +39,12 @@ impl ReceivedRequest {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; `None` when it is none.
+    /// The body as JSON; `None` when it is invalid.
     pub fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// The parts of the body as a form; `None` when it is none.
+    /// The parts of the body as a form; `None` when it is malformed.
     pub fn form(&self) -> Option<Vec<FormPart>> {
         parts(self.header("content-type")?, &self.body)
     }
@@ -62,7 +62,7 @@ enum BodyLength {
     Chunked,
 }
 
-/// A request head, and what is left to read.
+/// A request head, and the framing of its body.
 pub(super) struct Head {
     pub request: ReceivedRequest,
     pub keep_alive: bool,
@@ -73,7 +73,7 @@ pub(super) struct Head {
 /// Reads a request head. `None` at the end of the connection.
 ///
 /// # Errors
-/// The connection broke, or what came is no HTTP/1 request.
+/// The connection broke, or the bytes are no HTTP/1 request.
 pub(super) async fn read_head(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<Option<Head>> {
     loop {
         if let Some(head) = parse_head(buffer)? {
@@ -114,7 +114,7 @@ pub(super) async fn read_body(
 }
 
 fn parse_head(buffer: &mut BytesMut) -> io::Result<Option<Head>> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     let size = match parsed.parse(buffer) {
         Ok(httparse::Status::Complete(size)) => size,
@@ -173,7 +173,7 @@ async fn fill(stream: &mut TcpStream, buffer: &mut BytesMut, length: usize) -> i
     Ok(())
 }
 
-/// Decodes a chunked body; trailers are read and forgotten.
+/// Decodes a chunked body; trailers are read and discarded.
 async fn read_chunks(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Result<Bytes> {
     let mut body = BytesMut::new();
     loop {

@@ -1,4 +1,4 @@
-//! One scripted reply: what is said, and everything that may be wrong with the way it is said.
+//! One scripted reply: its content, and all faults of its delivery.
 
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use super::answer::Answer;
 use super::delivery::{At, Delivery, Dress, Framing, How, LineEnd, Writes};
 use super::gate::Gate;
 
-/// A reply to one request. Start from a constructor and add what should be different.
+/// A reply to one request. Call a constructor and add the differences.
 ///
-/// Events are counted from 0 in the order in which they are written; an answer that is not streamed is one event.
+/// Events are counted from 0 in the order in which they are written; an answer that is not streamed
+/// is one event.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub(super) content: Content,
@@ -23,12 +24,12 @@ pub struct Reply {
     pub(super) unread: bool,
 }
 
-/// What is said.
+/// The content of a reply.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
-    /// A chat completion in the shape that the request asks for.
+    /// A chat completion in the shape of the request.
     Answer(Answer),
-    /// These `data:` payloads as an event stream, whatever the request asks for.
+    /// These `data:` payloads as an event stream, even if the request does not stream.
     Events(Vec<String>),
     /// These bytes as the body.
     Body(Bytes),
@@ -52,7 +53,7 @@ impl Reply {
         Self::answer(Answer::words(count))
     }
 
-    /// An event stream of exactly these `data:` payloads; nothing is added, `[DONE]` included.
+    /// An event stream of exactly these `data:` payloads; no event is added, not even `[DONE]`.
     pub fn events<T: Into<String>>(payloads: impl IntoIterator<Item = T>) -> Self {
         Self::with(
             Content::Events(payloads.into_iter().map(Into::into).collect()),
@@ -61,7 +62,7 @@ impl Reply {
         .content_type("text/event-stream; charset=utf-8")
     }
 
-    /// This body with this status.
+    /// A reply with this status and body.
     pub fn body(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         Self::with(Content::Body(body.into()), status).content_type(content_type)
     }
@@ -77,7 +78,7 @@ impl Reply {
         Self::body(status, "application/json", body.to_string())
     }
 
-    /// A page for people instead of a body for programs, as proxies in front of providers send it.
+    /// An HTML error page instead of JSON, as proxies in front of providers send it.
     pub fn html(status: u16) -> Self {
         let page = format!(
             "<!DOCTYPE html>\n<html><head><title>{status}</title></head>\n<body><center><h1>{status}</h1></center>\
@@ -91,7 +92,7 @@ impl Reply {
         Self::with(Content::Raw(bytes.into()), 200).close()
     }
 
-    /// Nothing at all, until the client leaves.
+    /// No bytes, until the client leaves.
     pub fn hang() -> Self {
         Self::words(3).cut(At::Start, How::Hang)
     }
@@ -138,7 +139,7 @@ impl Reply {
         self
     }
 
-    /// Sends this `content-type` instead of the right one.
+    /// Sends this `content-type` instead of the correct one.
     pub fn content_type(mut self, content_type: &str) -> Self {
         self.content_type = Some(content_type.to_owned());
         self
@@ -168,19 +169,19 @@ impl Reply {
         self
     }
 
-    /// Cuts the bytes into other writes.
+    /// Sets how the bytes are split into writes.
     pub fn writes(mut self, writes: Writes) -> Self {
         self.delivery.writes = writes;
         self
     }
 
-    /// Ends the body in another way.
+    /// Sets how the end of the body is marked.
     pub fn framing(mut self, framing: Framing) -> Self {
         self.delivery.framing = Some(framing);
         self
     }
 
-    /// Breaks the reply off.
+    /// Breaks the reply off at this place, in this way.
     pub fn cut(mut self, at: At, how: How) -> Self {
         self.delivery.cut = Some((at, how));
         self
@@ -192,8 +193,8 @@ impl Reply {
         self
     }
 
-    /// After this many events comes `data: {"error": …}`, and the stream ends without `[DONE]`.
-    /// Not streamed, the 200 has the error body.
+    /// Sends `data: {"error": …}` after this many events, and ends the stream without `[DONE]`. Not
+    /// streamed, the 200 has the error body.
     pub fn error_after(mut self, events: usize, code: &str, message: &str) -> Self {
         let error = json!({"message": message, "type": "server_error", "param": null, "code": code});
         self.delivery.error_after = Some((events, json!({ "error": error })));
@@ -207,19 +208,19 @@ impl Reply {
         self
     }
 
-    /// Compresses the body, although nobody asked for it.
+    /// Compresses the body, even if the client does not accept gzip.
     pub fn gzip(mut self) -> Self {
         self.delivery.gzip = true;
         self
     }
 
-    /// Closes the connection after the reply, and says so.
+    /// Closes the connection after the reply, and announces it in a header.
     pub fn close(mut self) -> Self {
         self.delivery.close = true;
         self
     }
 
-    /// Uses another line end in the event stream.
+    /// Sets the line end of the event stream.
     pub fn line_end(mut self, line_end: LineEnd) -> Self {
         self.dress.line_end = line_end;
         self
@@ -255,8 +256,8 @@ impl Reply {
         self
     }
 
-    /// Replies after the request head, without reading the body. The model is not known then, so such a reply is
-    /// taken from the common queue or the default only.
+    /// Replies after the request head, without reading the body. The model is unknown then, so only
+    /// the common queue and the default can have such a reply.
     pub fn before_body(mut self) -> Self {
         self.unread = true;
         self.close()

@@ -14,7 +14,7 @@ pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     response.to_string()
 }
 
-/// The object as it is before anything was said.
+/// The response object before any output.
 fn response(composed: &Composed, status: &str) -> Value {
     json!({
         "id": format!("resp_{}", composed.id),
@@ -64,7 +64,7 @@ fn finish(response: &mut Value, answer: &Answer, composed: &Composed) {
     }
 }
 
-/// What seals reasoning here.
+/// The encrypted content of the reasoning.
 fn seal(composed: &Composed) -> String {
     format!("enc-{}", composed.id)
 }
@@ -116,7 +116,7 @@ fn content(choice: &Choice) -> Vec<Value> {
     content
 }
 
-/// The usage; `None` when there is to be none.
+/// The usage; `None` if the script omits it.
 fn usage(answer: &Answer, composed: &Composed) -> Option<Value> {
     let tokens = composed.tokens;
     match &answer.usage {
@@ -162,14 +162,14 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
 }
 
 /// A delta that an endless stream repeats.
-pub(super) fn filler(said: u64) -> Event {
+pub(super) fn filler(tokens_sent: u64) -> Event {
     let delta = json!({
         "type": "response.output_text.delta", "sequence_number": 99, "item_id": "msg_more", "output_index": 0,
         "content_index": 0, "delta": " more", "logprobs": [],
     });
     Event {
         data: delta.to_string(),
-        said: said + 1,
+        tokens_sent: tokens_sent + 1,
         usage: None,
         content: true,
     }
@@ -178,29 +178,29 @@ pub(super) fn filler(said: u64) -> Event {
 #[derive(Default)]
 struct Writer {
     events: Vec<Event>,
-    said: u64,
+    tokens_sent: u64,
     items: u64,
 }
 
 impl Writer {
-    /// An item from its beginning to its end, as the tokens of the choice come.
+    /// The events of one item, from its start to its end, one delta for each token.
     fn item(&mut self, item: &Value, choice: &Choice) {
-        let mut begun = item.clone();
+        let mut started = item.clone();
         for (name, nothing) in [
             ("summary", json!([])),
             ("content", json!([])),
             ("arguments", json!("")),
         ] {
-            if begun.get(name).is_some() {
-                begun[name] = nothing;
+            if started.get(name).is_some() {
+                started[name] = nothing;
             }
         }
-        // A provider seals what it has reasoned when that is done.
-        if begun.get("encrypted_content").is_some() {
-            begun["encrypted_content"] = json!("");
+        // Providers add the encrypted content when the reasoning is done.
+        if started.get("encrypted_content").is_some() {
+            started["encrypted_content"] = json!("");
         }
         self.push(
-            json!({"type": "response.output_item.added", "output_index": self.items, "item": begun}),
+            json!({"type": "response.output_item.added", "output_index": self.items, "item": started}),
             0,
         );
         match item["type"].as_str() {
@@ -228,11 +228,11 @@ impl Writer {
                     .tool_calls
                     .iter()
                     .find(|call| call.name == name && Some(&*call.arguments) == item["arguments"].as_str());
-                for piece in call.into_iter().flat_map(|call| call.pieces()) {
+                for chunk in call.into_iter().flat_map(|call| call.chunks()) {
                     self.of(
                         item,
                         "response.function_call_arguments.delta",
-                        json!({"delta": piece}),
+                        json!({"delta": chunk}),
                         1,
                     );
                 }
@@ -296,10 +296,10 @@ impl Writer {
 
     fn push(&mut self, mut event: Value, tokens: u64) {
         event["sequence_number"] = json!(self.events.len());
-        self.said += tokens;
+        self.tokens_sent += tokens;
         self.events.push(Event {
             data: event.to_string(),
-            said: self.said,
+            tokens_sent: self.tokens_sent,
             usage: None,
             content: true,
         });

@@ -1,12 +1,13 @@
-//! A small document that fits a JSON Schema, so that structured output can be asked of the fake upstream.
+//! Generates a small document that fits a JSON Schema, for structured output.
 
 use serde_json::{Map, Value, json};
 
-/// Deeper than this a schema gets null: it refers to itself.
+/// Maximum depth of a document: a recursive schema gets null below it.
 const DEEPEST: usize = 16;
 
-/// The simplest document for the usual keywords of structured output: `type`, `properties`, `required`, `items`,
-/// `minItems`, `enum`, `const`, `anyOf`, `minimum`, and `$ref` within the schema.
+/// The simplest document for the usual keywords of structured output: `type`, `properties`,
+/// `required`, `items`, `minItems`, `enum`, `const`, `anyOf`, `minimum`, and `$ref` within the
+/// schema.
 pub(super) fn sample(schema: &Value) -> Value {
     sample_of(schema, schema, DEEPEST)
 }
@@ -40,7 +41,7 @@ fn sample_of(schema: &Value, root: &Value, depth: usize) -> Value {
         Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str).unwrap_or("null"),
         _ => "object",
     };
-    // Gemini's own schemas shout.
+    // Gemini's schemas write types in upper case.
     match kind.to_ascii_lowercase().as_str() {
         "object" => object(schema, root, depth),
         "array" => {

@@ -1,4 +1,4 @@
-//! Which reply a request gets, and the record of all that happened.
+//! Chooses the reply to a request, and records all requests and answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::chat_request::ChatRequest;
 use super::counts;
 use super::decisions::Decisions;
 use super::directive;
-use super::media::Makers;
+use super::media::MediaServer;
 use super::moderations;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
@@ -19,10 +19,13 @@ use super::served::{End, Served};
 use super::stripe::StripeServer;
 use super::token_server::{self, TokenServer};
 
-/// Everything that the connections of one fake upstream share.
+/// Answers a request before the rest of the script; `None` leaves it to the script.
+pub(super) type Judge = Box<dyn Fn(&ReceivedRequest) -> Option<Reply> + Send>;
+
+/// The state shared by the connections of one fake upstream.
 pub(super) struct Script {
     state: Mutex<State>,
-    /// Counts changes, for those who wait for something to have happened.
+    /// Counts changes, for tests that wait for a condition.
     pub changes: watch::Sender<u64>,
 }
 
@@ -36,15 +39,18 @@ pub(super) struct State {
     pub counts_queue: VecDeque<Reply>,
     pub models: Vec<String>,
     pub files: HashMap<String, Reply>,
+    pub judge: Option<Judge>,
     pub hooks: HashMap<String, VecDeque<Reply>>,
     pub api_key: Option<String>,
     pub tokens: Option<TokenServer>,
     pub stripe: Option<StripeServer>,
-    pub makers: Makers,
+    pub media_server: MediaServer,
     pub decisions: Decisions,
     pub batches: Batches,
     pub keep_requests: bool,
-    /// What stands before an echo.
+    /// Whether lists of models count as requests.
+    pub counts_lists: bool,
+    /// The text before an echo.
     pub preface: &'static str,
     pub requests: Vec<ReceivedRequest>,
     pub request_count: u64,
@@ -65,14 +71,16 @@ impl Script {
             counts_queue: VecDeque::new(),
             models: vec!["fake-model".to_owned()],
             files: HashMap::new(),
+            judge: None,
             hooks: HashMap::new(),
             api_key: None,
             tokens: None,
             stripe: None,
-            makers: Makers::new(),
+            media_server: MediaServer::new(),
             decisions: Decisions::default(),
             batches: Batches::default(),
             keep_requests: true,
+            counts_lists: true,
             preface: "You said: ",
             requests: Vec::new(),
             request_count: 0,
@@ -86,19 +94,25 @@ impl Script {
         }
     }
 
-    /// The state to look at. A panic elsewhere leaves nothing half done in it.
+    /// Locks the state. A panic elsewhere cannot leave it inconsistent.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state and tells those who wait.
+    /// Changes the state and notifies the waiters.
     pub fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.state());
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
         result
     }
 
-    /// Numbers a request. Its record follows when the body is there.
+    /// Whether a request lists models and such requests are not recorded.
+    pub fn passes_over(&self, request: &ReceivedRequest) -> bool {
+        let is_list = request.method == "GET" && request.bare_path().ends_with("/models");
+        is_list && !self.state().counts_lists
+    }
+
+    /// Numbers a request. Its record follows with its body.
     pub fn count_request(&self) -> u64 {
         self.change(|state| {
             state.request_count += 1;
@@ -114,7 +128,7 @@ impl Script {
         });
     }
 
-    /// The next scripted reply, when it does not wait for the body.
+    /// The next scripted reply, if it does not wait for the body.
     pub fn reply_before_body(&self) -> Option<Reply> {
         let mut state = self.state();
         match state.queue.front() {
@@ -124,8 +138,8 @@ impl Script {
         }
     }
 
-    /// The reply for a chat completion: the queue of its model, the common queue, the directive in its prompt, the
-    /// standing reply of its model, the default.
+    /// The reply for a chat completion: the queue of its model, the common queue, the directive in
+    /// its prompt, the standing reply of its model, the default.
     pub fn chat_reply(&self, request: &ChatRequest) -> Reply {
         let mut state = self.state();
         let queued = state
@@ -135,7 +149,7 @@ impl Script {
         if let Some(reply) = queued.or_else(|| state.queue.pop_front()) {
             return reply;
         }
-        match directive::read(&request.last_said) {
+        match directive::read(&request.last_text) {
             Ok(Some(reply)) => return reply,
             Err(problem) => return Reply::error(400, "invalid_directive", &problem),
             Ok(None) => {}
@@ -173,7 +187,7 @@ impl Script {
         self.state().files.get(path).cloned()
     }
 
-    /// The reply to a `POST` to this path, if somebody is told there.
+    /// The reply to a `POST` to this path, if it is a webhook.
     pub fn hook_reply(&self, path: &str) -> Option<Reply> {
         let mut state = self.state();
         let queue = state.hooks.get_mut(path)?;
@@ -201,35 +215,35 @@ impl Script {
         self.state().queue.pop_front()
     }
 
-    /// The reply to a request for an access token, when they are issued here.
+    /// The reply to a request for an access token; `None` if the upstream issues none.
     pub fn tokens_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
-        let is_asked = [token_server::PATH, token_server::METADATA_PATH].contains(&request.bare_path());
+        let is_requested = [token_server::PATH, token_server::METADATA_PATH].contains(&request.bare_path());
         let mut state = self.state();
-        let server = state.tokens.as_mut().filter(|_| is_asked)?;
+        let server = state.tokens.as_mut().filter(|_| is_requested)?;
         Some(server.reply(request))
     }
 
-    /// The reply of the payment service, when it is one and the request is for it.
+    /// The reply of Stripe's API; `None` if it is disabled or for other requests.
     pub fn stripe_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.stripe.as_mut()?.reply(request))
     }
 
-    /// The reply of a maker of pictures or films, when the request is for one.
+    /// The reply of an image or video provider; `None` for other requests.
     pub fn media_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
-        self.change(|state| state.makers.reply(request))
+        self.change(|state| state.media_server.reply(request))
     }
 
-    /// The reply to a request about many requests at once.
+    /// The reply to a request of the batch APIs.
     pub fn batches_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.batches.reply(request))
     }
 
-    /// The reply to a request that wants a decision.
+    /// The reply to a decision request.
     pub fn decision_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.decisions.reply(request))
     }
 
-    /// Whether the request carries the key or the token that is asked for; keys in one of the usual headers.
+    /// Whether the request has the required key or token; keys in one of the usual headers.
     pub fn admits(&self, request: &ReceivedRequest) -> bool {
         let state = self.state();
         if let Some(server) = &state.tokens {
@@ -238,7 +252,7 @@ impl Script {
         let Some(key) = state.api_key.as_deref() else {
             return true;
         };
-        // What lies at another host is given to everybody.
+        // Files at another host need no key.
         let is_public = |host: &str| host.starts_with("localhost:");
         if request.path.starts_with("/media/") && request.header("host").is_some_and(is_public) {
             return true;
@@ -252,7 +266,7 @@ impl Script {
         bearer == Some(key) || headers.contains(&Some(key))
     }
 
-    /// Opens an entry in the books; the result is its place.
+    /// Adds an entry to the record; returns its index.
     pub fn open_served(&self, served: Served) -> usize {
         self.change(|state| {
             state.served.push(served);
@@ -260,15 +274,15 @@ impl Script {
         })
     }
 
-    pub fn change_served(&self, place: usize, change: impl FnOnce(&mut Served)) {
+    pub fn change_served(&self, position: usize, change: impl FnOnce(&mut Served)) {
         self.change(|state| {
-            if let Some(served) = state.served.get_mut(place) {
+            if let Some(served) = state.served.get_mut(position) {
                 change(served);
             }
         });
     }
 
-    /// The books as `GET /_served` shows them.
+    /// The record as `GET /_served` shows it.
     pub fn served_json(&self) -> Value {
         let state = self.state();
         let prompt: u64 = state.served.iter().map(|served| served.used.prompt).sum();

@@ -1,8 +1,9 @@
-//! The upstream's own books: what it said, what usage it reported, and how each answer ended.
+//! The upstream's record: the content of each answer, its reported usage, and its end.
 
 use serde_json::{Value, json};
 
-/// Token counts of one answer. `cached` and `cache_write` are part of `prompt`, `reasoning` of `completion`.
+/// Token counts of one answer. `cached` and `cache_write` are part of `prompt`, `reasoning` of
+/// `completion`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
     /// `prompt_tokens`
@@ -17,20 +18,20 @@ pub struct Tokens {
     pub reasoning: u64,
 }
 
-/// One answer of the fake upstream, from the moment when it starts to work on it.
+/// One answer of the fake upstream, recorded from the start of its work on the answer.
 ///
-/// Replies that are no answer (error statuses, raw bytes) are requests, but nothing is served by them.
+/// Other replies (error statuses, raw bytes) have no record here; only their requests are recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
     /// The `id` of the answer, the same on every chunk; unique to this upstream.
     pub id: String,
     /// The request it answers: [`ReceivedRequest::sequence`](super::ReceivedRequest::sequence).
     pub request: u64,
-    /// The model that was asked for.
+    /// The requested model.
     pub model: String,
-    /// Whether the request asked for a stream.
+    /// Whether a stream was requested.
     pub streamed: bool,
-    /// What the upstream has used up: the prompt, and the completion as far as it came.
+    /// The used tokens: the prompt, and the completion so far.
     pub used: Tokens,
     /// The `usage` that was last sent, as the JSON text on the wire; `None` until then.
     pub reported: Option<String>,
@@ -38,15 +39,15 @@ pub struct Served {
     pub end: End,
 }
 
-/// How an answer ended, seen from the upstream. Everything is in the books just before its bytes go out: what a client
-/// has read is in them, and what is in them may still be on its way.
+/// How an answer ended, as the upstream sees it. The record is updated just before the bytes go
+/// out: it contains everything that a client has read, and perhaps bytes that are still in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It is still being sent, or waits by order of the script.
+    /// The upstream still sends the answer, or waits for a delay or gate of the script.
     Open,
-    /// All of it was sent.
+    /// The whole answer was sent.
     Complete,
-    /// The script broke it off.
+    /// The script broke the answer off.
     Cut,
     /// The client closed the connection first.
     ClientGone,

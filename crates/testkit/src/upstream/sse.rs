@@ -1,10 +1,11 @@
-//! The bytes of an event stream (WHATWG HTML, section 9.2), in every spelling that a reader must understand.
+//! The bytes of an event stream (WHATWG HTML, section 9.2), in every spelling that a reader must
+//! understand.
 
 use serde_json::Value;
 
 use super::delivery::{Dress, LineEnd};
 
-/// One event with its blank line, under a name where its format gives it one. `number` counts from 0.
+/// One event with its blank line, and with a name if its format has names. `number` counts from 0.
 pub(super) fn event(name: Option<&str>, payload: &str, number: usize, dress: Dress) -> Vec<u8> {
     let end = match dress.line_end {
         LineEnd::Lf => "\n",

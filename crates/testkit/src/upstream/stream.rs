@@ -1,8 +1,9 @@
-//! The `chat.completion.chunk` events of a streamed answer, in the order in which OpenAI sends them.
+//! The `chat.completion.chunk` events of a streamed answer, in the order in which OpenAI sends
+//! them.
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Usage, UsagePlace};
+use super::answer::{Answer, Usage, UsagePosition};
 use super::chat_request::ChatRequest;
 use super::completion::{call_id, logprobs, with_member};
 use super::composed::{Choice, Composed};
@@ -12,8 +13,8 @@ use super::composed::{Choice, Composed};
 pub(super) struct Event {
     /// The payload of its `data:` line.
     pub data: String,
-    /// Completion tokens said up to and with this event.
-    pub said: u64,
+    /// Completion tokens sent up to this event, inclusive.
+    pub tokens_sent: u64,
     /// The usage that it reports.
     pub usage: Option<String>,
     /// Whether content may follow: false from the first finish reason on.
@@ -27,7 +28,7 @@ pub(super) fn events(answer: &Answer, composed: &Composed, request: &ChatRequest
         composed,
         request,
         events: Vec::new(),
-        said: 0,
+        tokens_sent: 0,
     };
     for (index, choice) in composed.choices.iter().enumerate() {
         let content = if choice.tool_calls.is_empty() {
@@ -54,13 +55,13 @@ pub(super) fn events(answer: &Answer, composed: &Composed, request: &ChatRequest
 }
 
 /// A delta that an endless stream repeats.
-pub(super) fn filler(answer: &Answer, composed: &Composed, request: &ChatRequest, said: u64) -> Event {
+pub(super) fn filler(answer: &Answer, composed: &Composed, request: &ChatRequest, tokens_sent: u64) -> Event {
     let mut writer = Writer {
         answer,
         composed,
         request,
         events: Vec::new(),
-        said,
+        tokens_sent,
     };
     writer.push_delta(0, json!({"content": " more"}), 1, Value::Null);
     writer.events.remove(0)
@@ -101,8 +102,8 @@ fn deltas(choice: &Choice, choice_index: usize, top: Option<usize>) -> Vec<Delta
             tokens: 0,
             logprobs: Value::Null,
         });
-        list.extend(call.pieces().into_iter().map(|piece| Delta {
-            delta: json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
+        list.extend(call.chunks().into_iter().map(|chunk| Delta {
+            delta: json!({"tool_calls": [{"index": index, "function": {"arguments": chunk}}]}),
             tokens: 1,
             logprobs: Value::Null,
         }));
@@ -115,21 +116,25 @@ struct Writer<'a> {
     composed: &'a Composed,
     request: &'a ChatRequest,
     events: Vec<Event>,
-    said: u64,
+    tokens_sent: u64,
 }
 
 impl Writer<'_> {
     fn push_delta(&mut self, choice: usize, delta: Value, tokens: u64, logprobs: Value) {
-        self.said += tokens;
+        self.tokens_sent += tokens;
         let choices = json!([{"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": null}]);
-        let cumulative = self.answer.usage_place == UsagePlace::EveryChunk;
-        let usage = if cumulative { self.usage(self.said) } else { None };
+        let cumulative = self.answer.usage_position == UsagePosition::EveryChunk;
+        let usage = if cumulative {
+            self.usage(self.tokens_sent)
+        } else {
+            None
+        };
         self.push(choices, usage, true, true);
     }
 
     /// Finish chunks, usage chunks and `[DONE]`.
     fn finish(&mut self) {
-        let place = self.answer.usage_place;
+        let position = self.answer.usage_position;
         let total = self.composed.tokens.completion;
         let last = self.composed.choices.len().saturating_sub(1);
         for (index, choice) in self.composed.choices.iter().enumerate() {
@@ -139,19 +144,19 @@ impl Writer<'_> {
                 "logprobs": null,
                 "finish_reason": choice.finish_reason,
             }]);
-            let here = match place {
-                UsagePlace::WithFinish => index == last,
-                UsagePlace::EveryChunk => true,
-                UsagePlace::WhenAsked | UsagePlace::Always | UsagePlace::Twice => false,
+            let here = match position {
+                UsagePosition::WithFinish => index == last,
+                UsagePosition::EveryChunk => true,
+                UsagePosition::WhenRequested | UsagePosition::Always | UsagePosition::Twice => false,
             };
             let usage = if here { self.usage(total) } else { None };
             self.push(choices, usage, false, false);
         }
-        let reports: &[u64] = match place {
-            UsagePlace::WhenAsked if !self.request.include_usage => &[],
-            UsagePlace::WithFinish => &[],
-            UsagePlace::Twice => &[total / 2, total],
-            UsagePlace::WhenAsked | UsagePlace::Always | UsagePlace::EveryChunk => &[total],
+        let reports: &[u64] = match position {
+            UsagePosition::WhenRequested if !self.request.include_usage => &[],
+            UsagePosition::WithFinish => &[],
+            UsagePosition::Twice => &[total / 2, total],
+            UsagePosition::WhenRequested | UsagePosition::Always | UsagePosition::EveryChunk => &[total],
         };
         for completion in reports {
             if let Some(usage) = self.usage(*completion) {
@@ -160,7 +165,7 @@ impl Writer<'_> {
         }
         self.events.push(Event {
             data: "[DONE]".to_owned(),
-            said: self.said,
+            tokens_sent: self.tokens_sent,
             usage: None,
             content: false,
         });
@@ -181,15 +186,15 @@ impl Writer<'_> {
             "choices": choices,
         });
         if padded && self.request.include_obfuscation {
-            // Providers pad deltas to hide their length; here the pad only has to be there.
+            // Providers pad deltas to hide their length; tests need only the member's presence.
             chunk["obfuscation"] = json!("p4dd1ng");
         }
-        let asked = self.request.include_usage && self.answer.usage != Usage::Missing;
-        let text = usage.clone().or_else(|| asked.then(|| "null".to_owned()));
+        let requested = self.request.include_usage && self.answer.usage != Usage::Missing;
+        let text = usage.clone().or_else(|| requested.then(|| "null".to_owned()));
         let data = with_member(&chunk, "usage", text.as_deref());
         self.events.push(Event {
             data,
-            said: self.said,
+            tokens_sent: self.tokens_sent,
             usage,
             content,
         });

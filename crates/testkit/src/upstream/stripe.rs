@@ -1,6 +1,6 @@
-//! The upstream as Stripe: customers, Checkout sessions, the portal, payment methods, payment intents and subscriptions, as forms
-//! in and objects out (docs.stripe.com/api). It knows what it was told, refuses what the service would refuse, remembers
-//! idempotency keys, and signs events.
+//! The upstream as Stripe: customers, Checkout sessions, the portal, payment methods, payment
+//! intents and subscriptions, as forms in and objects out (docs.stripe.com/api). It stores all
+//! objects, refuses invalid requests as Stripe does, stores idempotency keys, and signs events.
 
 mod plans;
 
@@ -12,23 +12,23 @@ use serde_json::{Value, json};
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-/// What a card that is kept does when it is charged without its owner.
+/// The outcome of an off-session charge of a saved card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Card {
-    /// It pays.
+    /// The payment succeeds.
     Pays,
-    /// It pays later: an event will tell.
+    /// The payment is processing; a later event reports the result.
     Processing,
-    /// It has no money.
+    /// The card is declined for insufficient funds.
     Declined,
-    /// Its owner would have to confirm.
+    /// The cardholder must authenticate.
     NeedsOwner,
 }
 
-/// An event as it is sent.
+/// An event as Stripe sends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The body.
+    /// The JSON body.
     pub body: String,
     /// The value of `stripe-signature`.
     pub signature: String,
@@ -36,7 +36,7 @@ pub struct Event {
 
 type Form = BTreeMap<String, String>;
 
-/// The books of the service.
+/// The state of the payment service.
 #[derive(Debug)]
 pub(super) struct StripeServer {
     key: String,
@@ -46,13 +46,13 @@ pub(super) struct StripeServer {
     cards: BTreeMap<String, Card>,
     pub(super) sessions: Vec<Value>,
     pub(super) intents: Vec<Value>,
-    /// What was said of the subscription that a session is to begin.
+    /// The subscription parameters of each session.
     terms: BTreeMap<String, Value>,
     pub(super) subscriptions: Vec<Value>,
     invoices: Vec<Value>,
     pub(super) invoice_payments: Vec<Value>,
     remembered: BTreeMap<String, (String, Form, Value)>,
-    /// What is answered instead, after the request was carried out or not.
+    /// Replies sent instead of the normal ones; the flag selects whether the request is executed.
     pub(super) queue: VecDeque<(Reply, bool)>,
 }
 
@@ -75,7 +75,7 @@ impl StripeServer {
         }
     }
 
-    /// The reply to a request of this service's paths; `None` for others.
+    /// The reply to a request of Stripe's API; `None` for other paths.
     pub(super) fn reply(&mut self, request: &ReceivedRequest) -> Option<Reply> {
         let path = request.bare_path().to_owned();
         let is_own = [
@@ -94,12 +94,12 @@ impl StripeServer {
         match self.queue.pop_front() {
             Some((reply, false)) => return Some(reply),
             Some((reply, true)) => {
-                let _ = self.carry_out(request, &path);
+                let _ = self.execute(request, &path);
                 return Some(reply);
             }
             None => {}
         }
-        Some(match self.carry_out(request, &path) {
+        Some(match self.execute(request, &path) {
             Ok(object) => Reply::body(200, "application/json", object.to_string()),
             Err((status, error)) => {
                 Reply::body(status, "application/json", json!({"error": error}).to_string())
@@ -107,7 +107,7 @@ impl StripeServer {
         })
     }
 
-    fn carry_out(&mut self, request: &ReceivedRequest, path: &str) -> Result<Value, (u16, Value)> {
+    fn execute(&mut self, request: &ReceivedRequest, path: &str) -> Result<Value, (u16, Value)> {
         if request.header("authorization") != Some(&format!("Bearer {}", self.key)) {
             return Err(invalid(401, "api_key_invalid", None));
         }
@@ -126,8 +126,8 @@ impl StripeServer {
         let Some(key) = request.header("idempotency-key") else {
             return self.create(path, &form);
         };
-        if let Some((earlier, told, object)) = self.remembered.get(key) {
-            let same = earlier == path && *told == form;
+        if let Some((earlier, earlier_form, object)) = self.remembered.get(key) {
+            let same = earlier == path && *earlier_form == form;
             return match same {
                 true if object.get("error").is_some() => Err((402, object["error"].clone())),
                 true => Ok(object.clone()),
@@ -268,7 +268,7 @@ impl StripeServer {
         Ok(object)
     }
 
-    /// Somebody pays on the page of a session, with a card that is kept from then on.
+    /// Pays for a session on its page, and saves a card that always pays.
     pub(super) fn pay(&mut self, session: usize) -> Value {
         let id = self.id("pi");
         let session = &mut self.sessions[session];
@@ -280,7 +280,7 @@ impl StripeServer {
         session.clone()
     }
 
-    /// Keeps a card for every customer.
+    /// Saves a card for every customer.
     pub(super) fn keep_cards(&mut self, card: Card) {
         for customer in &self.customers {
             let id = customer["id"].as_str().unwrap_or_default().to_owned();

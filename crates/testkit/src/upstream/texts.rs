@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::chat_request::{ChatRequest, Shape};
 use super::stream::Event;
 
-/// The request as a chat with one message; the error is the text of the 400 that a provider would send. Each prompt has
-/// `n` choices.
+/// Parses the request as a chat with one message; the error is the text of the 400 that a provider
+/// would send. Each prompt has `n` choices.
 pub(super) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
     let mut value: Value = serde_json::from_slice(body)
         .map_err(|error| format!("We could not parse the JSON body of your request: {error}"))?;
@@ -36,7 +36,8 @@ pub(super) fn events(mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
-/// A chat completion, or a chunk of one, in this format. What is none, such as `[DONE]`, stays as it is.
+/// Converts a chat completion, or a chunk of one, to this format. Other data, such as `[DONE]`, is
+/// returned unchanged.
 pub(super) fn of_chat(data: &str) -> String {
     let Ok(mut object) = serde_json::from_str::<Value>(data) else {
         return data.to_owned();
@@ -47,8 +48,10 @@ pub(super) fn of_chat(data: &str) -> String {
     let choices: Vec<Value> = choices
         .iter()
         .map(|choice| {
-            let said = choice.get("message").or_else(|| choice.get("delta"));
-            let text = said.and_then(|said| said["content"].as_str()).unwrap_or_default();
+            let message = choice.get("message").or_else(|| choice.get("delta"));
+            let text = message
+                .and_then(|message| message["content"].as_str())
+                .unwrap_or_default();
             json!({
                 "text": text,
                 "index": choice["index"],

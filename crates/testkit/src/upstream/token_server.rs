@@ -1,5 +1,6 @@
-//! The upstream as a server that issues access tokens: for statements signed by the one service account that it knows,
-//! and as the metadata server of a machine. It believes a statement only after it has checked it against the public key.
+//! The upstream as a server that issues access tokens: for assertions signed by its only service
+//! account, and as the metadata server of a machine. It verifies the signature of an assertion with
+//! the public key.
 
 use std::collections::VecDeque;
 
@@ -13,39 +14,40 @@ use serde_json::{Value, json};
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-/// Where statements are exchanged for tokens.
+/// The endpoint that exchanges assertions for tokens.
 pub(super) const PATH: &str = "/token";
-/// Where a machine asks for its own.
+/// The endpoint of the machine's own token.
 pub(super) const METADATA_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
-/// Who asks, in the statements.
+/// The issuer of the assertions.
 const EMAIL: &str = "gateway@acme-project.iam.gserviceaccount.com";
 /// The project of the account.
 const PROJECT: &str = "acme-project";
 const KEY_ID: &str = "0123456789abcdef";
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const GRANT: &str = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=";
-/// The longest life of a statement, in seconds.
+/// Maximum lifetime of an assertion, in seconds.
 const LONGEST: i64 = 3_600;
 
-/// The books of the server.
+/// The state of the server.
 #[derive(Debug)]
 pub(super) struct TokenServer {
     public_key: Vec<u8>,
     audience: String,
     valid: Vec<String>,
-    /// How many tokens were issued.
+    /// Number of issued tokens.
     pub(super) issued: u64,
-    /// How long a token is said to hold, in seconds.
+    /// Reported lifetime of a token, in seconds.
     pub(super) life: u64,
-    /// What is answered instead.
+    /// Replies sent instead of tokens.
     pub(super) queue: VecDeque<Reply>,
 }
 
 impl TokenServer {
-    /// A server at this address, and the key of its service account as the JSON text of its file.
+    /// Creates a server at this address, and the key of its service account as the JSON text of its
+    /// file.
     #[expect(
         clippy::expect_used,
-        reason = "a machine without random numbers runs no tests"
+        reason = "a machine without random numbers cannot run tests"
     )]
     pub(super) fn new(audience: String) -> (Self, String) {
         let pair = KeyPair::generate(KeySize::Rsa2048).expect("random numbers");
@@ -101,7 +103,7 @@ impl TokenServer {
         Reply::body(200, "application/json; charset=UTF-8", body.to_string())
     }
 
-    /// Whether a request shows a token that holds.
+    /// Whether a request has a valid token.
     pub(super) fn admits(&self, request: &ReceivedRequest) -> bool {
         let shown = request
             .header("authorization")
@@ -109,7 +111,7 @@ impl TokenServer {
         shown.is_some_and(|token| self.valid.iter().any(|valid| valid == token))
     }
 
-    /// Takes back all tokens.
+    /// Revokes all tokens.
     pub(super) fn revoke(&mut self) {
         self.valid.clear();
     }
@@ -135,8 +137,8 @@ impl TokenServer {
         if header != json!({"alg": "RS256", "typ": "JWT", "kid": KEY_ID}) {
             return Err("Invalid JWT header.");
         }
-        let said = |name: &str| claims[name].as_str().unwrap_or_default();
-        if (said("iss"), said("scope"), said("aud")) != (EMAIL, SCOPE, &*self.audience) {
+        let claim = |name: &str| claims[name].as_str().unwrap_or_default();
+        if (claim("iss"), claim("scope"), claim("aud")) != (EMAIL, SCOPE, &*self.audience) {
             return Err("Invalid JWT claims.");
         }
         let time = |name: &str| claims[name].as_i64().unwrap_or_default();

@@ -1,27 +1,28 @@
-//! From the pieces of a response to the writes on the socket: breaking off, framing, joining and parting.
+//! Turns the chunks of a response into writes on the socket: breaking off, framing, joining and
+//! splitting.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::delivery::{At, Framing, Writes};
-use super::plan::Piece;
+use super::plan::Chunk;
 
-/// Head and body as far as the cut; the flag says whether the body is whole.
-pub(super) fn cut(head: Piece, mut body: Vec<Piece>, at: Option<At>) -> (Option<Piece>, Vec<Piece>, bool) {
-    let half = |piece: &Piece| Piece {
-        bytes: piece.bytes.slice(..piece.bytes.len() / 2),
-        said: None,
+/// Cuts head and body at a place; the flag is true if the body is complete.
+pub(super) fn cut(head: Chunk, mut body: Vec<Chunk>, at: Option<At>) -> (Option<Chunk>, Vec<Chunk>, bool) {
+    let half = |chunk: &Chunk| Chunk {
+        bytes: chunk.bytes.slice(..chunk.bytes.len() / 2),
+        tokens_sent: None,
         usage: None,
-        ..piece.clone()
+        ..chunk.clone()
     };
     match at {
         None => (Some(head), body, true),
         Some(At::End) => (Some(head), body, false),
         Some(At::Start) => {
-            // Delay and gates still come before whatever happens instead of the head.
+            // Delays and gates still apply before the fault that replaces the head.
             (
-                Some(Piece {
+                Some(Chunk {
                     bytes: Bytes::new(),
                     ..head
                 }),
@@ -44,54 +45,54 @@ pub(super) fn cut(head: Piece, mut body: Vec<Piece>, at: Option<At>) -> (Option<
         }
         Some(At::Bytes(bytes)) => {
             let mut left = bytes;
-            body.retain_mut(|piece| {
-                if piece.bytes.len() > left {
-                    piece.bytes.truncate(left);
-                    (piece.said, piece.usage) = (None, None);
+            body.retain_mut(|chunk| {
+                if chunk.bytes.len() > left {
+                    chunk.bytes.truncate(left);
+                    (chunk.tokens_sent, chunk.usage) = (None, None);
                 }
-                left -= piece.bytes.len();
-                !piece.bytes.is_empty()
+                left -= chunk.bytes.len();
+                !chunk.bytes.is_empty()
             });
             (Some(head), body, false)
         }
     }
 }
 
-/// The piece as it stands in a body of this framing.
-pub(super) fn framed(piece: Piece, framing: Framing) -> Piece {
-    if framing != Framing::Chunked || piece.bytes.is_empty() {
-        return piece;
+/// Frames a chunk of the body.
+pub(super) fn framed(chunk: Chunk, framing: Framing) -> Chunk {
+    if framing != Framing::Chunked || chunk.bytes.is_empty() {
+        return chunk;
     }
-    let mut chunk = format!("{:x}\r\n", piece.bytes.len()).into_bytes();
-    chunk.extend_from_slice(&piece.bytes);
-    chunk.extend_from_slice(b"\r\n");
-    Piece {
-        bytes: chunk.into(),
-        ..piece
+    let mut framed = format!("{:x}\r\n", chunk.bytes.len()).into_bytes();
+    framed.extend_from_slice(&chunk.bytes);
+    framed.extend_from_slice(b"\r\n");
+    Chunk {
+        bytes: framed.into(),
+        ..chunk
     }
 }
 
-/// The pieces in the writes that were asked for.
-pub(super) fn regrouped(pieces: Vec<Piece>, writes: Writes) -> Vec<Piece> {
+/// Groups the chunks into the requested writes.
+pub(super) fn regrouped(chunks: Vec<Chunk>, writes: Writes) -> Vec<Chunk> {
     match writes {
-        Writes::PerEvent => pieces,
-        Writes::Whole => vec![joined(&pieces)],
-        Writes::Pieces { bytes, pause } => pieces
+        Writes::PerEvent => chunks,
+        Writes::Whole => vec![joined(&chunks)],
+        Writes::Chunks { bytes, pause } => chunks
             .into_iter()
-            .flat_map(|piece| parted(piece, bytes.max(1), pause))
+            .flat_map(|chunk| parted(chunk, bytes.max(1), pause))
             .collect(),
         Writes::SplitAt { offset, pause } => {
-            let mut pieces = pieces.into_iter();
-            let head = pieces.next();
-            let rest = joined(&pieces.collect::<Vec<_>>());
+            let mut chunks = chunks.into_iter();
+            let head = chunks.next();
+            let rest = joined(&chunks.collect::<Vec<_>>());
             let offset = offset.min(rest.bytes.len());
-            let first = Piece {
+            let first = Chunk {
                 bytes: rest.bytes.slice(..offset),
                 gates: rest.gates.clone(),
                 wait: rest.wait,
-                ..Piece::default()
+                ..Chunk::default()
             };
-            let second = Piece {
+            let second = Chunk {
                 bytes: rest.bytes.slice(offset..),
                 gates: Vec::new(),
                 wait: pause,
@@ -102,42 +103,42 @@ pub(super) fn regrouped(pieces: Vec<Piece>, writes: Writes) -> Vec<Piece> {
     }
 }
 
-/// The piece in parts of `size`; what it says is said by the last of them.
-fn parted(piece: Piece, size: usize, pause: Duration) -> Vec<Piece> {
-    let mut parts: Vec<Piece> = (0..piece.bytes.len())
+/// Splits a chunk into parts of `size` bytes; the last part has its tokens and usage.
+fn parted(chunk: Chunk, size: usize, pause: Duration) -> Vec<Chunk> {
+    let mut parts: Vec<Chunk> = (0..chunk.bytes.len())
         .step_by(size)
         .map(|start| {
-            let end = (start + size).min(piece.bytes.len());
-            Piece {
-                bytes: piece.bytes.slice(start..end),
+            let end = (start + size).min(chunk.bytes.len());
+            Chunk {
+                bytes: chunk.bytes.slice(start..end),
                 wait: pause,
-                ..Piece::default()
+                ..Chunk::default()
             }
         })
         .collect();
     if parts.is_empty() {
-        return vec![piece];
+        return vec![chunk];
     }
     if let Some(first) = parts.first_mut() {
-        first.gates.clone_from(&piece.gates);
-        first.wait = piece.wait.max(pause);
+        first.gates.clone_from(&chunk.gates);
+        first.wait = chunk.wait.max(pause);
     }
     if let Some(last) = parts.last_mut() {
-        (last.said, last.usage) = (piece.said, piece.usage);
+        (last.tokens_sent, last.usage) = (chunk.tokens_sent, chunk.usage);
     }
     parts
 }
 
-/// One piece that says and reports what these do together; its bytes are theirs in a row.
-pub(super) fn joined(pieces: &[Piece]) -> Piece {
-    Piece {
-        gates: pieces.iter().flat_map(|piece| piece.gates.clone()).collect(),
-        wait: pieces.first().map_or(Duration::ZERO, |piece| piece.wait),
-        bytes: pieces
+/// Joins chunks into one with their bytes, tokens and usage.
+pub(super) fn joined(chunks: &[Chunk]) -> Chunk {
+    Chunk {
+        gates: chunks.iter().flat_map(|chunk| chunk.gates.clone()).collect(),
+        wait: chunks.first().map_or(Duration::ZERO, |chunk| chunk.wait),
+        bytes: chunks
             .iter()
-            .flat_map(|piece| piece.bytes.iter().copied())
+            .flat_map(|chunk| chunk.bytes.iter().copied())
             .collect(),
-        said: pieces.iter().rev().find_map(|piece| piece.said),
-        usage: pieces.iter().rev().find_map(|piece| piece.usage.clone()),
+        tokens_sent: chunks.iter().rev().find_map(|chunk| chunk.tokens_sent),
+        usage: chunks.iter().rev().find_map(|chunk| chunk.usage.clone()),
     }
 }

@@ -1,51 +1,52 @@
-//! Commands about people, what they changed, and prices.
+//! Arguments of the commands for administrators, members, providers, prices and the audit log.
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
-use tollgate_types::{AccountId, AdminId, MemberId, Timestamp};
+use tollgate_types::{AdminId, MemberId, Timestamp};
 
-use super::{account_id, instant};
+use super::{AccountArg, instant};
 
-/// `admins`.
+/// Subcommands of `tollgate admins`.
 #[derive(Debug, Subcommand)]
 pub enum Admins {
-    /// Makes an administrator and prints the token. It is shown this once and cannot be read again.
+    /// Create an administrator and print its token. The token is shown only once.
     #[command(
-        after_help = "Examples:\n  tollgate admins create jo --role support\n  tollgate admins create jo@example.com --role viewer --json\n\nThe token opens the admin API: curl -H \"Authorization: Bearer TOKEN\" http://127.0.0.1:9464/admin/v1/accounts"
+        after_help = "Examples:\n  tollgate admins create jo --role support\n  tollgate admins create jo@example.com --role viewer --json\n\nUse the token with the admin API: curl -H \"Authorization: Bearer TOKEN\" http://127.0.0.1:9464/admin/v1/accounts"
     )]
     Create {
-        /// The name in the audit log: small letters, digits, and any of . _ @ -
+        /// Name in the audit log: lower-case letters, digits and . _ @ -
         name: String,
-        /// What the administrator may do.
+        /// Role of the administrator.
         #[arg(long, value_enum)]
         role: AdminRole,
     },
-    /// Lists administrators, those that are revoked, too.
+    /// List administrators, including revoked ones.
     #[command(after_help = "Examples:\n  tollgate admins list\n  tollgate admins list --json")]
     List,
-    /// Revokes an administrator for ever, at once on every node.
+    /// Revoke an administrator's access. Takes effect immediately on all nodes and cannot be
+    /// undone.
     #[command(after_help = "Examples:\n  tollgate admins revoke adm_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
     Revoke {
-        /// The administrator's id.
+        /// Administrator id (adm_…).
         #[arg(value_parser = admin_id)]
         id: AdminId,
     },
 }
 
-/// What an administrator may do.
+/// Role of an administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AdminRole {
-    /// Look at everything.
+    /// Read-only access to the admin API.
     Viewer,
-    /// Look, suspend accounts, create and revoke keys, set limits.
+    /// Read; suspend accounts, manage keys, set limits.
     Support,
-    /// Look, grant and give back credits, change subscriptions.
+    /// Read; grant and refund credits, change subscriptions, accept prices.
     Billing,
-    /// Everything.
+    /// Full access to the admin API.
     Owner,
 }
 
 impl AdminRole {
-    /// The name in storage.
+    /// Returns the name that the storage backends use.
     pub fn as_str(self) -> &'static str {
         match self {
             AdminRole::Viewer => "viewer",
@@ -56,140 +57,142 @@ impl AdminRole {
     }
 }
 
-/// `audit`.
+/// Subcommands of `tollgate audit`.
 #[derive(Debug, Subcommand)]
 pub enum Audit {
-    /// Lists changes and attempts to make one, newest first.
+    /// List changes and refused changes, newest first.
     #[command(
         after_help = "Examples:\n  tollgate audit list --limit 20\n  tollgate audit list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --since 2026-11-01\n  tollgate audit list --actor cli --action credits.grant --json"
     )]
     List(AuditQuery),
 }
 
-/// Which changes are listed.
+/// Filters for audit log entries.
 #[derive(Debug, Args)]
 pub struct AuditQuery {
-    /// Those about this account.
-    #[arg(long, value_name = "ID", value_parser = account_id)]
-    pub account: Option<AccountId>,
-    /// Those of this name: an administrator's, `cli` for the command line, `settings` for the settings file.
+    /// Filter by account (default: all).
+    #[arg(long, value_name = "ID|NAME")]
+    pub account: Option<AccountArg>,
+    /// Filter by actor: an administrator's name, `cli` (command line) or `settings` (settings
+    /// file).
     #[arg(long, value_name = "NAME")]
     pub actor: Option<String>,
-    /// Those that did this, such as credits.grant.
+    /// Filter by action, such as credits.grant.
     #[arg(long, value_name = "ACTION")]
     pub action: Option<String>,
-    /// Those at or after this time: RFC 3339, or a date in UTC.
+    /// Changes at or after this time: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub since: Option<Timestamp>,
-    /// How many at the most.
+    /// Maximum number of entries to list.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = value_parser!(u32).range(1..=1000))]
     pub limit: u32,
 }
 
-/// `providers`.
+/// Subcommands of `tollgate providers`.
 #[derive(Debug, Subcommand)]
 pub enum Providers {
-    /// Lists the providers that a running server uses, a line for each of their models.
+    /// List the providers of a running server, one line per model.
     #[command(
-        after_help = "Examples:\n  tollgate providers list\n  tollgate providers list --json\n\nOnly a running server knows. With PostgreSQL, ask each node: GET /admin/v1/providers."
+        after_help = "Examples:\n  tollgate providers list\n  tollgate providers list --json\n\nNeeds a running server. With PostgreSQL, query each node with GET /admin/v1/providers."
     )]
     List,
 }
 
-/// `prices`.
+/// Subcommands of `tollgate prices`.
 #[derive(Debug, Subcommand)]
 pub enum Prices {
-    /// Lists the prices in force, in credits per million, of every model that ever had any.
+    /// List the current prices of all models, in credits per million units.
     #[command(after_help = "Examples:\n  tollgate prices list\n  tollgate prices list --json")]
     List,
-    /// Shows the changes of a model's prices, newest first.
+    /// Show the price history of a model, newest first.
     #[command(after_help = "Examples:\n  tollgate prices show sim/chat")]
     Show {
-        /// The model's id.
+        /// Model id, as in `models list`.
         model: String,
     },
-    /// Compares the prices of the settings with those in force.
+    /// Compare the prices in the settings with the current prices.
     ///
-    /// A start or a reload refuses settings in which a price moves more than tenfold, or becomes nothing or something.
-    /// With --force the prices of the settings are in force from now on, and the next start or reload takes them.
+    /// A start or reload refuses settings in which a price changes more than tenfold, or to or from
+    /// zero. --force makes the prices in the settings current, so that the next start or reload
+    /// accepts them.
     #[command(
-        after_help = "Examples:\n  tollgate prices check\n  tollgate prices check --force\n\nExit code 3 when a price moves more than tenfold and it was not forced."
+        after_help = "Examples:\n  tollgate prices check\n  tollgate prices check --force\n\nExit code 3 when a price changes more than tenfold and --force is not set."
     )]
     Check {
-        /// Says that they are meant.
+        /// Accept the prices in the settings.
         #[arg(long)]
         force: bool,
     },
 }
 
-/// `members`.
+/// Subcommands of `tollgate members`.
 #[derive(Debug, Subcommand)]
 pub enum Members {
-    /// Adds a member to an account.
+    /// Add a member to an account.
     #[command(
         after_help = "Examples:\n  tollgate members add acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a jo@example.com --role owner"
     )]
     Add {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        account: AccountId,
-        /// The member's address; once in an account.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        account: AccountArg,
+        /// E-mail address, unique within the account.
         email: String,
-        /// What the member may do with the account.
+        /// Role of the member.
         #[arg(long, value_enum)]
         role: MemberRole,
     },
-    /// Lists the members of an account.
+    /// List an account's members.
     #[command(after_help = "Examples:\n  tollgate members list acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json")]
     List {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        account: AccountId,
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        account: AccountArg,
     },
-    /// Changes what a member may do. The last owner stays one.
+    /// Change a member's role. The last owner must stay owner.
     #[command(
         after_help = "Examples:\n  tollgate members set-role acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a mem_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b viewer"
     )]
     SetRole {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        account: AccountId,
-        /// The member's id.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        account: AccountArg,
+        /// Member id (mem_…).
         #[arg(value_parser = member_id)]
         id: MemberId,
-        /// What the member may do with the account.
+        /// Role of the member.
         #[arg(value_enum)]
         role: MemberRole,
     },
-    /// Removes a member from an account. The last owner stays.
+    /// Remove a member from an account. The last owner cannot be removed.
     #[command(
         after_help = "Examples:\n  tollgate members remove acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a mem_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b"
     )]
     Remove {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        account: AccountId,
-        /// The member's id.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        account: AccountArg,
+        /// Member id (mem_…).
         #[arg(value_parser = member_id)]
         id: MemberId,
     },
 }
 
-/// What a member may do with the account.
+/// Role of a member within an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MemberRole {
-    /// Everything.
+    /// Full access to the account.
     Owner,
-    /// Everything but to close the account or to change owners.
+    /// Full access, except closing the account and changing owners.
     Admin,
-    /// Use it.
+    /// Access to the API only.
     Member,
-    /// Look at it.
+    /// Read-only access to the account.
     Viewer,
 }
 
 impl MemberRole {
-    /// The name in storage.
+    /// Returns the name that the storage backends use.
     pub fn as_str(self) -> &'static str {
         match self {
             MemberRole::Owner => "owner",
@@ -201,11 +204,11 @@ impl MemberRole {
 }
 
 fn admin_id(text: &str) -> Result<AdminId, &'static str> {
-    let advice = "an administrator's id is adm_ and 32 characters; `tollgate admins list` shows them";
+    let advice = "expected an administrator id: adm_ and 32 characters; `tollgate admins list` shows the ids";
     text.parse().map_err(|_| advice)
 }
 
 fn member_id(text: &str) -> Result<MemberId, &'static str> {
-    let advice = "a member's id is mem_ and 32 characters; `tollgate members list ID` shows them";
+    let advice = "expected a member id: mem_ and 32 characters; `tollgate members list ID` shows the ids";
     text.parse().map_err(|_| advice)
 }

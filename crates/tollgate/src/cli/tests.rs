@@ -2,7 +2,7 @@ use clap::CommandFactory;
 
 use super::*;
 
-/// Every command, groups included, with its path.
+/// Collects every command, groups included, with its path.
 fn all(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
     found.push((path.to_owned(), command.clone()));
     for inner in command
@@ -19,7 +19,7 @@ fn commands() -> Vec<(String, clap::Command)> {
     found
 }
 
-/// The words of an example, as a shell would split them.
+/// Splits an example into words as a shell would.
 fn words(example: &str) -> Vec<String> {
     let example = example.split(" > ").next().unwrap();
     let quoted = example.split('"').enumerate();
@@ -32,7 +32,7 @@ fn words(example: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_definition_is_sound() {
+fn the_definition_is_valid() {
     Cli::command().debug_assert();
 }
 
@@ -80,7 +80,8 @@ fn what_cannot_be_meant_is_refused() {
     let id = "acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a";
     let cases = [
         "accounts".to_owned(),
-        "accounts show 7".to_owned(),
+        "accounts show acct_7".to_owned(),
+        "accounts show ".to_owned(),
         format!("accounts set-limits {id}"),
         format!("accounts set-limits {id} --rpm 0"),
         format!("accounts set-limits {id} --rpm -1"),

@@ -1,61 +1,61 @@
-//! `top-ups`.
+//! Arguments of `tollgate top-ups`.
 
 use clap::Subcommand;
-use tollgate_types::{AccountId, Credits};
+use tollgate_types::Credits;
 
-use super::account_id;
+use super::AccountArg;
 
-/// `top-ups`.
+/// Subcommands of `tollgate top-ups`.
 #[derive(Debug, Subcommand)]
 pub enum TopUps {
-    /// Opens a page of the payment provider on which credits are paid for, and prints its address.
+    /// Create a checkout page for credits and print its URL.
     #[command(
-        after_help = "Examples:\n  tollgate top-ups open acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 25\n\nThe credits are there when the provider has said that they are paid."
+        after_help = "Examples:\n  tollgate top-ups open acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a 25\n\nThe credits are granted when the payment provider reports the payment."
     )]
     Open {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
-        /// Credits, within `payments.least` and `payments.most`.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
+        /// Credits to buy, from `payments.min_amount` to `payments.max_amount`.
         credits: Credits,
     },
-    /// Opens the payment provider's page with an account's receipts and cards, and prints its address.
+    /// Create a payment provider page with the account's receipts and cards, and print its URL.
     #[command(after_help = "Examples:\n  tollgate top-ups portal acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
     Portal {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
     },
-    /// Lists the last 200 top-ups, newest first.
+    /// List the last 200 top-ups, newest first.
     #[command(
         after_help = "Examples:\n  tollgate top-ups list\n  tollgate top-ups list --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --json"
     )]
     List {
-        /// The account whose they are; of all when it is not said.
-        #[arg(long, value_name = "ID", value_parser = account_id)]
-        account: Option<AccountId>,
+        /// Filter by account (default: all).
+        #[arg(long, value_name = "ID|NAME")]
+        account: Option<AccountArg>,
     },
-    /// Looks at all balances that fill themselves up now, instead of within 30 seconds.
+    /// Check all balances and run due automatic top-ups now, instead of within 30 seconds.
     #[command(after_help = "Examples:\n  tollgate top-ups fill-up")]
     FillUp,
-    /// Fills a balance up by itself, from the card that paid last; shows or stops it.
+    /// Set, show or disable an account's automatic top-up. It charges the last used card.
     #[command(
-        after_help = "Examples:\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --add 25 --monthly-limit 200\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --off\n\nThe card is charged within 30 seconds after less than --below can be spent. After three charges in a row that fail no\nfurther one is tried until this is set again."
+        after_help = "Examples:\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --add 25 --monthly-limit 200\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --off\n\nThe card is charged within 30 seconds after the available credits fall below --below. After three consecutive\nfailed charges, automatic top-up pauses until it is set again."
     )]
     Auto {
-        /// The account's id.
-        #[arg(value_parser = account_id)]
-        id: AccountId,
-        /// When less than this can be spent.
+        /// Account id, or account name if unique.
+        #[arg(value_name = "ID|NAME")]
+        id: AccountArg,
+        /// Threshold in credits.
         #[arg(long, value_name = "CREDITS", requires_all = ["add", "monthly_limit"])]
         below: Option<Credits>,
-        /// By how many credits.
+        /// Credits to buy each time.
         #[arg(long, value_name = "CREDITS", requires = "below")]
         add: Option<Credits>,
-        /// The most credits of a calendar month, in UTC.
+        /// Maximum credits per calendar month (UTC).
         #[arg(long, value_name = "CREDITS", requires = "below")]
         monthly_limit: Option<Credits>,
-        /// Stops it.
+        /// Disable automatic top-up.
         #[arg(long, conflicts_with = "below")]
         off: bool,
     },

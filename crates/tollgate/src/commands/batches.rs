@@ -1,33 +1,35 @@
-//! `batches …`.
+//! The `tollgate batches` commands.
 
 use std::io::{IsTerminal, stdout};
 
 use tollgate_server::control::Command;
 use tollgate_server::control::view::Reply;
 
-use super::control::{send, unexpected};
+use super::control::{resolve_filter, send, unexpected};
+use super::start;
 use crate::cli::{Batches, Place};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, batches as tables};
 
-/// Where to look for what does not exist.
-const KNOWN: &str = "`tollgate batches list` shows those that there are";
+/// Advice for an unknown batch id.
+const KNOWN: &str = "`tollgate batches list` shows the existing batches.";
 
-/// `batches …`.
+/// Runs `tollgate batches`.
 pub fn batches(place: Place, command: Batches, printer: &Printer) -> Result<Exit, Failure> {
+    let config = &start(place)?;
     let command = match command {
         Batches::List { account, limit } => Command::ListBatches {
-            account,
+            account: resolve_filter(config, account.as_ref())?,
             before: None,
             limit,
         },
         Batches::Show { id } => Command::ShowBatch { id },
     };
-    match send(place, command, KNOWN)? {
+    match send(config, command, KNOWN)? {
         Reply::Batches(found) => {
             printer.answer(&found, || tables::batches(&found, stdout().is_terminal()))?;
             if found.is_empty() {
-                printer.hint("There are none; accounts make them with POST /v1/batches.");
+                printer.hint("No batches. Accounts create them with POST /v1/batches.");
             }
         }
         Reply::Batch(batch) => printer.answer(&batch, || tables::batch(&batch, stdout().is_terminal()))?,

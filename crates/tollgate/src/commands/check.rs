@@ -1,4 +1,4 @@
-//! `config check` and `doctor`: commands that find faults.
+//! `config check` and `doctor`, which report problems of an installation.
 
 use serde_json::json;
 use tollgate_server::doctor::{self, Finding, State};
@@ -8,7 +8,7 @@ use crate::cli::{Place, Settings};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
 
-/// `config check`.
+/// Runs `tollgate config`.
 pub fn settings(place: Place, command: Settings, printer: &Printer) -> Result<Exit, Failure> {
     let Settings::Check = command;
     let findings = match load(&place.flags()) {
@@ -18,11 +18,11 @@ pub fn settings(place: Place, command: Settings, printer: &Printer) -> Result<Ex
     report(&findings, printer)
 }
 
-/// `doctor`.
+/// Runs `tollgate doctor`.
 pub fn doctor(place: Place, printer: &Printer) -> Result<Exit, Failure> {
     let findings = match load(&place.flags()) {
         Ok(config) => block_on(doctor::run(&config))?,
-        // Without settings there is nothing to look at but the machine.
+        // Without valid settings, only the machine can be checked.
         Err(error) => std::iter::once(doctor::unreadable(&error))
             .chain(doctor::machine())
             .collect(),
@@ -30,7 +30,7 @@ pub fn doctor(place: Place, printer: &Printer) -> Result<Exit, Failure> {
     report(&findings, printer)
 }
 
-/// Waits for this on a runtime of its own.
+/// Runs a future to completion on a temporary single-threaded runtime.
 pub(super) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start a runtime: {error}")))?;

@@ -1,44 +1,54 @@
-//! Commands that a running server carries out when there is one: accounts, keys, credits, models, the ledger, statements.
+//! Commands for accounts, keys, credits, models, the ledger and statements. A running server
+//! executes them if one exists.
 
-use tollgate_server::control::view::{BalanceView, CheckView, Reply};
-use tollgate_server::control::{self, AccountWish, Command, GrantWish, RunError, SubscriptionWish};
-use tollgate_types::{Error, ErrorCode};
+use tollgate_server::Config;
+use tollgate_server::control::view::{AccountView, BalanceView, CheckView, Reply};
+use tollgate_server::control::{self, AccountUpdate, Command, GrantParams, RunError, SubscriptionAction};
+use tollgate_types::{AccountId, Error, ErrorCode};
 
 use super::start;
 use crate::cli::{
-    Accounts, Cadence, Compat, Credit, Keys, Kind, Models, Place, Plans, Statements, Subscriptions, Switch,
+    AccountArg, Accounts, Cadence, Credit, Keys, Kind, Models, Place, Plans, Statements, Subscriptions,
+    Switch,
 };
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
 
-/// Where to look for an account.
-pub(super) const KNOWN_ACCOUNTS: &str = "`tollgate accounts list` shows those that exist.";
+/// Advice for an unknown account.
+pub(super) const KNOWN_ACCOUNTS: &str = "`tollgate accounts list` shows the existing accounts.";
 const KNOWN_KEYS: &str = "`tollgate keys list --account ID` shows an account's keys with their ids.";
 const KNOWN_GRANTS: &str = "`tollgate credits list ID` shows an account's grants with their ids.";
 const KNOWN_SUBSCRIPTIONS: &str =
     "`tollgate subscriptions list --account ID` shows an account's subscriptions with their ids.";
 
-/// `accounts …`.
+/// Runs `tollgate accounts`.
 pub fn accounts(place: Place, command: Accounts, printer: &Printer) -> Result<Exit, Failure> {
+    let config = &start(place)?;
     let created = matches!(command, Accounts::Create { .. });
     let command = match command {
         Accounts::Create { name, test_clock } => Command::CreateAccount { name, test_clock },
-        Accounts::Advance { id, to } => Command::AdvanceClock { account: id, to },
+        Accounts::Advance { id, to } => Command::AdvanceClock {
+            account: resolve_account(config, &id)?,
+            to,
+        },
         Accounts::List => Command::ListAccounts {
             after: None,
             limit: None,
+            name: None,
         },
-        Accounts::Show { id } => Command::ShowAccount { id },
+        Accounts::Show { id } => Command::ShowAccount {
+            id: resolve_account(config, &id)?,
+        },
         Accounts::Rename { id, name } => Command::ChangeAccount {
-            id,
-            change: AccountWish {
+            id: resolve_account(config, &id)?,
+            change: AccountUpdate {
                 name: Some(name),
-                ..AccountWish::default()
+                ..AccountUpdate::default()
             },
         },
         Accounts::SetLimits { id, limits } => Command::ChangeAccount {
-            id,
-            change: AccountWish {
+            id: resolve_account(config, &id)?,
+            change: AccountUpdate {
                 rpm: limits.rpm,
                 tpm: limits.tpm,
                 keys: limits.keys,
@@ -48,30 +58,33 @@ pub fn accounts(place: Place, command: Accounts, printer: &Printer) -> Result<Ex
                 files: limits.files,
                 files_gib: limits.files_gib,
                 batch_tokens: limits.batch_tokens,
-                ..AccountWish::default()
+                ..AccountUpdate::default()
             },
         },
+        Accounts::Close { id } => Command::CloseAccount {
+            id: resolve_account(config, &id)?,
+        },
         Accounts::Suspend { id, resume } => Command::ChangeAccount {
-            id,
-            change: AccountWish {
+            id: resolve_account(config, &id)?,
+            change: AccountUpdate {
                 suspended: Some(!resume),
-                ..AccountWish::default()
+                ..AccountUpdate::default()
             },
         },
     };
-    match send(place, command, KNOWN_ACCOUNTS)? {
-        // Nothing but the id, so that a shell can take it: id=$(tollgate accounts create acme).
+    match send(config, command, KNOWN_ACCOUNTS)? {
+        // Prints only the id, for shell substitution: id=$(tollgate accounts create acme).
         Reply::Account(account) if created => {
             printer.answer(&account, || format!("{}\n", account.id))?;
             printer.hint(
-                "It has no credits and no key yet: `tollgate credits grant ID AMOUNT` and `tollgate keys create --account ID`.",
+                "The account has no credits and no key yet. Run `tollgate credits grant ID AMOUNT` and `tollgate keys create --account ID`.",
             );
         }
         Reply::Account(account) => printer.answer(&account, || tables::account(&account))?,
         Reply::Accounts(accounts) => {
             printer.answer(&accounts, || tables::accounts(&accounts))?;
             if accounts.is_empty() {
-                printer.hint("There are no accounts yet; `tollgate accounts create NAME` makes one.");
+                printer.hint("No accounts. Create one with `tollgate accounts create NAME`.");
             }
         }
         other => return Err(unexpected(&other)),
@@ -79,8 +92,9 @@ pub fn accounts(place: Place, command: Accounts, printer: &Printer) -> Result<Ex
     Ok(Exit::Fine)
 }
 
-/// `keys …`.
+/// Runs `tollgate keys`.
 pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Failure> {
+    let config = &start(place)?;
     let (command, known) = match command {
         Keys::Create {
             account,
@@ -91,20 +105,23 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
             sync,
         } => (
             Command::CreateKey {
-                account,
+                account: resolve_account(config, &account)?,
                 name,
                 expires_in_days,
-                lenient: compat == Compat::Lenient,
+                compat: Some(compat.as_str().to_owned()),
                 test,
                 sync,
             },
             KNOWN_ACCOUNTS,
         ),
-        Keys::List { account } => (Command::ListKeys { account }, KNOWN_ACCOUNTS),
+        Keys::List { account } => {
+            let account = resolve_account(config, &account)?;
+            (Command::ListKeys { account }, KNOWN_ACCOUNTS)
+        }
         Keys::SetCompat { id, compat } => (
             Command::ChangeKey {
                 id,
-                lenient: Some(compat == Compat::Lenient),
+                compat: Some(compat.as_str().to_owned()),
                 sync: None,
             },
             KNOWN_KEYS,
@@ -112,18 +129,18 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
         Keys::SetSync { id, sync } => (
             Command::ChangeKey {
                 id,
-                lenient: None,
+                compat: None,
                 sync: Some(sync == Switch::On),
             },
             KNOWN_KEYS,
         ),
         Keys::Revoke { id } => (Command::RevokeKey { id }, KNOWN_KEYS),
     };
-    match send(place, command, known)? {
+    match send(config, command, known)? {
         Reply::CreatedKey(created) => {
             printer.answer(&created, || format!("{}\n", created.key))?;
             printer.hint(&format!(
-                "This is {}. It is shown this once: store it where the application reads its secrets.",
+                "This is {}. It is shown once; store it now.",
                 created.id
             ));
         }
@@ -131,7 +148,7 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
         Reply::Keys(keys) => {
             printer.answer(&keys, || tables::keys(&keys))?;
             if keys.is_empty() {
-                printer.hint("The account has no keys; `tollgate keys create --account ID` makes one.");
+                printer.hint("No keys. Create one with `tollgate keys create --account ID`.");
             }
         }
         other => return Err(unexpected(&other)),
@@ -139,12 +156,13 @@ pub fn keys(place: Place, command: Keys, printer: &Printer) -> Result<Exit, Fail
     Ok(Exit::Fine)
 }
 
-/// `credits …`.
+/// Runs `tollgate credits`.
 pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit, Failure> {
+    let config = &start(place)?;
     let command = match command {
         Credit::Grant { id, amount, terms } => Command::Grant {
-            account: id,
-            grant: GrantWish {
+            account: resolve_account(config, &id)?,
+            grant: GrantParams {
                 key: terms.id,
                 amount,
                 promotion: terms.kind == Kind::Promotion,
@@ -154,7 +172,10 @@ pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit,
                 note: terms.note,
             },
         },
-        Credit::List { id, all } => Command::ListLots { account: id, all },
+        Credit::List { id, all } => Command::ListLots {
+            account: resolve_account(config, &id)?,
+            all,
+        },
         Credit::Refund {
             request,
             amount,
@@ -168,35 +189,41 @@ pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit,
             key,
         },
         Credit::RefundGrant { id } => Command::RefundGrant { id },
-        Credit::Balance { id } => Command::ShowBalance { account: id },
+        Credit::Balance { id } => Command::ShowBalance {
+            account: resolve_account(config, &id)?,
+        },
     };
     let known = match command {
         Command::Refund { .. } => "",
         Command::RefundGrant { .. } => KNOWN_GRANTS,
         _ => KNOWN_ACCOUNTS,
     };
-    match send(place, command, known)? {
+    match send(config, command, known)? {
         Reply::Balance(balance) => printer.answer(&balance, || tables::balance(&balance))?,
         Reply::Granted(granted) => {
             let balance = BalanceView {
                 credits: granted.credits,
                 held: granted.held,
+                allowance: None,
+                spendable: None,
             };
             printer.answer(&granted, || tables::balance(&balance))?;
             if granted.repeated {
-                printer.hint("It was granted before; nothing was granted now.");
+                printer.hint("A grant with this id already exists; nothing changed.");
             }
         }
         Reply::Lots(lots) => {
             printer.answer(&lots, || tables::lots(&lots))?;
             if lots.is_empty() {
-                printer.hint("Nothing is left; `--all` lists what is used up, `tollgate credits grant ID AMOUNT` grants more.");
+                printer.hint("No credits left. `--all` lists used-up grants; `tollgate credits grant ID AMOUNT` grants more.");
             }
         }
         Reply::Refund(refund) => {
             printer.answer(&refund, || tables::refund(&refund))?;
             if refund.repeated {
-                printer.hint("It was given back before; nothing was given back now. Another refund of the same amount needs a --key.");
+                printer.hint(
+                    "This refund already exists; nothing changed. A second refund of the same amount needs a --key.",
+                );
             }
         }
         Reply::Withdrawal(taken) => printer.answer(&taken, || tables::withdrawal(&taken))?,
@@ -205,19 +232,21 @@ pub fn credits(place: Place, command: Credit, printer: &Printer) -> Result<Exit,
     Ok(Exit::Fine)
 }
 
-/// `plans …`.
+/// Runs `tollgate plans`.
 pub fn plans(place: Place, command: Plans, printer: &Printer) -> Result<Exit, Failure> {
+    let config = &start(place)?;
     let Plans::List = command;
-    match send(place, Command::ListPlans, "")? {
+    match send(config, Command::ListPlans, "")? {
         Reply::Plans(plans) => printer.answer(&plans, || tables::plans(&plans))?,
         other => return Err(unexpected(&other)),
     }
     Ok(Exit::Fine)
 }
 
-/// `subscriptions …`.
+/// Runs `tollgate subscriptions`.
 pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) -> Result<Exit, Failure> {
-    let change = |id, wish| (Command::ChangeSubscription { id, wish }, KNOWN_SUBSCRIPTIONS);
+    let config = &start(place)?;
+    let change = |id, action| (Command::ChangeSubscription { id, action }, KNOWN_SUBSCRIPTIONS);
     let (command, known) = match command {
         Subscriptions::Create {
             account,
@@ -226,7 +255,7 @@ pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) ->
         } => {
             let cadence = cadence.map(named);
             let command = Command::Subscribe {
-                account,
+                account: resolve_account(config, &account)?,
                 plan,
                 cadence,
             };
@@ -239,7 +268,7 @@ pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) ->
         } => {
             let cadence = cadence.map(named);
             let command = Command::OpenSubscription {
-                account,
+                account: resolve_account(config, &account)?,
                 plan,
                 cadence,
             };
@@ -249,20 +278,23 @@ pub fn subscriptions(place: Place, command: Subscriptions, printer: &Printer) ->
             let cadence = cadence.map(named);
             (Command::ChangePlan { id, plan, cadence }, KNOWN_SUBSCRIPTIONS)
         }
-        Subscriptions::List { account } => (Command::ListSubscriptions { account }, KNOWN_ACCOUNTS),
+        Subscriptions::List { account } => {
+            let account = resolve_account(config, &account)?;
+            (Command::ListSubscriptions { account }, KNOWN_ACCOUNTS)
+        }
         Subscriptions::Show { id } => (Command::ShowSubscription { id }, KNOWN_SUBSCRIPTIONS),
-        Subscriptions::Cancel { id } => change(id, SubscriptionWish::Cancel),
-        Subscriptions::Resume { id } => change(id, SubscriptionWish::Resume),
-        Subscriptions::Renew { id } => change(id, SubscriptionWish::Renew),
+        Subscriptions::Cancel { id } => change(id, SubscriptionAction::Cancel),
+        Subscriptions::Resume { id } => change(id, SubscriptionAction::Resume),
+        Subscriptions::Renew { id } => change(id, SubscriptionAction::Renew),
     };
-    match send(place, command, known)? {
+    match send(config, command, known)? {
         Reply::Subscription(found) => printer.answer(&found, || tables::subscription(&found))?,
-        // Nothing but the address, so that a shell can take it.
+        // Prints only the URL, for shell substitution.
         Reply::Page(page) => printer.answer(&page, || format!("{}\n", page.url))?,
         Reply::Subscriptions(found) => {
             printer.answer(&found, || tables::subscriptions(&found))?;
             if found.is_empty() {
-                printer.hint("The account has none; `tollgate subscriptions create --account ID --plan NAME` makes one.");
+                printer.hint("No subscriptions. Create one with `tollgate subscriptions create --account ID --plan NAME`.");
             }
         }
         other => return Err(unexpected(&other)),
@@ -277,20 +309,23 @@ fn named(cadence: Cadence) -> String {
     }
 }
 
-/// `models …`.
+/// Runs `tollgate models`.
 pub fn models(place: Place, command: Models, printer: &Printer) -> Result<Exit, Failure> {
+    let config = &start(place)?;
     let Models::List = command;
-    match send(place, Command::ListModels, "")? {
+    match send(config, Command::ListModels, "")? {
         Reply::Models(models) => printer.answer(&models, || tables::models(&models))?,
         other => return Err(unexpected(&other)),
     }
     Ok(Exit::Fine)
 }
 
-/// `statements …`. One that does not add up has the exit code of a check that found faults.
+/// Runs `tollgate statements`. Returns [`Exit::Faults`] if the figures do not add up.
 pub fn statements(place: Place, command: Statements, printer: &Printer) -> Result<Exit, Failure> {
+    let config = &start(place)?;
     let Statements::Show { account, month } = command;
-    match send(place, Command::ShowStatement { account, month }, KNOWN_ACCOUNTS)? {
+    let account = resolve_account(config, &account)?;
+    match send(config, Command::ShowStatement { account, month }, KNOWN_ACCOUNTS)? {
         Reply::Statement(statement) => {
             printer.answer(&statement, || tables::statement(&statement))?;
             let adds_up = statement.faults.is_empty();
@@ -300,9 +335,9 @@ pub fn statements(place: Place, command: Statements, printer: &Printer) -> Resul
     }
 }
 
-/// `ledger check`.
+/// Runs `tollgate ledger check`.
 pub fn check_ledger(place: Place, reprice: bool, printer: &Printer) -> Result<Exit, Failure> {
-    match send(place, Command::CheckLedger { reprice }, "")? {
+    match send(&start(place)?, Command::CheckLedger { reprice }, "")? {
         Reply::Check(check) => {
             printer.answer(&check, || tables::check(&check))?;
             Ok(verdict(&check))
@@ -315,17 +350,76 @@ fn verdict(check: &CheckView) -> Exit {
     if check.clean { Exit::Fine } else { Exit::Faults }
 }
 
-/// Carries out a command, here or in the server that has the data; `known` says where to look when what it names does
-/// not exist.
-pub(super) fn send(place: Place, command: Command, known: &str) -> Result<Reply, Failure> {
-    let config = start(place)?;
-    control::run(&config, command).map_err(|error| refused(error, known))
+/// Executes a command in this process, or in the running server that owns the data. `known` is the
+/// advice for a NotFound error.
+pub(super) fn send(config: &Config, command: Command, known: &str) -> Result<Reply, Failure> {
+    control::run(config, command).map_err(|error| refused(error, known))
 }
 
-/// Why a command was not carried out, with where to look when what it names does not exist.
+/// Maximum number of ids that an error message lists.
+const MAX_LISTED: usize = 10;
+
+/// Returns the id of the account with the given id or name. The name must match exactly and must be
+/// unique.
+pub(super) fn resolve_account(config: &Config, account: &AccountArg) -> Result<AccountId, Failure> {
+    let name = match account {
+        AccountArg::Id(id) => return Ok(*id),
+        AccountArg::Name(name) => name,
+    };
+    let command = Command::ListAccounts {
+        after: None,
+        limit: None,
+        name: Some(name.clone()),
+    };
+    match send(config, command, "")? {
+        Reply::Accounts(found) => match_name(name, &found),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Resolves an optional account filter.
+pub(super) fn resolve_filter(
+    config: &Config,
+    account: Option<&AccountArg>,
+) -> Result<Option<AccountId>, Failure> {
+    account
+        .map(|account| resolve_account(config, account))
+        .transpose()
+}
+
+fn match_name(name: &str, found: &[AccountView]) -> Result<AccountId, Failure> {
+    let named = found.iter().filter(|account| account.name == name);
+    let ids: Vec<AccountId> = named.map(|account| account.id).collect();
+    match &*ids {
+        [id] => Ok(*id),
+        [] => {
+            let message = format!("No account has the name '{name}'.");
+            Err(advised(Error::new(ErrorCode::NotFound, message), KNOWN_ACCOUNTS))
+        }
+        several => {
+            let listed = several.iter().take(MAX_LISTED).map(ToString::to_string);
+            let more = match several.len().saturating_sub(MAX_LISTED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            Err(Failure::usage(format!(
+                "{} accounts have the name '{name}'. Pass the id: {}{more}.",
+                several.len(),
+                listed.collect::<Vec<_>>().join(", ")
+            )))
+        }
+    }
+}
+
+/// Converts a command error into a [`Failure`]; adds `known` to NotFound errors.
 pub(super) fn refused(error: RunError, known: &str) -> Failure {
     match error {
         RunError::Settings(error) => error.into(),
+        RunError::NoData(directory) => Failure::usage(format!(
+            "No data in {}. Pass --data DIR, or run the command in the gateway's working directory. \
+             `tollgate serve` creates a new installation.",
+            directory.display()
+        )),
         RunError::Command(error) => advised(error, known),
     }
 }
@@ -340,9 +434,9 @@ fn advised(error: Error, known: &str) -> Failure {
     }
 }
 
-/// An answer that was not asked for.
+/// Returns the failure for a reply of the wrong kind.
 pub(super) fn unexpected(reply: &Reply) -> Failure {
-    // Only another version of the server can answer like this; what it said may be a secret.
+    // The server has another version. The message leaves out the reply, which may contain a secret.
     let kind = match reply {
         Reply::CreatedKey(_) | Reply::Key(_) | Reply::Keys(_) => "about keys",
         Reply::Account(_) | Reply::Accounts(_) | Reply::Balance(_) => "about accounts",
@@ -358,7 +452,7 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         | Reply::AutoTopUp(_) => "about credits",
         Reply::Batches(_) | Reply::Batch(_) => "about batches",
         Reply::Plans(_) | Reply::Subscription(_) | Reply::Subscriptions(_) => "about plans",
-        Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the books",
+        Reply::Transfers(_) | Reply::UsageRows(_) | Reply::Statement(_) => "about the ledger",
         Reply::Models(_) => "about models",
         Reply::Check(_) => "about the ledger",
         Reply::LedgerAudit(_) => "about charges",
@@ -367,10 +461,11 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         Reply::Audit(_) => "about the audit log",
         Reply::Member(_) | Reply::Members(_) => "about members",
         Reply::Providers(_) => "about providers",
+        Reply::Server(_) => "about a server",
         Reply::Prices(_) | Reply::PriceHistory(_) | Reply::PriceCheck(_) => "about prices",
     };
     Failure::failed(format!(
-        "The server answered {kind}, which was not asked. Use the command line of the server's own version."
+        "The server sent an unexpected reply {kind}. Use a command line of the server's version."
     ))
 }
 
@@ -379,13 +474,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_exist_is_told_with_where_to_look() {
+    fn a_missing_object_is_reported_with_a_hint() {
         let failure = advised(
             Error::new(ErrorCode::NotFound, "There is no such account."),
             KNOWN_ACCOUNTS,
         );
         assert!(
-            failure.message.ends_with("shows those that exist."),
+            failure.message.ends_with("shows the existing accounts."),
             "{}",
             failure.message
         );

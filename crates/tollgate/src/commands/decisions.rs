@@ -1,18 +1,20 @@
-//! `decisions`.
+//! The `tollgate decisions` commands.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use serde_json::json;
-use tollgate_server::evaluate::{self, Asked, Case, Effort, Evaluated, Manner, cases};
+use tollgate_server::evaluate::{
+    self, Case, Evaluated, EvaluationClient, EvaluationTarget, RunOptions, cases,
+};
 
 use super::check::block_on;
 use crate::cli::{Decisions, Eval};
 use crate::failure::{Exit, Failure};
 use crate::print::{self, Printer};
 
-/// `decisions`.
+/// Runs `tollgate decisions`.
 pub fn decisions(command: Decisions, printer: &Printer) -> Result<Exit, Failure> {
     match command {
         Decisions::Eval(command) => eval(&command, printer),
@@ -22,33 +24,37 @@ pub fn decisions(command: Decisions, printer: &Printer) -> Result<Exit, Failure>
 fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
     let Some(key) = &command.key else {
         return Err(Failure::usage(
-            "no key: set TOLLGATE_API_KEY to one of the gateway's keys, or say --key. `tollgate keys create` makes one.",
+            "no API key: set TOLLGATE_API_KEY or pass --key. Create one with `tollgate keys create`.",
         ));
     };
-    // A profile is fitted to what the model says, not to what an earlier profile has made of it.
+    // Profiles are fitted to the model's raw probabilities, not to corrected ones.
     let uncorrected = command.fit.as_ref().map(|_| "none".to_owned());
-    let manner = Manner {
+    let manner = EvaluationTarget {
         model: command.model.clone(),
         calibration: uncorrected.or_else(|| command.calibration.clone()),
     };
     let cases = read(&command.file, &manner)?;
-    let gateway =
-        Asked::new(&command.url, key).map_err(|error| Failure::usage(format!("--url or --key: {error}")))?;
-    // What cannot be written is better known before anything is paid for.
+    let gateway = EvaluationClient::new(&command.url, key)
+        .map_err(|error| Failure::usage(format!("--url or --key: {error}")))?;
+    // Opens the output files first, so that an unwritable path fails before any request is charged.
     let mut svg = command.svg.as_deref().map(Output::open).transpose()?;
     let mut fit = command.fit.as_deref().map(Output::open).transpose()?;
-    let effort = Effort {
+    let effort = RunOptions {
         parallel: usize::from(command.parallel),
         reversed: !command.one_order,
     };
     let number = cases.len();
-    let told = |done: usize| {
+    let requests = if effort.reversed { number * 2 } else { number };
+    printer.hint(&format!(
+        "{number} lines, at most {requests} requests. Requests beyond the account's rate limit wait for the next minute."
+    ));
+    let reported = |done: usize| {
         if done * 10 / number != (done - 1) * 10 / number {
             printer.hint(&format!("{done} of {number} lines"));
         }
     };
     let Evaluated { evaluation, examples } =
-        block_on(evaluate::evaluate(&gateway, &cases, &manner, effort, told))?
+        block_on(evaluate::evaluate(&gateway, &cases, &manner, effort, reported))?
             .map_err(|error| Failure::failed(error.to_string()))?;
     if let Some(svg) = &mut svg {
         svg.write(&evaluation.diagram())?;
@@ -64,24 +70,24 @@ fn eval(command: &Eval, printer: &Printer) -> Result<Exit, Failure> {
     })
 }
 
-fn read(file: &Path, manner: &Manner) -> Result<Vec<Case>, Failure> {
+fn read(file: &Path, manner: &EvaluationTarget) -> Result<Vec<Case>, Failure> {
     let shown = file.display();
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("cannot read {shown}: {error}")))?;
     let cases = cases::read(&text, manner).map_err(|wrong| {
         Failure::usage(format!(
-            "{shown}, {wrong}. Nothing was asked. `tollgate decisions eval --help` shows a line."
+            "{shown}, {wrong}. No request was sent. `tollgate decisions eval --help` shows an example line."
         ))
     })?;
     match cases.is_empty() {
         true => Err(Failure::usage(format!(
-            "{shown} has no lines. `tollgate decisions eval --help` shows one."
+            "{shown} is empty. `tollgate decisions eval --help` shows an example line."
         ))),
         false => Ok(cases),
     }
 }
 
-/// A file that is written at the end.
+/// An output file, opened at the start and written at the end.
 struct Output<'p> {
     path: &'p Path,
     file: File,

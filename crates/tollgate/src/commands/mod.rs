@@ -1,4 +1,5 @@
-//! One file for each kind of command. None of them decides anything: they call the server crate and print.
+//! One module per kind of command. Each calls the server crate and prints the reply; none contains
+//! business logic.
 
 mod admin;
 mod alerts;
@@ -17,23 +18,23 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use tollgate_server::config::env::Environment;
+use tollgate_server::control::export::Kind;
 use tollgate_server::{Config, ConfigError, Flags, telemetry};
-
-use export::Rows;
 
 use crate::cli::{Cli, Command, Ledger, Place, Usage};
 use crate::failure::{Exit, Failure};
 use crate::print::Printer;
 
-/// Carries out a command line, the program's name first. What goes wrong is said on stderr.
+/// Runs a command line, whose first element is the program's name. Prints failures on stderr.
 pub fn run(arguments: Vec<OsString>) -> Exit {
-    // Read before the command line is understood: what cannot be understood is told as JSON, too.
+    // Read before parsing, so that parse errors are also printed as JSON.
     let json = arguments.iter().any(|argument| argument == "--json");
     let outcome = match Cli::try_parse_from(arguments) {
-        Ok(cli) => carry_out(cli),
+        Ok(cli) => execute(cli),
         Err(error) if error.use_stderr() && json => Err(Failure::usage(error.render().to_string())),
         Err(error) => {
-            // Help and version go to stdout, faults to stderr; a closed pipe is nobody's fault.
+            // clap prints help and version on stdout and errors on stderr. A closed pipe is no
+            // failure.
             let _ = error.print();
             return if error.use_stderr() {
                 Exit::Usage
@@ -48,7 +49,7 @@ pub fn run(arguments: Vec<OsString>) -> Exit {
     })
 }
 
-fn carry_out(cli: Cli) -> Result<Exit, Failure> {
+fn execute(cli: Cli) -> Result<Exit, Failure> {
     let (place, printer) = (cli.place, Printer { json: cli.json });
     match cli.command {
         Command::Serve(command) => serve::serve(place, command, &printer),
@@ -65,12 +66,12 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Plans(command) => control::plans(place, command, &printer),
         Command::Subscriptions(command) => control::subscriptions(place, command, &printer),
         Command::Models(command) => control::models(place, command, &printer),
-        Command::Ledger(Ledger::Export(command)) => export::export(place, &command, Rows::Transfers),
+        Command::Ledger(Ledger::Export(command)) => export::export(place, &command, Kind::Transfers),
         Command::Ledger(Ledger::Audit(scope)) => receipts::audit(place, scope, &printer),
         Command::Ledger(Ledger::Receipt(command)) => receipts::receipt(place, command, &printer),
         Command::Ledger(Ledger::Verify(command)) => receipts::verify(&command, &printer),
         Command::Ledger(Ledger::Check { reprice }) => control::check_ledger(place, reprice, &printer),
-        Command::Usage(Usage::Export(command)) => export::export(place, &command, Rows::Usage),
+        Command::Usage(Usage::Export(command)) => export::export(place, &command, Kind::Usage),
         Command::Statements(command) => control::statements(place, command, &printer),
         Command::Providers(command) => admin::providers(place, command, &printer),
         Command::Prices(command) => admin::prices(place, command, &printer),
@@ -93,20 +94,21 @@ impl Place {
     }
 }
 
-/// Reads the settings without starting anything.
+/// Loads the settings without starting the gateway.
 fn load(flags: &Flags) -> Result<Config, ConfigError> {
     Config::load(flags, Environment::of_process())
 }
 
-/// Settings for a command that ends by itself. Its own words are what counts on stderr, so only errors are logged.
+/// Loads the settings for a command that runs to completion. Logs only errors, since the command
+/// prints its own messages on stderr.
 fn start(place: Place) -> Result<Config, Failure> {
     let config = load(&place.flags())?;
     start_logs(&config, "error")?;
     Ok(config)
 }
 
-/// Starts logging; the filter of `TOLLGATE_LOG` is a setting like any other.
+/// Starts logging with the filter from `TOLLGATE_LOG`, or `default` if it is not set.
 fn start_logs(config: &Config, default: &str) -> Result<(), Failure> {
-    let started = telemetry::start_logs(&config.environment, default);
+    let started = telemetry::start_logs(&config.environment, default, &config.file.service.slug);
     started.map_err(|error| ConfigError::new("TOLLGATE_LOG", format!("{error:#}")).into())
 }

@@ -1,6 +1,6 @@
-//! `move`.
+//! The command `tollgate move`.
 
-use tollgate_server::moving::{self, MoveError, Step};
+use tollgate_server::moving::{self, MoveError, TransferProgress};
 use tollgate_types::Clock;
 use tollgate_types::clock::SystemClock;
 
@@ -9,21 +9,21 @@ use crate::cli::{Move, Place};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
 
-/// Between two words about a table that takes long.
-const TOLD_EVERY_MICROS: u64 = 2_000_000;
+/// Interval between two progress lines of one table.
+const REPORT_INTERVAL_MICROS: u64 = 2_000_000;
 
-/// How long a table takes at least for its pace to mean something.
+/// Minimum duration for a meaningful rate.
 const LONG_MICROS: u64 = 200_000;
 
-/// Moves an installation to the other engine.
+/// Runs `tollgate move`.
 pub fn run(place: Place, command: &Move, printer: &Printer) -> Result<Exit, Failure> {
     let config = start(place)?;
     let clock = SystemClock::default();
     let mut progress = Progress {
         printer,
         clock: &clock,
-        begun: clock.monotonic_micros(),
-        told: clock.monotonic_micros(),
+        started: clock.monotonic_micros(),
+        reported: clock.monotonic_micros(),
     };
     let moved = moving::run(&config, &command.from, &command.to, &mut |step| {
         progress.tell(step)
@@ -41,32 +41,32 @@ pub fn run(place: Place, command: &Move, printer: &Printer) -> Result<Exit, Fail
     })
 }
 
-/// Says on stderr how far it is.
+/// Prints progress on stderr.
 struct Progress<'p> {
     printer: &'p Printer,
     clock: &'p dyn Clock,
-    /// When the table was begun.
-    begun: u64,
-    told: u64,
+    /// Start time of the current table, in monotonic microseconds.
+    started: u64,
+    reported: u64,
 }
 
 impl Progress<'_> {
-    fn tell(&mut self, step: Step<'_>) {
+    fn tell(&mut self, step: TransferProgress<'_>) {
         let now = self.clock.monotonic_micros();
-        if let Step::Copying(_, 0) = step {
-            self.begun = now;
+        if let TransferProgress::Copying(_, 0) = step {
+            self.started = now;
         }
-        let is_due = now.saturating_sub(self.told) >= TOLD_EVERY_MICROS;
+        let is_due = now.saturating_sub(self.reported) >= REPORT_INTERVAL_MICROS;
         let (what, table, rows) = match step {
-            Step::Copied(table, rows) => ("copied", table, rows),
-            Step::Copying(table, rows) if is_due => ("copying", table, rows),
-            Step::Comparing(table, rows) if is_due => ("comparing", table, rows),
+            TransferProgress::Copied(table, rows) => ("copied", table, rows),
+            TransferProgress::Copying(table, rows) if is_due => ("copying", table, rows),
+            TransferProgress::Comparing(table, rows) if is_due => ("comparing", table, rows),
             _ => return,
         };
-        self.told = now;
-        let taken = now.saturating_sub(self.begun);
+        self.reported = now;
+        let taken = now.saturating_sub(self.started);
         let rate = match step {
-            Step::Copied(..) | Step::Copying(..) if taken >= LONG_MICROS => {
+            TransferProgress::Copied(..) | TransferProgress::Copying(..) if taken >= LONG_MICROS => {
                 format!(", {} rows/s", per_second(rows, taken))
             }
             _ => String::new(),

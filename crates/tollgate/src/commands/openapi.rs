@@ -1,18 +1,19 @@
-//! `openapi`.
+//! The command `tollgate openapi`.
 
 use tollgate_server::{admin, router};
 
 use crate::failure::{Exit, Failure};
 use crate::print::Printer;
 
-/// Prints the document that describes the public API, or the admin API; it is JSON either way.
+/// Prints the OpenAPI document of the public API or of the admin API. The format is JSON, with or
+/// without `--json`.
 pub fn document(of_admin: bool, printer: &Printer) -> Result<Exit, Failure> {
     let document = match of_admin {
         true => admin::document(),
         false => router::document(),
     };
     let text = serde_json::to_string_pretty(&document)
-        .map_err(|error| Failure::failed(format!("cannot write the document: {error}")))?;
+        .map_err(|error| Failure::failed(format!("cannot serialize the document: {error}")))?;
     printer.answer(&document, || text + "\n")?;
     Ok(Exit::Fine)
 }

@@ -1,4 +1,4 @@
-//! `ledger audit`, `ledger receipt` and `ledger verify`.
+//! The commands `ledger audit`, `ledger receipt` and `ledger verify`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -8,21 +8,25 @@ use tollgate_server::control::receipts::Verifier;
 use tollgate_server::control::view::Reply;
 use tollgate_server::control::{Command, TransferView};
 
-use super::control::{send, unexpected};
+use super::control::{resolve_filter, send, unexpected};
+use super::start;
 use crate::cli::{AuditScope, Place, Receipt, Verify};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, receipts};
 
-/// Where to look when there is no such call.
-const KNOWN_CALLS: &str = "`tollgate usage export` lists calls; answers have their id in `x-request-id`.";
-/// What comes before the first line of some texts.
+/// Advice for an unknown call id.
+const KNOWN_CALLS: &str =
+    "`tollgate usage export` lists calls; the `x-request-id` response header has the id.";
+/// UTF-8 byte order mark, which some editors and spreadsheets add to a CSV file.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// `ledger audit`.
+/// Runs `tollgate ledger audit`.
 pub fn audit(place: Place, scope: AuditScope, printer: &Printer) -> Result<Exit, Failure> {
     let AuditScope { account, from, to } = scope;
+    let config = &start(place)?;
+    let account = resolve_filter(config, account.as_ref())?;
     match send(
-        place,
+        config,
         Command::AuditLedger { account, from, to },
         super::control::KNOWN_ACCOUNTS,
     )? {
@@ -34,9 +38,13 @@ pub fn audit(place: Place, scope: AuditScope, printer: &Printer) -> Result<Exit,
     }
 }
 
-/// `ledger receipt`.
+/// Runs `tollgate ledger receipt`.
 pub fn receipt(place: Place, command: Receipt, printer: &Printer) -> Result<Exit, Failure> {
-    match send(place, Command::ShowReceipt { request: command.id }, KNOWN_CALLS)? {
+    match send(
+        &start(place)?,
+        Command::ShowReceipt { request: command.id },
+        KNOWN_CALLS,
+    )? {
         Reply::Receipt(receipt) => {
             printer.answer(&receipt, || receipts::receipt(&receipt))?;
             Ok(if receipt.matches { Exit::Fine } else { Exit::Faults })
@@ -45,7 +53,7 @@ pub fn receipt(place: Place, command: Receipt, printer: &Printer) -> Result<Exit
     }
 }
 
-/// `ledger verify`.
+/// Runs `tollgate ledger verify`.
 pub fn verify(command: &Verify, printer: &Printer) -> Result<Exit, Failure> {
     let file = File::open(&command.file).map_err(|error| unreadable(&command.file, 0, error))?;
     let mut verifier = Verifier::default();
@@ -55,7 +63,7 @@ pub fn verify(command: &Verify, printer: &Printer) -> Result<Exit, Failure> {
     Ok(if view.clean { Exit::Fine } else { Exit::Faults })
 }
 
-/// Reads an export: lines of JSON when it begins with a brace, else CSV.
+/// Reads an export: JSON lines if the file starts with a brace, otherwise CSV.
 fn read(
     mut file: impl BufRead,
     path: &Path,
@@ -97,7 +105,7 @@ fn unreadable(path: &Path, line: usize, why: impl std::fmt::Display) -> Failure 
     match line {
         0 => Failure::failed(format!("cannot read {path}: {why}")),
         line => Failure::failed(format!(
-            "cannot read {path}, line {line}: {why}. It is to be what `tollgate ledger export` wrote."
+            "cannot read {path}, line {line}: {why}. Pass a file that `tollgate ledger export` wrote."
         )),
     }
 }

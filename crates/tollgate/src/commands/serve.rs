@@ -1,4 +1,4 @@
-//! `serve`, `worker` and `migrate`.
+//! The commands `serve`, `worker` and `migrate`.
 
 use serde_json::json;
 use tollgate_server::config::StorageUrl;
@@ -9,7 +9,7 @@ use crate::cli::{Place, Serve, Worker};
 use crate::failure::{Exit, Failure};
 use crate::print::Printer;
 
-/// Serves until a signal asks to stop.
+/// Runs the gateway until SIGTERM or SIGINT.
 pub fn serve(place: Place, command: Serve, printer: &Printer) -> Result<Exit, Failure> {
     let flags = Flags {
         listen: command.listen,
@@ -25,7 +25,7 @@ pub fn serve(place: Place, command: Serve, printer: &Printer) -> Result<Exit, Fa
     Ok(Exit::Fine)
 }
 
-/// Carries jobs out until a signal asks to stop.
+/// Runs jobs until SIGTERM or SIGINT.
 pub fn work(place: Place, command: Worker) -> Result<Exit, Failure> {
     let flags = Flags {
         admin: command.admin,
@@ -44,35 +44,39 @@ fn print_config(config: &Config, printer: &Printer) -> Result<Exit, Failure> {
     let text = config.printed().map_err(|error| unprintable(&error))?;
     let settings: toml::Table = text.parse().map_err(|error| unprintable(&error))?;
     let origin = match &config.path {
-        Some(path) => format!("From {}, the environment and flags", path.display()),
-        None => "No settings file: from the environment and flags".to_owned(),
+        Some(path) => format!("Sources: {}, the environment and flags", path.display()),
+        None => "Sources: the environment and flags; no settings file".to_owned(),
     };
-    // What cannot be a setting of a file is said in the comment.
+    // A settings file cannot express these providers, so the comment lists them.
     let more = if config.file.server.discover {
-        " and the model servers that a start finds on this machine"
+        " and the model servers discovered on this machine at startup"
     } else {
         ""
     };
     printer.answer(&settings, || {
         format!(
-            "# {origin}.\n# Data directory: {}\n# Beside the providers below: the simulator sim{more}.\n\n{text}",
+            "# {origin}.\n# Data directory: {}\n# Providers not listed below: the simulator sim{more}.\n\n{text}",
             config.data.display()
         )
     })?;
     Ok(Exit::Fine)
 }
 
-/// Brings the database's schema up to date.
+/// Creates or updates the database schema.
 pub fn migrate(place: Place, printer: &Printer) -> Result<Exit, Failure> {
     let config = start(place)?;
-    serve::migrate(&config)?;
+    let done = serve::migrate(&config)?;
     let (engine, shown) = match &config.storage {
         StorageUrl::Sqlite(path) => ("sqlite", path.display().to_string()),
-        // The address may hold a password.
+        // The URL may contain a password.
         StorageUrl::Postgres(_) => ("postgres", "the PostgreSQL database".to_owned()),
     };
-    printer.answer(&json!({"storage": engine, "schema": "current"}), || {
-        format!("The schema of {shown} is up to date.\n")
+    let (from, to) = (done.from, done.to);
+    let answer = json!({"storage": engine, "schema": "current", "from": from, "to": to});
+    printer.answer(&answer, || match from {
+        0 => format!("Created the schema of {shown} (version {to}).\n"),
+        from if from == to => format!("The schema of {shown} is up to date (version {to}).\n"),
+        from => format!("Updated the schema of {shown} from version {from} to version {to}.\n"),
     })?;
     Ok(Exit::Fine)
 }

@@ -1,45 +1,60 @@
-//! `top-ups …`.
+//! The `tollgate top-ups` commands.
 
 use serde_json::json;
 use tollgate_server::control::Command;
-use tollgate_server::control::top_ups::TopUpWish;
+use tollgate_server::control::top_ups::TopUpAction;
 use tollgate_server::control::view::Reply;
 
-use super::control::{KNOWN_ACCOUNTS, send, unexpected};
+use super::control::{KNOWN_ACCOUNTS, resolve_account, resolve_filter, send, unexpected};
+use super::start;
 use crate::cli::{Place, TopUps};
 use crate::failure::{Exit, Failure};
 use crate::print::{Printer, tables};
 
-/// `top-ups …`.
+/// Runs `tollgate top-ups`.
 pub fn top_ups(place: Place, command: TopUps, printer: &Printer) -> Result<Exit, Failure> {
-    let wish = match command {
-        TopUps::Open { id, credits } => TopUpWish::Open { account: id, credits },
-        TopUps::Portal { id } => TopUpWish::Portal { account: id },
-        TopUps::FillUp => TopUpWish::FillUp,
-        TopUps::List { account } => TopUpWish::List { account },
-        TopUps::Auto { id, off: true, .. } => TopUpWish::StopAuto { account: id },
+    let config = &start(place)?;
+    let account = |id| resolve_account(config, &id);
+    let action = match command {
+        TopUps::Open { id, credits } => TopUpAction::Open {
+            account: account(id)?,
+            credits,
+        },
+        TopUps::Portal { id } => TopUpAction::Portal {
+            account: account(id)?,
+        },
+        TopUps::FillUp => TopUpAction::FillUp,
+        TopUps::List { account } => TopUpAction::List {
+            account: resolve_filter(config, account.as_ref())?,
+            before: None,
+            limit: None,
+        },
+        TopUps::Auto { id, off: true, .. } => TopUpAction::StopAuto {
+            account: account(id)?,
+        },
         TopUps::Auto {
             id,
             below: Some(below),
             add: Some(amount),
             monthly_limit: Some(monthly_limit),
             ..
-        } => TopUpWish::SetAuto {
-            account: id,
+        } => TopUpAction::SetAuto {
+            account: account(id)?,
             below,
             amount,
             monthly_limit,
         },
-        TopUps::Auto { id, .. } => TopUpWish::ShowAuto { account: id },
+        TopUps::Auto { id, .. } => TopUpAction::ShowAuto {
+            account: account(id)?,
+        },
     };
-    match send(place, Command::TopUps { wish }, KNOWN_ACCOUNTS)? {
-        // Nothing but the address, so that a shell can take it.
+    match send(config, Command::TopUps { action }, KNOWN_ACCOUNTS)? {
+        // Prints only the URL, for shell substitution.
         Reply::Page(page) => printer.answer(&page, || format!("{}\n", page.url))?,
         Reply::TopUps(found) => {
             printer.answer(&found, || tables::top_ups(&found))?;
             if found.is_empty() {
-                printer
-                    .hint("There are none yet; `tollgate top-ups open ID CREDITS` opens a page to pay on.");
+                printer.hint("No top-ups. `tollgate top-ups open ID CREDITS` creates a checkout page.");
             }
         }
         Reply::AutoTopUp(auto) => {
@@ -48,8 +63,7 @@ pub fn top_ups(place: Place, command: TopUps, printer: &Printer) -> Result<Exit,
                     .map_or_else(|| "off\n".to_owned(), tables::auto_top_up)
             })?;
             if auto.is_some_and(|auto| auto.failures >= 3) {
-                printer
-                    .hint("Three charges in a row failed; set it again once the account has another card.");
+                printer.hint("Paused after three failed charges. Add another card, then set it again.");
             }
         }
         Reply::Done => printer.answer(&json!({"done": true}), || "done\n".to_owned())?,

@@ -1,4 +1,4 @@
-//! Tables about people, what they changed, and prices.
+//! Tables of administrators, members, providers, prices and the audit log.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use tollgate_server::control::view::prices::{MovedView, PriceChangeView, PriceCh
 use tollgate_server::control::view::providers::{ProviderView, TargetView};
 use tollgate_types::Credits;
 
-use super::tables::table;
+use super::tables::{format_account, table};
 
-/// Administrators, a line for each.
+/// Formats administrators, one line each.
 pub fn admins(admins: &[AdminView]) -> String {
     let row = |admin: &AdminView| {
         [
@@ -27,10 +27,12 @@ pub fn admins(admins: &[AdminView]) -> String {
     )
 }
 
-/// Changes, a line for each.
+/// Formats audit log entries, one line each.
 pub fn audit(entries: &[AuditView]) -> String {
     let row = |entry: &AuditView| {
-        let account = entry.account.map(|account| account.to_string());
+        let account = entry
+            .account
+            .map(|id| format_account(id, entry.account_name.as_deref()));
         [
             entry.at.clone(),
             entry.actor.clone(),
@@ -46,7 +48,7 @@ pub fn audit(entries: &[AuditView]) -> String {
     )
 }
 
-/// Members, a line for each.
+/// Formats members, one line each.
 pub fn members(members: &[MemberView]) -> String {
     let row = |member: &MemberView| {
         [
@@ -59,48 +61,54 @@ pub fn members(members: &[MemberView]) -> String {
     table(["ID", "ROLE", "CREATED", "EMAIL"], members.iter().map(row))
 }
 
-fn told(prices: &BTreeMap<String, Credits>) -> String {
+fn reported(prices: &BTreeMap<String, Credits>) -> String {
     let each = prices.iter().map(|(class, price)| format!("{class} {price}"));
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Prices in force, a line for each model.
+/// Formats the current prices, one line per model.
 pub fn prices(prices: &[PriceView]) -> String {
-    let row = |price: &PriceView| [price.model.clone(), price.version.clone(), told(&price.prices)];
+    let row = |price: &PriceView| {
+        [
+            price.model.clone(),
+            price.version.clone(),
+            reported(&price.prices),
+        ]
+    };
     table(["MODEL", "VERSION", "PRICES"], prices.iter().map(row))
 }
 
-/// Changes of a model's prices, a line for each.
+/// Formats the price history of a model, one line per change.
 pub fn price_changes(changes: &[PriceChangeView]) -> String {
     let row = |change: &PriceChangeView| {
         [
             change.at.clone(),
             change.actor.clone(),
             change.version.clone(),
-            told(&change.prices),
+            reported(&change.prices),
         ]
     };
     table(["SINCE", "BY", "VERSION", "PRICES"], changes.iter().map(row))
 }
 
-/// Models whose prices are others than those in force, a line for each.
+/// Formats models whose prices in the settings differ from the current prices, one line each.
 pub fn price_check(check: &PriceCheckView) -> String {
     let row = |moved: &MovedView| {
-        let before = moved.before.as_ref().map_or_else(|| "-".to_owned(), told);
+        let before = moved.before.as_ref().map_or_else(|| "-".to_owned(), reported);
         let jumps = match (moved.jumps.is_empty(), check.forced) {
-            (true, _) => "fine".to_owned(),
+            (true, _) => "ok".to_owned(),
             (false, true) => format!("forced: {}", moved.jumps.join(", ")),
             (false, false) => format!("too far: {}", moved.jumps.join(", ")),
         };
-        [moved.model.clone(), before, told(&moved.after), jumps]
+        [moved.model.clone(), before, reported(&moved.after), jumps]
     };
     table(
-        ["MODEL", "IN FORCE", "IN THE SETTINGS", "VERDICT"],
+        ["MODEL", "CURRENT", "SETTINGS", "VERDICT"],
         check.changes.iter().map(row),
     )
 }
 
-/// Providers, a line for each of their models.
+/// Formats providers, one line per model.
 pub fn providers(providers: &[ProviderView]) -> String {
     let row = |provider: &ProviderView, target: Option<&TargetView>| {
         let of = |text: fn(&TargetView) -> String| target.map_or_else(|| "-".to_owned(), text);

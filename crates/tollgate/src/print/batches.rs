@@ -1,18 +1,18 @@
-//! Batches as people read them.
+//! Tables and details of batches.
 
 use tollgate_server::control::batches::BatchView;
 
-use super::tables::{aligned, table};
+use super::tables::{aligned, format_account, table};
 
-/// Letters of a bar.
+/// Width of a progress bar, in characters.
 const BAR: u64 = 20;
 
-/// Batches, a line for each; with bars where a terminal shows them.
+/// Formats batches, one line each, with progress bars if `has_bars` is set (terminals).
 pub fn batches(batches: &[BatchView], has_bars: bool) -> String {
     let row = |batch: &BatchView| {
         [
             batch.id.clone(),
-            batch.account.to_string(),
+            format_account(batch.account, batch.account_name.as_deref()),
             batch.state.clone(),
             progress(batch, has_bars),
             batch.total.to_string(),
@@ -30,13 +30,16 @@ pub fn batches(batches: &[BatchView], has_bars: bool) -> String {
     )
 }
 
-/// A batch, a line for each fact.
+/// Formats one batch, one line per fact.
 pub fn batch(batch: &BatchView, has_bars: bool) -> String {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let cost = batch.cost.map(|cost| cost.to_string());
     let facts = [
         ("id", batch.id.clone()),
-        ("account", batch.account.to_string()),
+        (
+            "account",
+            format_account(batch.account, batch.account_name.as_deref()),
+        ),
         ("state", batch.state.clone()),
         ("progress", progress(batch, has_bars)),
         ("requests", batch.total.to_string()),
@@ -59,7 +62,7 @@ pub fn batch(batch: &BatchView, has_bars: bool) -> String {
     aligned(&facts.map(|(name, fact)| [name.to_owned(), fact]))
 }
 
-/// How much of a batch has been answered or has failed.
+/// Formats the share of completed and failed requests of a batch.
 fn progress(batch: &BatchView, has_bar: bool) -> String {
     let ended = batch.completed.saturating_add(batch.failed).min(batch.total);
     let of = |whole: u64| (ended * whole).checked_div(batch.total).unwrap_or_default();
@@ -72,7 +75,7 @@ fn progress(batch: &BatchView, has_bar: bool) -> String {
     format!("[{}{}] {percent}", letters("#", done), letters(".", BAR - done))
 }
 
-/// A time in the largest unit that fits.
+/// Formats a duration in the largest unit that fits.
 fn age(seconds: u64) -> String {
     let units = [(86_400, "d"), (3_600, "h"), (60, "min")];
     let fitting = units.into_iter().find(|(length, _)| seconds >= *length);
@@ -92,6 +95,7 @@ mod tests {
         BatchView {
             id: "batch_1".to_owned(),
             account: AccountId::from_u128(1),
+            account_name: None,
             state: "in_progress".to_owned(),
             endpoint: "/v1/embeddings".to_owned(),
             model: "acme/vectors".to_owned(),

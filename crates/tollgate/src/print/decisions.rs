@@ -1,11 +1,11 @@
-//! How good decisions are, for people.
+//! Tables of decision quality metrics.
 
-use tollgate_estimate::Report;
+use tollgate_probability::Report;
 use tollgate_server::evaluate::Evaluation;
 
 use super::tables::{aligned, shown, table};
 
-/// What was found of a model.
+/// Formats the evaluation of a model.
 pub fn evaluation(found: &Evaluation) -> String {
     let sources: Vec<&str> = found.sources.iter().map(String::as_str).collect();
     let head = format!(
@@ -24,7 +24,7 @@ pub fn evaluation(found: &Evaluation) -> String {
     let reports = table(
         [
             "",
-            "JUDGED",
+            "SCORED",
             "ACCURACY",
             "BRIER",
             "LOG LOSS",
@@ -67,7 +67,7 @@ fn facts(found: &Evaluation) -> Vec<[String; 2]> {
         let asked = found.asked_in_both_orders;
         facts.push((
             "order flips",
-            format!("{flips:.3} of {asked} questions asked in both orders"),
+            format!("{flips:.3} of {asked} questions sent in both orders"),
         ));
     }
     if found.abstain_auroc.is_some() {
@@ -78,7 +78,7 @@ fn facts(found: &Evaluation) -> Vec<[String; 2]> {
     }
     let latency = found.latency;
     facts.push((
-        "latency of a request",
+        "request latency",
         format!("p50 {:.1} ms, p95 {:.1} ms", latency.p50_ms, latency.p95_ms),
     ));
     if let Some(cost) = found.cost_per_1000_decisions {
@@ -91,7 +91,7 @@ fn facts(found: &Evaluation) -> Vec<[String; 2]> {
         .collect()
 }
 
-/// What examples do not say is a dash.
+/// Formats a metric; a dash stands for a metric that the examples do not determine.
 fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
 }

@@ -1,4 +1,4 @@
-//! Receipts and what shows that they are right, for people.
+//! Receipts, and the results of `ledger audit` and `ledger verify`.
 
 use tollgate_server::control::TransferView;
 use tollgate_server::control::receipts::{
@@ -6,13 +6,13 @@ use tollgate_server::control::receipts::{
 };
 use tollgate_types::Credits;
 
-use super::tables::{aligned, shown};
+use super::tables::{aligned, format_account, shown};
 
-/// What an audit found.
+/// Formats the result of an audit.
 pub fn audit(audit: &LedgerAuditView) -> String {
     let verdict = match audit.difference_count {
-        0 => "Every charge comes out as the books have it.\n".to_owned(),
-        count => format!("{count} figures come out otherwise. docs/money.md has the arithmetic.\n"),
+        0 => "All charges match the ledger.\n".to_owned(),
+        count => format!("{count} charges differ. docs/money.md explains the arithmetic.\n"),
     };
     let facts = [
         ["accounts".to_owned(), audit.accounts.to_string()],
@@ -23,8 +23,8 @@ pub fn audit(audit: &LedgerAuditView) -> String {
     ];
     let differences = audit.differences.iter().map(|difference| {
         let line = format!(
-            "{}: {}: {}: the books say {}, recomputed it is {}",
-            difference.account_id,
+            "{}: {}: {}: ledger {}, recomputed {}",
+            format_account(difference.account_id, difference.account_name.as_deref()),
             difference.subject,
             difference.figure,
             difference.recorded,
@@ -36,12 +36,12 @@ pub fn audit(audit: &LedgerAuditView) -> String {
     format!("{verdict}{}{listed}", aligned(&facts))
 }
 
-/// One charge, line by line.
+/// Formats the receipt of one charge, line by line.
 pub fn receipt(receipt: &ReceiptView) -> String {
     let transfers: Vec<[String; 4]> = receipt.transfers.iter().map(transfer).collect();
     let verdict = match receipt.matches {
-        true => "The books say the same.\n",
-        false => "THE BOOKS SAY SOMETHING ELSE: run `tollgate ledger audit`.\n",
+        true => "The ledger agrees.\n",
+        false => "THE LEDGER DIFFERS: run `tollgate ledger audit`.\n",
     };
     format!(
         "{}\nnano-credits, tokens × price for 1,000,000:\n{}{}{}\ntransfers:\n{}\n{verdict}",
@@ -58,11 +58,16 @@ fn head(receipt: &ReceiptView) -> [[String; 2]; 7] {
         true => "the gateway (estimated)",
         false => "the provider",
     };
+    let account = format_account(receipt.account_id, receipt.account_name.as_deref());
     let model = format!("{} at {}", shown(&receipt.model), shown(&receipt.endpoint));
+    let model = match receipt.requested_model == receipt.model {
+        true => model,
+        false => format!("{model}, requested as {}", shown(&receipt.requested_model)),
+    };
     [
         ["call", &receipt.id.to_string()],
         ["request", &receipt.request_id.to_string()],
-        ["account", &receipt.account_id.to_string()],
+        ["account", &account],
         ["model", &model],
         ["ended", &format!("{} {}", receipt.ended_at, receipt.outcome)],
         ["counted by", counted],
@@ -72,16 +77,15 @@ fn head(receipt: &ReceiptView) -> [[String; 2]; 7] {
 }
 
 fn long_prompt(above: Option<u64>) -> String {
-    let long =
-        |above| format!("The prompt has more than {above} tokens: the prices are those of long prompts.\n");
+    let long = |above| format!("The prompt has more than {above} tokens: long-prompt prices apply.\n");
     above.map(long).unwrap_or_default()
 }
 
-/// What was consumed costs, class by class; of several models part by part.
+/// Formats the cost per token class, or per part if several models served the call.
 fn cost(receipt: &ReceiptView) -> String {
     if let Some(requests) = &receipt.requests {
         let text = format!(
-            "{} requests begun, each ⌈its sum × 65 ÷ 100000000⌉: {} = {} credits",
+            "{} requests started, each ⌈its sum × 65 ÷ 100000000⌉: {} = {} credits",
             requests.count,
             requests.cost.nanos(),
             requests.cost
@@ -123,7 +127,7 @@ fn classes(lines: &[ReceiptLine]) -> Vec<[String; 2]> {
     lines.iter().map(class).collect()
 }
 
-/// Who pays it.
+/// Formats how the cost is split between the allowance, credits and the operator.
 fn split(receipt: &ReceiptView) -> [[String; 2]; 6] {
     let nanos = |amount: Credits| amount.nanos();
     let (credits, allowance) = (nanos(receipt.held_credits), nanos(receipt.held_allowance));
@@ -136,7 +140,7 @@ fn split(receipt: &ReceiptView) -> [[String; 2]; 6] {
         .plan_name
         .as_deref()
         .map_or_else(|| "no plan".to_owned(), |plan| format!("plan {}", shown(plan)));
-    let held = format!("{credits} of credits + {allowance} of an allowance ({plan})");
+    let held = format!("{credits} from credits + {allowance} from an allowance ({plan})");
     let cost = nanos(receipt.cost);
     let smaller = |one: i64, other: i64, result: i64| format!("the smaller of {one} and {other} = {result}");
     [
@@ -145,7 +149,7 @@ fn split(receipt: &ReceiptView) -> [[String; 2]; 6] {
         ["allowance pays", &smaller(charge, allowance, included)],
         ["credits pay", &format!("{charge} - {included} = {paid}")],
         ["operator bears", &nanos(receipt.overrun).to_string()],
-        ["given back", &nanos(receipt.refunded).to_string()],
+        ["refunded", &nanos(receipt.refunded).to_string()],
     ]
     .map(|line| line.map(str::to_owned))
 }
@@ -163,15 +167,15 @@ fn transfer(transfer: &TransferView) -> [String; 4] {
     ]
 }
 
-/// What is in the chains of an export.
+/// Formats the result of verifying the chains of an export.
 pub fn verified(view: &VerifyView) -> String {
     let verdict = match view.fault_count {
-        0 => "Every chain is whole.\n".to_owned(),
+        0 => "All chains are intact.\n".to_owned(),
         count => format!("The chains have {count} faults.\n"),
     };
     let facts = [
         ["transfers".to_owned(), view.transfers.to_string()],
-        ["before the chains".to_owned(), view.unchained.to_string()],
+        ["unchained transfers".to_owned(), view.unchained.to_string()],
         ["chain heads".to_owned(), view.chains.len().to_string()],
     ];
     let chains: Vec<[String; 3]> = view

@@ -1,4 +1,5 @@
-//! Answers as people read them. Text that others wrote, such as names, cannot move the cursor of a terminal.
+//! Tables for people. Control characters in names and other foreign text are replaced, so that they
+//! cannot move the terminal's cursor.
 
 use tollgate_server::control::alerts::{AlertView, NoticeView};
 use tollgate_server::control::top_ups::{AutoView, TopUpView};
@@ -8,30 +9,43 @@ use tollgate_server::control::view::{
 };
 use tollgate_server::doctor::{Finding, State};
 use tollgate_server::moving::MoveView;
-use tollgate_types::Credits;
+use tollgate_types::{AccountId, Credits};
 
-/// Shown where an account has no limit of its own.
+/// Shown for an account without a limit override.
 const BY_DEFAULT: &str = "default";
 
-/// One account, a line for each fact.
+/// Formats one account, one line per fact.
 pub fn account(account: &AccountView) -> String {
+    let limits = account.limits_in_force;
     let mut facts = vec![
         ["id", &account.id.to_string()].map(str::to_owned),
         ["name", &account.name].map(str::to_owned),
         ["state", &account.state].map(str::to_owned),
-        ["rpm".to_owned(), or_default(account.rpm)],
-        ["tpm".to_owned(), or_default(account.tpm)],
-        ["keys".to_owned(), or_default(account.keys)],
+        ["rpm".to_owned(), in_force(account.rpm, limits.map(|own| own.rpm))],
+        ["tpm".to_owned(), in_force(account.tpm, limits.map(|own| own.tpm))],
+        [
+            "keys".to_owned(),
+            in_force(account.keys, limits.map(|own| own.keys)),
+        ],
         ["gpus".to_owned(), or_default(account.gpus)],
         ["agents".to_owned(), or_default(account.agents)],
         ["chats".to_owned(), or_default(account.chats)],
-        ["files".to_owned(), or_default(account.files)],
-        ["files GiB".to_owned(), or_default(account.files_gib)],
-        ["batch tokens".to_owned(), or_default(account.batch_tokens)],
+        [
+            "files".to_owned(),
+            in_force(account.files, limits.map(|own| own.files)),
+        ],
+        [
+            "files GiB".to_owned(),
+            in_force(account.files_gib, limits.map(|own| own.files_gib)),
+        ],
+        [
+            "batch tokens".to_owned(),
+            in_force(account.batch_tokens, limits.map(|own| own.batch_tokens)),
+        ],
         ["created", &account.created_at].map(str::to_owned),
     ];
     if let Some(ahead) = account.test_clock {
-        facts.push(["test clock".to_owned(), format!("{ahead} s ahead")]);
+        facts.push(["test clock".to_owned(), ahead_by(ahead)]);
     }
     if let Some(balance) = account.balance {
         facts.push(["credits".to_owned(), balance.credits.to_string()]);
@@ -40,7 +54,36 @@ pub fn account(account: &AccountView) -> String {
     aligned(&facts)
 }
 
-/// Accounts, a line for each.
+/// Formats how far a clock is ahead, in its two largest units.
+fn ahead_by(seconds: u64) -> String {
+    let units = [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
+    let mut left = seconds;
+    let mut parts = Vec::new();
+    for (unit, length) in units {
+        let count = left / length;
+        left %= length;
+        match count {
+            0 => {}
+            1 => parts.push(format!("1 {unit}")),
+            count => parts.push(format!("{count} {unit}s")),
+        }
+    }
+    parts.truncate(2);
+    match parts.is_empty() {
+        true => "not ahead".to_owned(),
+        false => format!("{} ahead", parts.join(" ")),
+    }
+}
+
+/// Formats an account's limit override, or `default` with the effective value.
+fn in_force(own: Option<impl ToString>, applies: Option<impl ToString>) -> String {
+    match (own, applies) {
+        (None, Some(value)) => format!("{BY_DEFAULT} ({})", value.to_string()),
+        (own, _) => or_default(own),
+    }
+}
+
+/// Formats accounts, one line each.
 pub fn accounts(accounts: &[AccountView]) -> String {
     let row = |account: &AccountView| {
         let (rpm, tpm) = (or_default(account.rpm), or_default(account.tpm));
@@ -60,10 +103,10 @@ pub fn accounts(accounts: &[AccountView]) -> String {
     )
 }
 
-/// Keys, a line for each.
+/// Formats keys, one line each.
 pub fn keys(keys: &[KeyView]) -> String {
     let row = |key: &KeyView| {
-        let expires = key.expires_at.clone().unwrap_or_else(|| "never".to_owned());
+        let or_never = |at: &Option<String>| at.clone().unwrap_or_else(|| "never".to_owned());
         let last4 = format!("…{}", key.last4);
         [
             key.id.to_string(),
@@ -73,27 +116,43 @@ pub fn keys(keys: &[KeyView]) -> String {
             key.compat.clone(),
             if key.sync { "on" } else { "off" }.to_owned(),
             key.created_at.clone(),
-            expires,
+            or_never(&key.expires_at),
+            or_never(&key.last_used_at),
             key.name.clone(),
         ]
     };
     table(
         [
-            "ID", "KEY", "STATE", "MODE", "COMPAT", "SYNC", "CREATED", "EXPIRES", "NAME",
+            "ID",
+            "KEY",
+            "STATE",
+            "MODE",
+            "COMPAT",
+            "SYNC",
+            "CREATED",
+            "EXPIRES",
+            "LAST USED",
+            "NAME",
         ],
         keys.iter().map(row),
     )
 }
 
-/// A balance, a line for each fact.
+/// Formats a balance, one line per fact.
 pub fn balance(balance: &BalanceView) -> String {
-    aligned(&[
+    let plan = [("allowance", balance.allowance), ("spendable", balance.spendable)];
+    let plan = plan
+        .into_iter()
+        .filter_map(|(name, amount)| Some([name.to_owned(), amount?.to_string()]));
+    let mut facts = vec![
         ["credits".to_owned(), balance.credits.to_string()],
         ["held".to_owned(), balance.held.to_string()],
-    ])
+    ];
+    facts.extend(plan);
+    aligned(&facts)
 }
 
-/// Grants and refunds, a line for each.
+/// Formats grants and refunds, one line each.
 pub fn lots(lots: &[LotView]) -> String {
     let row = |lot: &LotView| {
         [
@@ -115,18 +174,21 @@ pub fn lots(lots: &[LotView]) -> String {
     )
 }
 
-/// A refund, a line for each fact.
+/// Formats a refund, one line per fact.
 pub fn refund(refund: &RefundView) -> String {
     aligned(&[
         ["id".to_owned(), refund.id.to_string()],
         ["request".to_owned(), refund.request.to_string()],
-        ["account".to_owned(), refund.account.to_string()],
+        [
+            "account".to_owned(),
+            format_account(refund.account, refund.account_name.as_deref()),
+        ],
         ["credits".to_owned(), refund.credits.to_string()],
         ["allowance".to_owned(), refund.allowance.to_string()],
     ])
 }
 
-/// What was taken back of a grant, a line for each fact.
+/// Formats a withdrawal from a grant, one line per fact.
 pub fn withdrawal(taken: &WithdrawalView) -> String {
     aligned(&[
         ["id".to_owned(), taken.id.to_string()],
@@ -134,12 +196,12 @@ pub fn withdrawal(taken: &WithdrawalView) -> String {
     ])
 }
 
-/// Purchases of credits, a line for each.
+/// Formats credit purchases, one line each.
 pub fn top_ups(top_ups: &[TopUpView]) -> String {
     let row = |top_up: &TopUpView| {
         [
             top_up.id.to_string(),
-            top_up.account.to_string(),
+            format_account(top_up.account, top_up.account_name.as_deref()),
             top_up.kind.clone(),
             top_up.state.clone(),
             top_up.credits.to_string(),
@@ -157,7 +219,7 @@ pub fn top_ups(top_ups: &[TopUpView]) -> String {
     )
 }
 
-/// By what a balance is filled up, a line for each fact.
+/// Formats automatic top-up settings, one line per fact.
 pub fn auto_top_up(auto: &AutoView) -> String {
     aligned(&[
         ["below".to_owned(), auto.below.to_string()],
@@ -167,7 +229,7 @@ pub fn auto_top_up(auto: &AutoView) -> String {
     ])
 }
 
-/// When an account is told that its balance is low, a line for each fact.
+/// Formats a low-balance alert, one line per fact.
 pub fn alert(alert: &AlertView) -> String {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     aligned(&[
@@ -179,7 +241,7 @@ pub fn alert(alert: &AlertView) -> String {
     ])
 }
 
-/// What an account was told, a line for each.
+/// Formats the webhook and e-mail deliveries of an account, one line each.
 pub fn notices(notices: &[NoticeView]) -> String {
     let row = |notice: &NoticeView| {
         let due = if notice.state == "pending" {
@@ -206,7 +268,7 @@ pub fn notices(notices: &[NoticeView]) -> String {
     )
 }
 
-/// Plans, a line for each.
+/// Formats plans, one line each.
 pub fn plans(plans: &[PlanView]) -> String {
     let row = |plan: &PlanView| {
         [
@@ -224,11 +286,14 @@ pub fn plans(plans: &[PlanView]) -> String {
     )
 }
 
-/// One subscription, a line for each fact, then what happened to it.
+/// Formats one subscription, one line per fact, followed by its events.
 pub fn subscription(found: &SubscriptionView) -> String {
     let mut facts = vec![
         ["id", &found.id.to_string()].map(str::to_owned),
-        ["account", &found.account.to_string()].map(str::to_owned),
+        [
+            "account".to_owned(),
+            format_account(found.account, found.account_name.as_deref()),
+        ],
         [found.product.clone(), found.subject.clone()],
         ["state", &found.state].map(str::to_owned),
         ["price", &found.price.to_string()].map(str::to_owned),
@@ -269,7 +334,15 @@ pub fn subscription(found: &SubscriptionView) -> String {
     }
 }
 
-/// Subscriptions, a line for each.
+/// Returns the plan's name, or the product with its subject for other products.
+fn bought(found: &SubscriptionView) -> String {
+    match found.product.as_str() {
+        "plan" => found.subject.clone(),
+        product => format!("{product} {}", found.subject),
+    }
+}
+
+/// Formats subscriptions, one line each.
 pub fn subscriptions(found: &[SubscriptionView]) -> String {
     let row = |found: &SubscriptionView| {
         let ends = if found.cancel_at_period_end {
@@ -279,47 +352,81 @@ pub fn subscriptions(found: &[SubscriptionView]) -> String {
         };
         [
             found.id.to_string(),
-            found.product.clone(),
-            found.subject.clone(),
+            bought(found),
+            found.price.to_string(),
+            found.cadence.clone(),
             found.state.clone(),
             found.paid_through.clone(),
             ends.to_owned(),
         ]
     };
     table(
-        ["ID", "PRODUCT", "SUBJECT", "STATE", "PAID THROUGH", "THEN"],
+        ["ID", "PLAN", "PRICE", "CADENCE", "STATE", "PAID THROUGH", "THEN"],
         found.iter().map(row),
     )
 }
 
-/// Models, a line for each.
+/// Price classes of media with the unit of the displayed price.
+const MEDIA_UNITS: [(&str, &str); 4] = [
+    ("image", "image"),
+    ("video", "second of video"),
+    ("audio", "second of audio"),
+    ("character", "1M characters"),
+];
+
+/// Formats models, one line each.
 pub fn models(models: &[ModelView]) -> String {
     let row = |model: &ModelView| {
+        let media: Vec<String> = MEDIA_UNITS
+            .iter()
+            .filter_map(|(class, unit)| Some(format!("{} / {unit}", model.prices.get(*class)?)))
+            .collect();
+        let media_prices = match media.is_empty() {
+            true => "-".to_owned(),
+            false => media.join(", "),
+        };
         let window = model
             .context_window
             .map_or_else(|| "-".to_owned(), |tokens| tokens.to_string());
-        let prices = (model.input_price.to_string(), model.output_price.to_string());
+        let of_tokens =
+            |class: &str, price: Credits| match media.is_empty() || model.prices.contains_key(class) {
+                true => price.to_string(),
+                false => "-".to_owned(),
+            };
         [
             model.id.clone(),
-            prices.0,
-            prices.1,
+            of_tokens("input", model.input_price),
+            of_tokens("output", model.output_price),
+            media_prices,
             window,
             model.release_date.clone(),
             model.targets.join(", "),
         ]
     };
     table(
-        ["MODEL", "INPUT/1M", "OUTPUT/1M", "CONTEXT", "RELEASED", "TARGETS"],
+        [
+            "MODEL",
+            "INPUT/1M",
+            "OUTPUT/1M",
+            "MEDIA",
+            "CONTEXT",
+            "RELEASED",
+            "TARGETS",
+        ],
         models.iter().map(row),
     )
 }
 
-/// A statement: what there was, what came and went, what there is; then charges by model and endpoint.
+/// Formats a statement: opening balance, movements, closing balance, then charges by model and
+/// endpoint.
 pub fn statement(statement: &StatementView) -> String {
     let line = |name: &str, amount: Credits| [name.to_owned(), amount.to_string()];
     let fees = format!("plan fees ({} periods)", statement.plan_periods);
     let facts = [
-        ["account".to_owned(), statement.account.to_string()],
+        [
+            "account".to_owned(),
+            format_account(statement.account, statement.account_name.as_deref()),
+        ],
         [
             "month".to_owned(),
             format!("{} to {}", statement.start, statement.end),
@@ -331,11 +438,11 @@ pub fn statement(statement: &StatementView) -> String {
         line("- charges", statement.charged),
         line(&format!("- {fees}"), statement.plan_fees),
         line("- expired", statement.expired),
-        line("- taken back", statement.withdrawn),
+        line("- withdrawn", statement.withdrawn),
         line("closing balance", statement.closing),
-        line("of it held", statement.closing_held),
+        line("held at closing", statement.closing_held),
         line("allowance used", statement.allowance_used),
-        line("allowance given back", statement.allowance_refunded),
+        line("allowance refunded", statement.allowance_refunded),
     ];
     let row = |charge: &ChargeView| {
         let (paid, included) = (charge.paid.to_string(), charge.included.to_string());
@@ -357,11 +464,11 @@ pub fn statement(statement: &StatementView) -> String {
     }
 }
 
-/// What a check of the ledger found.
+/// Formats the result of `ledger check`.
 pub fn check(check: &CheckView) -> String {
     let verdict = match check.fault_count {
         0 => "The ledger is clean.\n".to_owned(),
-        count => format!("The ledger has {count} faults. docs/money.md says what each promise means.\n"),
+        count => format!("The ledger has {count} faults. docs/money.md explains each invariant.\n"),
     };
     let facts = [
         ["accounts".to_owned(), check.accounts.to_string()],
@@ -370,9 +477,9 @@ pub fn check(check: &CheckView) -> String {
         ["open holds".to_owned(), check.open_holds.to_string()],
         ["revenue".to_owned(), format!("{} credits", check.revenue)],
         ["overrun".to_owned(), format!("{} credits", check.overrun)],
-        ["cut off by crashes".to_owned(), check.crashed.to_string()],
+        ["calls lost in crashes".to_owned(), check.crashed.to_string()],
         ["chain heads".to_owned(), check.chain_heads.to_string()],
-        ["before the chains".to_owned(), check.unchained.to_string()],
+        ["unchained transfers".to_owned(), check.unchained.to_string()],
     ];
     let faults: String = check
         .faults
@@ -387,9 +494,9 @@ pub fn check(check: &CheckView) -> String {
     format!("{verdict}{}{faults}{more}", aligned(&facts))
 }
 
-/// What was moved, the proof, and what is to be done now.
+/// Formats the result of a move: table digests, balances and the settings to change.
 pub fn moved(moved: &MoveView) -> String {
-    let header = ["TABLE", "ROWS", "DIGEST, THE SAME ON BOTH SIDES"].map(str::to_owned);
+    let header = ["TABLE", "ROWS", "DIGEST (EQUAL ON BOTH SIDES)"].map(str::to_owned);
     let rows = moved.tables.iter();
     let rows = rows.map(|table| [table.table.clone(), table.rows.to_string(), table.digest.clone()]);
     let tables: Vec<_> = std::iter::once(header).chain(rows).collect();
@@ -408,7 +515,7 @@ pub fn moved(moved: &MoveView) -> String {
         .map(|line| format!("  - {line}\n"))
         .collect();
     format!(
-        "Moved {} rows of {} accounts from {} to {}.\n\n{}\nBalances of all accounts, the same on both sides:\n{}\n{}\n\
+        "Moved {} rows of {} accounts from {} to {}.\n\n{}\nBalances of all accounts (equal on both sides):\n{}\n{}\n\
          Before you start the gateway:\n{settings}",
         moved.rows,
         moved.accounts,
@@ -420,7 +527,7 @@ pub fn moved(moved: &MoveView) -> String {
     )
 }
 
-/// What a look at the machine found.
+/// Formats the findings of `doctor` or `config check`.
 pub fn findings(findings: &[Finding]) -> String {
     let wide = findings
         .iter()
@@ -448,11 +555,26 @@ pub fn findings(findings: &[Finding]) -> String {
         .filter(|finding| finding.state == State::Fault)
         .count();
     let verdict = match faults {
-        0 => "Nothing must be repaired.\n".to_owned(),
-        1 => "One thing must be repaired.\n".to_owned(),
-        count => format!("{count} things must be repaired.\n"),
+        0 => "No problems found.\n".to_owned(),
+        1 => "1 problem found.\n".to_owned(),
+        count => format!("{count} problems found.\n"),
     };
     text + "\n" + &verdict
+}
+
+/// Maximum number of characters of an account name in a cell.
+const MAX_NAME: usize = 40;
+
+/// Formats an account in a cell: its id, then its name in parentheses.
+pub(super) fn format_account(id: AccountId, name: Option<&str>) -> String {
+    let Some(name) = name else {
+        return id.to_string();
+    };
+    let mut short: String = name.chars().take(MAX_NAME).collect();
+    if short.len() < name.len() {
+        short.push('…');
+    }
+    format!("{id} ({short})")
 }
 
 fn or_default(limit: Option<impl ToString>) -> String {
@@ -462,7 +584,7 @@ fn or_default(limit: Option<impl ToString>) -> String {
 pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let mut all = vec![head.map(str::to_owned)];
     all.extend(rows);
-    // A heading over nothing tells nobody anything.
+    // A header without rows is omitted.
     if all.len() == 1 {
         String::new()
     } else {
@@ -470,7 +592,7 @@ pub(super) fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = 
     }
 }
 
-/// Columns as wide as their widest cell, two blanks between them.
+/// Aligns columns to their widest cell, separated by two spaces.
 pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let rows: Vec<[String; N]> = rows
         .iter()
@@ -516,6 +638,34 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_is_ahead_by_its_two_largest_units() {
+        for (seconds, expected) in [
+            (0, "not ahead"),
+            (1, "1 second ahead"),
+            (59, "59 seconds ahead"),
+            (3_600, "1 hour ahead"),
+            (4_481_168, "51 days 20 hours ahead"),
+            (86_401, "1 day 1 second ahead"),
+        ] {
+            assert_eq!(ahead_by(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn a_name_stands_behind_the_id_of_its_account() {
+        let id = AccountId::from_u128(1);
+        let long = "ü".repeat(41);
+        let short = format!(" ({}…)", "ü".repeat(40));
+        for (name, expected) in [
+            (None, ""),
+            (Some("Acme Ltd"), " (Acme Ltd)"),
+            (Some(&*long), &*short),
+        ] {
+            assert_eq!(format_account(id, name), format!("{id}{expected}"));
+        }
+    }
+
+    #[test]
     fn findings_say_what_to_do() {
         let fine = Finding {
             what: "clock".to_owned(),
@@ -530,7 +680,7 @@ mod tests {
             detail: "no key".to_owned(),
             remedy,
         };
-        let expected = "ok     clock       right\nFAULT  provider x  no key\n                   → set a key\n\nOne thing must be repaired.\n";
+        let expected = "ok     clock       right\nFAULT  provider x  no key\n                   → set a key\n\n1 problem found.\n";
         assert_eq!(findings(&[fine, fault]), expected);
     }
 }

@@ -1,12 +1,13 @@
-//! Which values a schema leaves open.
+//! Values that a JSON Schema allows.
 
 use serde_json::Value;
 
-/// How many references are followed.
+/// Maximum number of references to follow.
 const MAX_HOPS: u32 = 8;
 
-/// The values of an enumeration or a yes or no, null among them where it may be null; `None` for a schema of anything
-/// else. References within `root` are followed, as the generators of schemas write named enumerations.
+/// Returns the values of an enumeration or a boolean, including null if the schema allows it.
+/// `None` for other schemas. Follows references within `root`, which schema generators use for
+/// named enumerations.
 pub(super) fn values(schema: &Value, root: &Value) -> Option<Vec<Value>> {
     within(schema, root, MAX_HOPS)
 }

@@ -1,14 +1,16 @@
-//! Leases of balance: how a node holds and settles without a round trip to the database.
+//! Balance leases: a node holds and settles without a round trip to the database.
 //!
-//! A busy account's node takes a part of its credits in advance, as a lease. Holds are taken out of it in memory and kept
-//! in a journal on this machine, so that they survive the death of the process. Calls that have ended are reported many at a
-//! time, in rounds ([`round`]), which also renew the lease and let it grow and shrink ([`state`]). What a process has left
-//! unreported when it dies is reported by the next one that is given the same directory ([`recover`]).
+//! The node of a busy account takes a part of its credits in advance, as a lease. Holds are taken
+//! from it in memory and written to a journal on this machine, so that they survive the death of
+//! the process. Ended calls are reported in batches, in rounds ([`round`]), which also renew and
+//! resize the lease ([`state`]). The next process with the same directory reports what a dead
+//! process left unreported ([`recover`]).
 //!
-//! Whatever happens to a node or its clock, an account cannot spend more than it has: a lease has left its credits. A node that
-//! does not report is waited for as long as its calls can last; then its lease is closed, and what it reports afterwards is
-//! the operator's loss. First calls, expensive ones, accounts with a plan and those that have little left take the exact
-//! path ([`super::ledger`]), to which every lease gives back what it can.
+//! No failure of a node or its clock lets an account spend more than it has, because leased credits
+//! have left its balance. The lease of a silent node is closed after the maximum duration of a
+//! call; later reports are the operator's loss. First calls, expensive calls, accounts with a plan
+//! and accounts near zero take the exact path ([`super::ledger`]), to which every lease releases
+//! its unused credits.
 
 mod recover;
 mod round;
@@ -22,7 +24,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tollgate_storage::{
-    NewHold, News, NewsReader, NewsSource, Resolution, Result, Settlement, StorageError, StorageErrorKind,
+    NewHold, Notification, NotificationReader, NotificationSource, Resolution, Result, Settlement,
+    StorageError, StorageErrorKind,
 };
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Clock, Credits, Timestamp};
@@ -33,64 +36,67 @@ use crate::ids::{IdMap, lock};
 use crate::journal::record::{Hold, Week, crashed};
 use crate::journal::{Entry, Journal, JournalConfig, unavailable};
 use round::{Report, Terms};
-use state::{Room, State};
+use state::{Capacity, State};
 
-/// How a node leases.
+/// The lease settings of a node.
 #[derive(Clone, Debug)]
 pub struct LeaseConfig {
-    /// Where the journal of each node is, on a disk that outlives the process.
+    /// Directory of the journals of all nodes, on a disk that outlives the process.
     pub dir: PathBuf,
-    /// How long a call can last at the most.
-    pub longest_call: Duration,
-    /// How long a lease lasts that is not renewed.
-    pub life: Duration,
+    /// Maximum duration of a call.
+    pub max_call_duration: Duration,
+    /// Lifetime of a lease that is not renewed.
+    pub ttl: Duration,
     /// Calls of an account within a second that make it busy.
-    pub busy: u32,
-    /// Where the time comes from.
+    pub busy_calls: u32,
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl LeaseConfig {
-    /// Leases of ten seconds for accounts with ten calls within a second, with their journal in this directory.
-    pub fn new(dir: PathBuf, longest_call: Duration, clock: Arc<dyn Clock>) -> LeaseConfig {
+    /// Leases of ten seconds for accounts with ten calls within a second; the journals are in
+    /// `dir`.
+    pub fn new(dir: PathBuf, max_call_duration: Duration, clock: Arc<dyn Clock>) -> LeaseConfig {
         LeaseConfig {
             dir,
-            longest_call,
-            life: Duration::from_secs(10),
-            busy: 10,
+            max_call_duration,
+            ttl: Duration::from_secs(10),
+            busy_calls: 10,
             clock,
         }
     }
 
-    /// Before a lease's end, its node takes no more holds out of it.
+    /// Time before a lease's end from which its node takes no more holds from it.
     fn margin(&self) -> Duration {
-        self.life / 5
+        self.ttl / 5
     }
 
-    /// Between two rounds of a lease in which nothing happens.
+    /// Time between two rounds of an idle lease.
     fn renewal(&self) -> Duration {
-        self.life * 3 / 10
+        self.ttl * 3 / 10
     }
 }
 
-/// Calls that end within this time are reported together: a round costs the database as much as two calls on the exact path.
-const TOGETHER: Duration = Duration::from_millis(200);
-/// So many are reported at once; and as many again, at most, with them.
-const ENOUGH_TOGETHER: usize = 500;
-const MOST_TOGETHER: usize = 1_000;
-/// How long an account whose lease was refused or recalled has none.
-const COOL: Duration = Duration::from_secs(2);
-/// Pauses after a failed round, doubled up to the second one.
-const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
-/// How long a read waits for what this process has to report, and between two looks.
-const READERS_WAIT: Duration = Duration::from_secs(2);
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// How long the end of the process waits for it.
-const CLOSERS_WAIT: Duration = Duration::from_secs(10);
-/// Between two looks for journal files that nobody needs.
-const TIDY_EVERY: Duration = Duration::from_secs(1);
-/// A call that costs as much waits until its hold is on the database's disk.
-const EXACT_FROM: Credits = Credits::from_nanos(1_000_000_000);
+/// Ended calls within this time are reported together: a round costs the database as much as two
+/// calls on the exact path.
+const ROUND_INTERVAL: Duration = Duration::from_millis(200);
+/// Number of waiting calls that starts a round immediately. A round reports at most
+/// `MAX_ROUND_CALLS`.
+const ROUND_CALLS: usize = 500;
+const MAX_ROUND_CALLS: usize = 1_000;
+/// How long an account gets no lease after one was refused or recalled.
+const COOLDOWN: Duration = Duration::from_secs(2);
+/// The first and the maximum pause after failed rounds; pauses double.
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// Timeout of a read that waits for this process's reports, and the interval of its checks.
+const READ_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
+const REPORT_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Timeout of the final reports at shutdown.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between two removals of unneeded journal files.
+const TIDY_INTERVAL: Duration = Duration::from_secs(1);
+/// A hold of at least this amount takes the exact path, so that it is durable in the database.
+const MIN_EXACT_AMOUNT: Credits = Credits::from_nanos(1_000_000_000);
 
 /// The leases of this process.
 pub(super) struct Leases {
@@ -99,55 +105,55 @@ pub(super) struct Leases {
     node: TransferId,
     journal: Arc<Journal>,
     syncer: Mutex<Option<JoinHandle<()>>>,
-    /// The directory is this process's as long as the file is locked.
-    _own: std::fs::File,
+    /// Keeps the directory locked for this process.
+    _directory_lock: std::fs::File,
     accounts: RwLock<IdMap<AccountId, Arc<Account>>>,
-    heat: Mutex<Heat>,
+    busy_accounts: Mutex<BusyAccounts>,
     closing: AtomicBool,
-    /// Tells which leases are recalled; it is heard from the first lease on.
-    news: Arc<dyn NewsSource>,
-    hears: Once,
+    /// Reports recalled leases; subscribed with the first lease.
+    notifications: Arc<dyn NotificationSource>,
+    listening: Once,
 }
 
 /// The lease of one account.
 struct Account {
     id: AccountId,
     state: Mutex<State>,
-    /// There is something to report.
+    /// Notified when there is something to report.
     wake: Notify,
-    /// Somebody waits for the next round.
-    hurry: Notify,
+    /// Notified when a caller waits for the next round.
+    round_now: Notify,
 }
 
 impl Account {
-    fn hurry(&self) {
+    fn round_now(&self) {
         self.wake.notify_one();
-        self.hurry.notify_one();
+        self.round_now.notify_one();
     }
 }
 
-/// Which accounts are busy, and which have just been refused.
+/// Accounts that are busy, and accounts in cooldown after a refusal.
 #[derive(Default)]
-struct Heat {
+struct BusyAccounts {
     since: u64,
     calls: IdMap<AccountId, u32>,
-    cool: IdMap<AccountId, u64>,
+    cooling: IdMap<AccountId, u64>,
 }
 
 impl Leases {
-    /// Reports what earlier processes have left in the directory and begins a journal in it.
+    /// Reports the calls that dead processes left in the directory and starts a journal in it.
     pub(super) async fn open(
         pool: Arc<Pool>,
         config: LeaseConfig,
-        news: Arc<dyn NewsSource>,
+        notifications: Arc<dyn NotificationSource>,
     ) -> Result<Arc<Leases>> {
         let installation = round::installation(&pool).await?;
         recover::recover(&pool, &config, installation).await?;
         let node = round::new_id()?;
         let dir = recover::directory(&config.dir, node);
         std::fs::create_dir_all(&dir).map_err(unavailable)?;
-        let own = recover::own(&dir).map_err(unavailable)?;
-        let Some(own) = own else {
+        let directory_lock = recover::directory_lock(&dir).map_err(unavailable)?;
+        let Some(directory_lock) = directory_lock else {
             let why = "another process has locked the directory of this node";
             return Err(StorageError::new(StorageErrorKind::Unavailable, why));
         };
@@ -158,6 +164,7 @@ impl Leases {
             segment_bytes: 8 << 20,
             sync_after: Duration::from_millis(5),
             queues: false,
+            fatal: pool.fatal().clone(),
         })?);
         let syncer = journal.start_syncer().map_err(unavailable)?;
         let leases = Arc::new(Leases {
@@ -166,17 +173,17 @@ impl Leases {
             node,
             journal,
             syncer: Mutex::new(Some(syncer)),
-            _own: own,
+            _directory_lock: directory_lock,
             accounts: RwLock::default(),
-            heat: Mutex::default(),
+            busy_accounts: Mutex::default(),
             closing: AtomicBool::new(false),
-            news,
-            hears: Once::new(),
+            notifications,
+            listening: Once::new(),
         });
         let weak = Arc::downgrade(&leases);
-        leases.pool.accompany(async move {
+        leases.pool.spawn_background(async move {
             loop {
-                tokio::time::sleep(TIDY_EVERY).await;
+                tokio::time::sleep(TIDY_INTERVAL).await;
                 match weak.upgrade() {
                     Some(leases) => leases.tidy(),
                     None => return,
@@ -186,9 +193,10 @@ impl Leases {
         Ok(leases)
     }
 
-    /// Takes the hold out of the account's lease; `None` when it has to be taken out of the database. Answers what is left.
+    /// Takes the hold from the account's lease and returns the credits left. `None` if the hold
+    /// must be taken from the database.
     pub(super) fn hold(self: &Arc<Self>, new: &NewHold) -> Result<Option<Credits>> {
-        if new.amount >= EXACT_FROM || new.amount < Credits::ZERO {
+        if new.amount >= MIN_EXACT_AMOUNT || new.amount < Credits::ZERO {
             return Ok(None);
         }
         let Some(account) = self.account(new.account) else {
@@ -198,18 +206,18 @@ impl Leases {
             return Ok(None);
         };
         let mut state = lock(&account.state);
-        match state.room(self.now(), new.amount.nanos()) {
-            Room::Enough => {}
-            Room::Short => {
-                account.hurry();
+        match state.capacity(self.now(), new.amount.nanos()) {
+            Capacity::Enough => {}
+            Capacity::Short => {
+                account.round_now();
                 return Ok(None);
             }
-            Room::Closed => return Ok(None),
+            Capacity::Closed => return Ok(None),
         }
-        if state.knows(new.id) {
+        if state.contains(new.id) {
             return Err(StorageError::new(
                 StorageErrorKind::Conflict,
-                format!("{} was used", new.id),
+                format!("the id {} already exists", new.id),
             ));
         }
         let lease = Some(state.lease());
@@ -224,7 +232,7 @@ impl Leases {
         Ok(Some(state.hold(seq, hold)))
     }
 
-    /// Resolves a hold that was taken out of a lease; gives the settlement back when it was not.
+    /// Resolves a hold that was taken from a lease; returns the settlement if it was not.
     pub(super) fn settle(
         &self,
         settlement: Settlement,
@@ -256,8 +264,8 @@ impl Leases {
         })?;
         let charge = settlement.charge;
         state.settle(settlement);
-        match state.waiting() >= ENOUGH_TOGETHER {
-            true => account.hurry(),
+        match state.waiting() >= ROUND_CALLS {
+            true => account.round_now(),
             false => account.wake.notify_one(),
         }
         Ok(Ok(Resolution {
@@ -267,16 +275,16 @@ impl Leases {
         }))
     }
 
-    /// Gives back what calls do not hold of an account's lease: somebody else needs it.
-    pub(super) fn give_back(&self, account: AccountId) {
+    /// Releases the unused part of an account's lease, for another node.
+    pub(super) fn release(&self, account: AccountId) {
         if let Some(account) = self.account(account) {
             lock(&account.state).close();
-            account.hurry();
+            account.round_now();
         }
     }
 
-    /// Returns when the database knows of the calls that have ended here, of one account or of all, and of those that are in
-    /// flight, so that a read sees them; after a while in any case.
+    /// Waits until the database has the ended and running calls of this process, of one account or
+    /// all, so that a read includes them. Gives up after `READ_REPORT_TIMEOUT`.
     pub(super) async fn report(&self, account: Option<AccountId>) {
         let accounts = match account {
             Some(account) => Vec::from_iter(self.account(account)),
@@ -284,16 +292,17 @@ impl Leases {
         };
         let mut waited = Duration::ZERO;
         for account in accounts {
-            let seen = lock(&account.state).seen();
-            while !lock(&account.state).is_told(seen) && waited < READERS_WAIT {
-                account.hurry();
-                tokio::time::sleep(LOOK_AGAIN).await;
-                waited += LOOK_AGAIN;
+            let progress = lock(&account.state).progress();
+            while !lock(&account.state).has_reported(progress) && waited < READ_REPORT_TIMEOUT {
+                account.round_now();
+                tokio::time::sleep(REPORT_POLL_INTERVAL).await;
+                waited += REPORT_POLL_INTERVAL;
             }
         }
     }
 
-    /// Closes leases of this node that it does not know: they were opened by a round that arrived when nobody waited for it.
+    /// Closes leases of this node that it does not know: a round opened them after its caller gave
+    /// up.
     pub(super) async fn close_unknown(&self) -> Result<()> {
         let of_node = sqlx::query("SELECT account_id, id FROM lease WHERE node = $1");
         for row in self
@@ -313,7 +322,7 @@ impl Leases {
         Ok(())
     }
 
-    /// Voids holds whose time is over; answers how many.
+    /// Voids expired holds; returns their number.
     pub(super) fn sweep(&self, now: Timestamp) -> u64 {
         let mut voided = 0;
         for account in self.all() {
@@ -325,18 +334,18 @@ impl Leases {
         voided
     }
 
-    /// Reports everything, gives every lease back and removes the journal. What runs, or cannot be reported now, is left to
-    /// the next process.
+    /// Reports all calls, releases all leases and removes the journal. Running calls and failed
+    /// reports are left to the next process.
     pub(super) async fn close(&self) -> Result<()> {
         self.closing.store(true, Ordering::SeqCst);
         for account in self.all() {
-            self.give_back(account.id);
+            self.release(account.id);
         }
         let mut waited = Duration::ZERO;
         let has_more = |account: &Arc<Account>| !lock(&account.state).has_calls_only();
-        while waited < CLOSERS_WAIT && self.all().iter().any(has_more) {
-            tokio::time::sleep(LOOK_AGAIN).await;
-            waited += LOOK_AGAIN;
+        while waited < CLOSE_TIMEOUT && self.all().iter().any(has_more) {
+            tokio::time::sleep(REPORT_POLL_INTERVAL).await;
+            waited += REPORT_POLL_INTERVAL;
         }
         self.journal.close();
         self.journal.stop_syncer();
@@ -372,32 +381,32 @@ impl Leases {
         accounts.values().cloned().collect()
     }
 
-    /// Counts a call that took the exact path, and opens a lease when there are many.
+    /// Counts a call on the exact path, and opens a lease if the account is busy.
     fn note_call(self: &Arc<Self>, new: &NewHold) {
         let now = self.now();
         {
-            let mut heat = lock(&self.heat);
-            if now.saturating_sub(heat.since) > 1_000_000 {
-                heat.since = now;
-                heat.calls.clear();
-                heat.cool.retain(|_, until| *until > now);
+            let mut busy_accounts = lock(&self.busy_accounts);
+            if now.saturating_sub(busy_accounts.since) > 1_000_000 {
+                busy_accounts.since = now;
+                busy_accounts.calls.clear();
+                busy_accounts.cooling.retain(|_, until| *until > now);
             }
-            if heat.cool.contains_key(&new.account) {
+            if busy_accounts.cooling.contains_key(&new.account) {
                 return;
             }
-            let calls = heat.calls.entry(new.account).or_default();
+            let calls = busy_accounts.calls.entry(new.account).or_default();
             *calls += 1;
-            if *calls < self.config.busy || self.closing.load(Ordering::SeqCst) {
+            if *calls < self.config.busy_calls || self.closing.load(Ordering::SeqCst) {
                 return;
             }
-            heat.calls.remove(&new.account);
+            busy_accounts.calls.remove(&new.account);
         }
         let Ok(lease) = round::new_id() else { return };
         let account = Arc::new(Account {
             id: new.account,
             state: Mutex::new(State::new(lease, new.amount.nanos())),
             wake: Notify::new(),
-            hurry: Notify::new(),
+            round_now: Notify::new(),
         });
         {
             let mut accounts = self
@@ -409,15 +418,17 @@ impl Leases {
             }
             accounts.insert(new.account, account.clone());
         }
-        self.hears.call_once(|| {
-            self.pool
-                .accompany(hear(self.news.subscribe(), Arc::downgrade(self)))
+        self.listening.call_once(|| {
+            self.pool.spawn_background(listen_for_recalls(
+                self.notifications.subscribe(),
+                Arc::downgrade(self),
+            ))
         });
         account.wake.notify_one();
-        self.pool.accompany(self.clone().keep(account));
+        self.pool.spawn_background(self.clone().keep(account));
     }
 
-    /// Holds one conversation after another with the books until the lease is closed and every call is reported.
+    /// Runs rounds until the lease is closed and every call is reported.
     async fn keep(self: Arc<Self>, account: Arc<Account>) {
         let mut failures = 0_u32;
         let mut renewed_at = self.now();
@@ -432,17 +443,17 @@ impl Leases {
             if renews {
                 renewed_at = started_at;
             }
-            let report = lock(&account.state).begin(renews, MOST_TOGETHER);
+            let report = lock(&account.state).begin(renews, MAX_ROUND_CALLS);
             match self.round(&account, report).await {
                 Ok(()) => failures = 0,
                 Err(error) => {
                     failures += 1;
                     if failures == 1 {
-                        tracing::warn!(account = %account.id, %error, "cannot report to the ledger; calls are served out of the lease while it lasts");
+                        tracing::warn!(account = %account.id, %error, "cannot report to the ledger; calls use the lease until it is exhausted");
                     }
-                    let pause = RETRY_AFTER[0]
+                    let pause = RETRY_PAUSES[0]
                         .saturating_mul(1 << failures.min(10))
-                        .min(RETRY_AFTER[1]);
+                        .min(RETRY_PAUSES[1]);
                     tokio::time::sleep(pause).await;
                     account.wake.notify_one();
                     continue;
@@ -454,14 +465,14 @@ impl Leases {
             if lock(&account.state).has_more() {
                 account.wake.notify_one();
             }
-            // It makes no difference whether time is over or somebody waits.
-            let _ = tokio::time::timeout(TOGETHER, account.hurry.notified()).await;
+            // A timeout and a waiting caller have the same effect.
+            let _ = tokio::time::timeout(ROUND_INTERVAL, account.round_now.notified()).await;
         }
     }
 
     async fn round(&self, account: &Account, report: Report) -> Result<()> {
         let started_at = self.now();
-        let usable = self.config.life.saturating_sub(self.config.margin());
+        let usable = self.config.ttl.saturating_sub(self.config.margin());
         match round::exchange(&self.pool, account.id, self.terms(), &report).await {
             Ok(reply) => {
                 lock(&account.state).finish(report, reply, started_at.saturating_add(micros(usable)));
@@ -477,12 +488,13 @@ impl Leases {
     fn terms(&self) -> Terms {
         Terms {
             node: self.node,
-            life: self.config.life,
-            keep: self.config.longest_call,
+            ttl: self.config.ttl,
+            keep: self.config.max_call_duration,
         }
     }
 
-    /// Forgets an account whose lease is closed and whose calls are all reported.
+    /// Removes an account whose lease is closed and whose calls are all reported. Returns whether
+    /// it did.
     fn end(&self, account: &Account) -> bool {
         let mut accounts = self
             .accounts
@@ -492,35 +504,35 @@ impl Leases {
             return false;
         }
         accounts.remove(&account.id);
-        lock(&self.heat)
-            .cool
-            .insert(account.id, self.now().saturating_add(micros(COOL)));
+        lock(&self.busy_accounts)
+            .cooling
+            .insert(account.id, self.now().saturating_add(micros(COOLDOWN)));
         true
     }
 
-    /// Removes journal files that nobody needs.
+    /// Removes unneeded journal files.
     fn tidy(&self) {
-        // Read before the accounts are looked through: what comes meanwhile has a later number.
+        // Read before the accounts are visited: concurrent records have a later number.
         let mut needed = self.journal.last() + 1;
         for account in self.all() {
             needed = needed.min(lock(&account.state).oldest().unwrap_or(needed));
         }
         if let Err(error) = self.journal.tidy(needed) {
-            tracing::warn!(%error, "cannot tidy the journal of leases");
+            tracing::warn!(%error, "cannot compact the lease journal");
         }
     }
 }
 
-/// Gives back what is recalled.
-async fn hear(mut news: NewsReader, leases: Weak<Leases>) {
+/// Releases recalled leases.
+async fn listen_for_recalls(mut notifications: NotificationReader, leases: Weak<Leases>) {
     loop {
-        let news = news.next().await;
+        let notifications = notifications.next().await;
         let Some(leases) = leases.upgrade() else { return };
-        match news {
-            News::Lease(account) => leases.give_back(account),
+        match notifications {
+            Notification::Lease(account) => leases.release(account),
             // A recall may have been missed: the next round sees it.
-            News::Everything => leases.all().iter().for_each(|account| account.hurry()),
-            News::Keys | News::Account(_) => {}
+            Notification::Everything => leases.all().iter().for_each(|account| account.round_now()),
+            Notification::Keys | Notification::Account(_) => {}
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Reports what processes have left that died with leases, and gives these back.
+//! Reports the calls and releases the leases of processes that died.
 //!
-//! Each process has a directory of its own, named after its node, which it locks. One that is not locked is of a process
-//! that has ended. A call that was open then is void: nobody knows whether its answer arrived, so nobody pays for it.
+//! Each process locks its own directory, named after its node. An unlocked directory belongs to a
+//! process that has ended. A call that was open then is void and free: whether its response arrived
+//! is unknown.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -14,7 +15,7 @@ use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, HoldId};
 
 use super::round::{self, Call, Report, Terms};
-use super::{LeaseConfig, MOST_TOGETHER};
+use super::{LeaseConfig, MAX_ROUND_CALLS};
 use crate::journal::record::{Hold, Record, crashed};
 use crate::journal::segment::{self, Installation};
 use crate::journal::unavailable;
@@ -23,13 +24,12 @@ use crate::postgres::rows;
 
 const LOCK: &str = "lock";
 
-/// The directory of a node.
 pub(super) fn directory(dir: &Path, node: TransferId) -> PathBuf {
     dir.join(format!("{:032x}", node.as_u128()))
 }
 
-/// Makes a node's directory this process's own; `None` when another process has it.
-pub(super) fn own(dir: &Path) -> io::Result<Option<File>> {
+/// Locks a node's directory for this process; `None` if another process has locked it.
+pub(super) fn directory_lock(dir: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options
         .create(true)
@@ -43,7 +43,8 @@ pub(super) fn own(dir: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Reports what every process that has ended left in this directory. What cannot be read stays, and is said in the log.
+/// Reports the calls that ended processes left in this directory. Unreadable journals stay and are
+/// logged.
 pub(super) async fn recover(pool: &Pool, config: &LeaseConfig, installation: Installation) -> Result<()> {
     fs::create_dir_all(&config.dir).map_err(unavailable)?;
     for entry in fs::read_dir(&config.dir).map_err(unavailable)? {
@@ -52,47 +53,50 @@ pub(super) async fn recover(pool: &Pool, config: &LeaseConfig, installation: Ins
         let Ok(node) = u128::from_str_radix(name, 16) else {
             continue;
         };
-        let Some(_own) = own(&dir).map_err(unavailable)? else {
+        let Some(_directory_lock) = directory_lock(&dir).map_err(unavailable)? else {
             continue;
         };
-        match Left::read(&dir, installation) {
-            Ok(left) => {
-                left.report(pool, config, TransferId::from_u128(node)).await?;
+        match UnreportedCalls::read(&dir, installation) {
+            Ok(unreported) => {
+                unreported
+                    .report(pool, config, TransferId::from_u128(node))
+                    .await?;
                 fs::remove_dir_all(&dir).map_err(unavailable)?;
             }
             Err(error) => {
                 let path = dir.display();
-                tracing::error!(%error, %path, "the journal of a node that has ended is left where it is");
+                tracing::error!(%error, %path, "cannot recover the journal of a dead node; leaving it in place");
             }
         }
     }
     Ok(())
 }
 
-/// What a process left in its journal.
+/// Unreported calls from the journal of a dead process.
 #[derive(Default)]
-struct Left {
+struct UnreportedCalls {
     holds: HashMap<(AccountId, HoldId), (u64, Hold)>,
     settled: HashMap<(AccountId, HoldId), Settlement>,
 }
 
-impl Left {
-    fn read(dir: &Path, installation: Installation) -> Result<Left> {
-        let mut left = Left::default();
+impl UnreportedCalls {
+    fn read(dir: &Path, installation: Installation) -> Result<UnreportedCalls> {
+        let mut unreported = UnreportedCalls::default();
         segment::replay(dir, installation, |seq, record| match record {
             Record::Hold(hold) => {
-                left.holds.insert((hold.account, hold.id), (seq, hold));
+                unreported.holds.insert((hold.account, hold.id), (seq, hold));
             }
             Record::Settle(settlement, _) => {
-                left.settled
+                unreported
+                    .settled
                     .insert((settlement.account, settlement.hold), settlement);
             }
             Record::Window(_) | Record::Refund(_) | Record::Shrink(_) => {}
         })?;
-        Ok(left)
+        Ok(unreported)
     }
 
-    /// Reports every call and gives every lease of the node back.
+    /// Reports every call and releases every lease of the node.
     async fn report(mut self, pool: &Pool, config: &LeaseConfig, node: TransferId) -> Result<()> {
         let mut leases: HashMap<(AccountId, TransferId), Vec<Call>> = HashMap::new();
         let of_node = sqlx::query("SELECT account_id, id FROM lease WHERE node = $1")
@@ -104,7 +108,7 @@ impl Left {
         }
         let (now, mut void) = (config.clock.now(), 0_u64);
         for (key, (seq, hold)) in self.holds {
-            // A hold of SQLite's engine has no lease; none is in such a journal.
+            // Holds without a lease belong to the SQLite engine; such a journal has none.
             let Some(lease) = hold.lease else { continue };
             let settlement = self.settled.remove(&key).unwrap_or_else(|| {
                 void += 1;
@@ -123,18 +127,18 @@ impl Left {
             leases = leases.len(),
             calls,
             void,
-            "reporting what a node left that has ended"
+            "reporting the calls of a dead node"
         );
         let terms = Terms {
             node,
-            life: config.life,
-            keep: config.longest_call,
+            ttl: config.ttl,
+            keep: config.max_call_duration,
         };
         for ((account, lease), mut calls) in leases {
             calls.sort_by_key(|call| call.seq);
             let mut report = Report::closing(lease);
             loop {
-                let later = calls.split_off(calls.len().min(MOST_TOGETHER));
+                let later = calls.split_off(calls.len().min(MAX_ROUND_CALLS));
                 report.target = later.is_empty().then_some(0);
                 report.calls = calls;
                 round::exchange(pool, account, terms, &report).await?;

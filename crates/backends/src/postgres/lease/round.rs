@@ -1,4 +1,5 @@
-//! A round: what a node tells the books about one lease, and what they answer. One call of `lease_round` in the database.
+//! A round: the report of a node about one lease and the reply of the database. One call of
+//! `lease_round` in the database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,75 +19,75 @@ use crate::rows::{quantity_column, version_column};
 
 /// A call that has ended.
 pub(super) struct Call {
-    /// The place of its hold in the journal.
+    /// Sequence number of its hold in the journal.
     pub(super) seq: u64,
-    /// Its hold.
+    /// Its resolved hold.
     pub(super) hold: Arc<Hold>,
-    /// How it ended; the charge is at most the held amount.
+    /// Its settlement; the charge is at most the held amount.
     pub(super) settlement: Settlement,
 }
 
-/// What a node tells.
+/// The report of a node about one lease.
 pub(super) struct Report {
-    /// Which lease.
     pub(super) lease: TransferId,
-    /// Its number. A round that arrives behind one of a higher number does nothing.
+    /// Number of the round. The database ignores a round that arrives after one of a higher number.
     pub(super) round: i64,
-    /// Whether the lease is opened if it is not there.
+    /// Whether the round opens the lease if it does not exist.
     pub(super) opens: bool,
-    /// How much it is to have afterwards; as it is, when nothing is said. In nano-credits, as all amounts here.
+    /// Requested size after the round, in nano-credits like all amounts here. `None` leaves the
+    /// size unchanged.
     pub(super) target: Option<i64>,
-    /// What the account must have at the least for a lease.
-    pub(super) least: i64,
-    /// What calls that run hold of it.
+    /// Minimum balance of the account for a lease.
+    pub(super) min_balance: i64,
+    /// Amount that running calls hold.
     pub(super) in_flight: i64,
-    /// Calls that have ended.
+    /// Calls that ended since the last report.
     pub(super) calls: Vec<Call>,
 }
 
 impl Report {
-    /// Closes a lease out of which nothing is held.
+    /// Closes a lease without open holds.
     pub(super) fn closing(lease: TransferId) -> Report {
         Report {
             lease,
             round: LAST_ROUNDS,
             opens: false,
             target: Some(0),
-            least: i64::MAX,
+            min_balance: i64::MAX,
             in_flight: 0,
             calls: Vec::new(),
         }
     }
 }
 
-/// On which terms the lease is.
+/// The terms of a lease.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
-    /// Whose it is.
+    /// The node that owns the lease.
     pub(super) node: TransferId,
-    /// How long it lasts unless it is renewed.
-    pub(super) life: Duration,
-    /// How long it is kept for its node after that.
+    /// Lifetime without renewal.
+    pub(super) ttl: Duration,
+    /// Additional time after which another node may close the lease.
     pub(super) keep: Duration,
 }
 
-/// The number of the first of the last rounds of a lease, which close it.
+/// Number of the first closing round; rounds from this number on close the lease.
 pub(super) const LAST_ROUNDS: i64 = 1 << 62;
 
-/// What the books answer.
+/// The reply of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// What the lease has now.
+    /// The credits of the lease.
     pub(super) leased: i64,
-    /// The credits beside it.
+    /// The credits of the account outside the lease.
     pub(super) available: i64,
-    /// Whether there is a lease.
+    /// Whether the lease exists.
     pub(super) is_open: bool,
-    /// Whether the node may go on taking holds out of it.
+    /// Whether the node may take more holds from it.
     pub(super) may_hold: bool,
 }
 
-/// Makes a report. It may be made again when nobody knows what became of it.
+/// Sends a report. A report with an unknown outcome can be sent again.
 pub(super) async fn exchange(
     pool: &Pool,
     account: AccountId,
@@ -115,8 +116,8 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
     let first = |call: &Call| call.settlement.first_at.map(Timestamp::as_micros);
     let first: Vec<Option<i64>> = calls.iter().map(first).collect();
     let duration = |duration| i64::try_from(micros(duration)).unwrap_or(i64::MAX);
-    let has_made = calls.iter().any(|call| call.settlement.usage.has_made());
-    let mut statement = sqlx::query(if has_made { ROUND_MADE } else { ROUND });
+    let has_non_tokens = calls.iter().any(|call| call.settlement.usage.has_non_tokens());
+    let mut statement = sqlx::query(if has_non_tokens { ROUND_ALL_UNITS } else { ROUND });
     statement = statement
         .bind(account.as_u128().to_be_bytes())
         .bind(report.lease.as_u128().to_be_bytes())
@@ -124,16 +125,16 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
         .bind(report.round)
         .bind(report.opens)
         .bind(report.target)
-        .bind(report.least)
+        .bind(report.min_balance)
         .bind(report.in_flight)
-        .bind(duration(terms.life))
+        .bind(duration(terms.ttl))
         .bind(duration(terms.keep))
         .bind(ids(|call| call.hold.id.as_u128()))
         .bind(keys)
         .bind(ids(|call| call.hold.request.as_u128()))
         .bind(texts(|call| &call.hold.endpoint))
         .bind(texts(|call| &call.hold.model))
-        .bind(texts(|call| &call.settlement.provider))
+        .bind(texts(|call| &call.settlement.target))
         .bind(numbers(|call| version_column(call.hold.price_version)))
         .bind(numbers(|call| call.hold.amount.nanos()))
         .bind(numbers(|call| call.settlement.charge.nanos()))
@@ -151,8 +152,8 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
         .bind(numbers(|call| call.hold.created_at.as_micros()))
         .bind(first)
         .bind(numbers(|call| call.settlement.ended_at.as_micros()));
-    if has_made {
-        for unit in Unit::MADE {
+    if has_non_tokens {
+        for unit in Unit::NON_TOKENS {
             statement = statement.bind(quantities(unit));
         }
     }
@@ -162,20 +163,20 @@ fn statement(account: AccountId, terms: Terms, report: &Report) -> Statement {
 const ROUND: &str = "SELECT leased, available, is_open, may_hold FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32,
     $33)";
-/// The same, and what is no token besides.
-const ROUND_MADE: &str = "WITH round AS MATERIALIZED (SELECT leased, available, is_open, may_hold
+/// Additionally records units other than tokens.
+const ROUND_ALL_UNITS: &str = "WITH round AS MATERIALIZED (SELECT leased, available, is_open, may_hold
     FROM lease_round($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
         $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)),
     noted AS MATERIALIZED (SELECT note_made($1, $11, $34, $35, $36, $37) FROM round)
     SELECT leased, available, is_open, may_hold FROM round, (SELECT count(*) FROM noted) AS once";
 
-/// Which database this is.
+/// The id of the database's installation.
 pub(super) async fn installation(pool: &Pool) -> Result<Installation> {
     let row = pool.one(sqlx::query("SELECT id FROM installation")).await?;
     row.try_get("id").map_err(while_running)
 }
 
-/// An id that nobody else has.
+/// A random 128-bit id.
 pub(super) fn new_id() -> Result<TransferId> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)

@@ -11,19 +11,19 @@ use tollgate_types::{Credits, Usage};
 
 use super::super::usage::{read_usage, with_cost};
 use crate::error::DecodeError;
-use crate::seal;
+use crate::reasoning_envelope;
 use crate::sse;
 
-/// What an event of a streamed answer is.
+/// The role of an event in a streamed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Framing: the beginning of the message or of a block, the end of a block.
     Preamble,
-    /// Content.
+    /// Text, reasoning or tool input: a delta, or the start of a tool call.
     Content,
-    /// Why the answer ended, with the report.
+    /// The stop reason, with the usage report.
     Finish,
-    /// A sign of life.
+    /// A keep-alive event.
     Ping,
     /// An error object: the upstream failed.
     Error,
@@ -31,30 +31,31 @@ pub enum EventKind {
     Stop,
 }
 
-/// One event as the caller gets it.
+/// One event, rewritten for the caller.
 #[derive(Clone, Debug)]
 pub struct Relayed {
-    /// What it is.
+    /// The role of the event in the stream.
     pub kind: EventKind,
-    /// The whole event; `None` for what the caller must not see: signs of life, which are the gateway's own, and
-    /// errors, which are in the upstream's words.
+    /// The whole event; `None` for events that the caller must not see: pings, since the gateway
+    /// sends its own, and errors, since their text is the upstream's.
     pub bytes: Option<Bytes>,
-    /// What was consumed, when the answer has ended.
+    /// The usage, when the answer has ended.
     pub usage: Option<Usage>,
     /// Bytes of text, reasoning and tool inputs, escapes resolved.
     pub output_bytes: u64,
 }
 
-/// Passes on the events of one stream: the caller's name for the model, and reasoning sealed with its origin.
+/// Relays the events of one stream with the caller's name for the model, and with the origin in the
+/// seals of reasoning.
 #[derive(Debug)]
 pub struct Relay {
     public_model: String,
     origin: String,
-    /// What the beginning of the stream reports.
+    /// The usage object of `message_start`.
     usage: Option<Value>,
 }
 
-/// As much of an event as is needed of most of them.
+/// The fields of an event that most events need; the rest is not parsed.
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -85,7 +86,8 @@ struct Block<'a> {
 }
 
 impl Relay {
-    /// For a caller who named the model so, and an upstream whose seals have this origin.
+    /// Creates a relay. `public_model` is the caller's name for the model, `origin` that of the
+    /// upstream's seals.
     pub fn new(public_model: &str, origin: &str) -> Self {
         Self {
             public_model: public_model.to_owned(),
@@ -94,17 +96,17 @@ impl Relay {
         }
     }
 
-    /// The event as the caller gets it. The error is that of a text that is no JSON object.
+    /// Rewrites one event for the caller. Fails if the data is not a JSON object.
     pub fn pass(&mut self, event: &sse::Event) -> Result<Relayed, DecodeError> {
         let head: Head<'_> = serde_json::from_slice(&event.data)
             .map_err(|_| DecodeError::invalid_json("The event is not a JSON object."))?;
-        let as_it_is = |kind| Relayed {
+        let unchanged = |kind| Relayed {
             kind,
             bytes: Some(whole(&head.kind, event)),
             usage: None,
             output_bytes: 0,
         };
-        let unseen = |kind| Relayed {
+        let hidden = |kind| Relayed {
             kind,
             bytes: None,
             usage: None,
@@ -113,20 +115,20 @@ impl Relay {
         Ok(match &*head.kind {
             "content_block_delta" => self.delta(&head, event),
             "content_block_start" => match head.content_block.as_ref().map(|block| &*block.kind) {
-                Some("tool_use") => as_it_is(EventKind::Content),
+                Some("tool_use") => unchanged(EventKind::Content),
                 Some("thinking" | "redacted_thinking") => Relayed {
                     kind: EventKind::Preamble,
                     ..self.changed(&head.kind, event, |value| self.seal_block(value))
                 },
-                _ => as_it_is(EventKind::Preamble),
+                _ => unchanged(EventKind::Preamble),
             },
             "message_start" => self.start(&head, event)?,
             "message_delta" => self.finish(&head, event)?,
-            "message_stop" => as_it_is(EventKind::Stop),
-            "error" => unseen(EventKind::Error),
-            "" if head.error.is_some() => unseen(EventKind::Error),
-            "ping" | "" => unseen(EventKind::Ping),
-            _ => as_it_is(EventKind::Preamble),
+            "message_stop" => unchanged(EventKind::Stop),
+            "error" => hidden(EventKind::Error),
+            "" if head.error.is_some() => hidden(EventKind::Error),
+            "ping" | "" => hidden(EventKind::Ping),
+            _ => unchanged(EventKind::Preamble),
         })
     }
 
@@ -139,8 +141,8 @@ impl Relay {
                 self.seal_at(value.pointer_mut("/delta/signature"))
             });
         }
-        let said = [&delta.text, &delta.thinking, &delta.partial_json];
-        let bytes: usize = said.into_iter().flatten().map(|text| text.len()).sum();
+        let deltas = [&delta.text, &delta.thinking, &delta.partial_json];
+        let bytes: usize = deltas.into_iter().flatten().map(|text| text.len()).sum();
         Relayed {
             kind: EventKind::Content,
             bytes: Some(whole(&head.kind, event)),
@@ -149,13 +151,14 @@ impl Relay {
         }
     }
 
-    /// The event with something changed in its tree: only few are, and none that has numbers of the model's.
+    /// Rewrites an event through a tree. Few events need this, and none of them has numbers
+    /// generated by the model.
     fn changed(&self, kind: &str, event: &sse::Event, change: impl FnOnce(&mut Value)) -> Relayed {
         let mut value: Value = serde_json::from_slice(&event.data).unwrap_or_default();
         change(&mut value);
         Relayed {
             kind: EventKind::Content,
-            bytes: Some(written(kind, &value)),
+            bytes: Some(encode_event(kind, &value)),
             usage: None,
             output_bytes: 0,
         }
@@ -169,7 +172,7 @@ impl Relay {
     fn seal_at(&self, place: Option<&mut Value>) {
         let Some(Value::String(data)) = place else { return };
         if !data.is_empty() {
-            *data = seal::wrap(&Seal {
+            *data = reasoning_envelope::wrap(&Seal {
                 origin: self.origin.clone(),
                 data: std::mem::take(data),
             });
@@ -185,7 +188,7 @@ impl Relay {
         }
         Ok(Relayed {
             kind: EventKind::Preamble,
-            bytes: Some(written(&head.kind, &value)),
+            bytes: Some(encode_event(&head.kind, &value)),
             usage: None,
             output_bytes: 0,
         })
@@ -204,8 +207,8 @@ impl Relay {
     }
 }
 
-/// The event as it came, on one line: line feeds are white space in JSON. It gets a name when it has none: official
-/// clients pass over events without one.
+/// The event unchanged, on one line: line feeds are white space in JSON. Adds the event name if it
+/// is missing: official clients skip events without one.
 fn whole(kind: &str, event: &sse::Event) -> Bytes {
     if memchr::memchr(b'\n', &event.data).is_none() {
         return sse::write_event(Some(kind.as_bytes()), &event.data);
@@ -214,14 +217,15 @@ fn whole(kind: &str, event: &sse::Event) -> Bytes {
     sse::write_event(Some(kind.as_bytes()), &line)
 }
 
-fn written(kind: &str, value: &Value) -> Bytes {
+fn encode_event(kind: &str, value: &Value) -> Bytes {
     sse::write_event(
         Some(kind.as_bytes()),
         &serde_json::to_vec(value).unwrap_or_default(),
     )
 }
 
-/// A whole event that was passed on before, with the cost in its `usage`. Unchanged when it has no usage object.
+/// Adds the cost to the `usage` of an event that was already rewritten. Returns it unchanged if it
+/// has no usage object.
 pub fn event_with_cost(event: &Bytes, cost: Credits) -> Bytes {
     let changed = || {
         let text = event.strip_suffix(b"\n\n")?;

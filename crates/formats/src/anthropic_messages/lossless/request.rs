@@ -1,15 +1,16 @@
-//! Requests.
+//! Rewriting of requests.
 
 use bytes::Bytes;
 
 use super::super::head::{ContentPlace, FieldPlace, IGNORED_HINTS, MessagesHead};
 use super::{json_string, text_of};
 use crate::lossless::{Edit, Span, splice};
-use crate::seal;
+use crate::reasoning_envelope;
 
-/// The request as an upstream of this format gets it: the model renamed, hints left out, reasoning that this upstream
-/// has sealed in its own wrapping again and that of others left out, and the gateway's cap in place of a larger one.
-/// Values are forwarded byte for byte. `head` is what [`validate`](super::super::validate()) made of this body.
+/// Rewrites a request for an upstream of this format: renames the model, drops hints, unwraps the
+/// reasoning that this upstream sealed, drops reasoning that others sealed, and replaces a larger
+/// cap with the gateway's. Values are forwarded byte for byte. `head` comes from
+/// [`validate`](super::super::validate()) of this body.
 pub fn splice_request(
     body: &Bytes,
     head: &MessagesHead<'_>,
@@ -17,7 +18,10 @@ pub fn splice_request(
     origin: &str,
     clamp: Option<u64>,
 ) -> Bytes {
-    let cap = clamp.filter(|clamp| head.max_tokens.is_some_and(|asked| *clamp < asked));
+    let cap = clamp.filter(|clamp| {
+        head.max_tokens
+            .is_some_and(|requested_cap| *clamp < requested_cap)
+    });
     let cap = cap.map(|cap| cap.to_string());
     let mut out = Vec::with_capacity(body.len() + model.len() + 64);
     out.push(b'{');
@@ -30,8 +34,8 @@ pub fn splice_request(
             ("model", _) => push_field(&mut out, "model", &json_string(model)),
             ("messages", _) => push_field(&mut out, "messages", &messages(body, head, field, origin)),
             ("output_config", _) => push_field(&mut out, "output_config", &output_config(body, head, field)),
-            ("response_format", _) if head.layout.field("output_config").is_some() => {}
-            ("response_format", _) => {
+            ("response_format" | "output_format", _) if head.layout.field("output_config").is_some() => {}
+            ("response_format" | "output_format", _) => {
                 if let Some(schema) = head.layout.schema {
                     push_field(
                         &mut out,
@@ -47,11 +51,16 @@ pub fn splice_request(
     Bytes::from(out)
 }
 
-/// Whether reasoning is left out for the upstream of this origin, because another one sealed it.
+/// Whether reasoning will be dropped because an upstream of another origin sealed it.
 pub fn has_foreign_seal(body: &Bytes, head: &MessagesHead<'_>, origin: &str) -> bool {
     let blocks = head.layout.contents.iter().flat_map(|content| &content.blocks);
     let mut seals = blocks.filter_map(|block| block.seal);
-    seals.any(|place| seal::is_foreign(seal::unwrap(&text_of(place.of(body))).as_ref(), origin))
+    seals.any(|place| {
+        reasoning_envelope::is_foreign(
+            reasoning_envelope::unwrap(&text_of(place.of(body))).as_ref(),
+            origin,
+        )
+    })
 }
 
 fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
@@ -63,7 +72,7 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// The gateway's own `response_format` in the words of the format.
+/// Converts the gateway's `response_format`, or the preview's `output_format`, to `output_config`.
 fn output_config(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace) -> Vec<u8> {
     let value = field.value.of(body);
     match (head.layout.schema, head.layout.output_config) {
@@ -80,7 +89,7 @@ fn format_field(schema: &[u8]) -> Vec<u8> {
     [br#""format":{"type":"json_schema","schema":"#, schema, b"}"].concat()
 }
 
-/// The conversation with its seals as this upstream knows them.
+/// The messages with the seals unwrapped for this upstream.
 fn messages(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace, origin: &str) -> Vec<u8> {
     let contents = &head.layout.contents;
     if contents.is_empty() {
@@ -97,7 +106,7 @@ fn messages(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace, origin: &
     splice(b"", field.value.of(body), &edits, b"").to_vec()
 }
 
-/// The same place, counted from the start of the field's value.
+/// The same span, relative to the start of the field's value.
 fn shifted(span: Span, field: &FieldPlace) -> Span {
     let start = field.value.start;
     Span::new(span.start - start, span.end - start)
@@ -107,9 +116,9 @@ fn content_for(body: &Bytes, content: &ContentPlace, origin: &str) -> Vec<u8> {
     let mut out = vec![b'['];
     for block in &content.blocks {
         let bytes = block.span.of(body);
-        let kept = match block.seal {
+        let forwarded = match block.seal {
             None => bytes.to_vec(),
-            Some(place) => match seal::unwrap(&text_of(place.of(body))) {
+            Some(place) => match reasoning_envelope::unwrap(&text_of(place.of(body))) {
                 Some(seal) if seal.origin == origin => {
                     let (before, after) = (
                         Span::new(block.span.start, place.start).of(body),
@@ -117,7 +126,8 @@ fn content_for(body: &Bytes, content: &ContentPlace, origin: &str) -> Vec<u8> {
                     );
                     [before, &*json_string(&seal.data), after].concat()
                 }
-                // It never passed the gateway: the caller has it from elsewhere, and this upstream says what it thinks.
+                // The seal never passed through the gateway: the caller got it elsewhere, and the
+                // upstream decides whether it is valid.
                 Some(seal) if seal.origin.is_empty() => bytes.to_vec(),
                 _ => continue,
             },
@@ -125,7 +135,7 @@ fn content_for(body: &Bytes, content: &ContentPlace, origin: &str) -> Vec<u8> {
         if out.len() > 1 {
             out.push(b',');
         }
-        out.extend_from_slice(&kept);
+        out.extend_from_slice(&forwarded);
     }
     out.push(b']');
     out

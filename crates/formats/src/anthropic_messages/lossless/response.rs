@@ -1,35 +1,36 @@
-//! Whole answers.
+//! Rewriting of whole answers.
 
 use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
 
 use super::super::usage::{read_usage, with_cost};
 use super::{json_string, text_of, wrapped};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 use crate::lossless::{Edit, Span, splice};
 
-/// A whole answer, without its content.
+/// Metadata of a whole answer, without its content.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
-    /// Whether it is an error object.
+    /// Whether the body is an error object.
     pub is_error: bool,
-    /// Whether it has a content at all.
+    /// Whether the answer has a `content` field.
     pub has_content: bool,
-    /// What it says was consumed.
+    /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
     /// Bytes of text, reasoning and tool inputs.
     pub output_bytes: u64,
-    /// Whose the seals are.
+    /// Origin of the seals.
     origin: String,
     open: u32,
     model: Option<Span>,
     usage_place: Option<Span>,
-    /// Strings that seal reasoning.
+    /// Positions of the strings that seal reasoning.
     seals: Vec<Span>,
 }
 
-/// Reads a whole answer of an upstream whose seals have this origin. The error is that of a text that is no JSON object.
+/// Inspects a whole answer of an upstream whose seals have this origin. Fails if the body is not a
+/// JSON object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -72,7 +73,7 @@ pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, Decod
 }
 
 impl ResponseHead {
-    fn read_content(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_content(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         reader.begin_array()?;
         while reader.item()? {
             if reader.kind()? != Kind::Object {
@@ -84,7 +85,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    fn read_block(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_block(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         reader.begin_object()?;
         let (mut kind, mut seal) = (None, None);
         while let Some(key) = reader.key()? {
@@ -111,8 +112,9 @@ impl ResponseHead {
     }
 }
 
-/// The answer as the caller gets it: its own name for the model, reasoning sealed with its origin, and the cost in the
-/// usage, if there is one. `head` is what [`inspect_response`] made of this body.
+/// Rewrites an answer for the caller: the caller's name for the model, the origin in the seals of
+/// reasoning, and the cost in the usage object, if present. `head` comes from [`inspect_response`]
+/// of this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

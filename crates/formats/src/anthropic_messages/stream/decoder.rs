@@ -1,4 +1,4 @@
-//! From events to the common form.
+//! Decoding of events to the common form.
 
 use serde_json::Value;
 use tollgate_types::generate::Seal;
@@ -8,22 +8,22 @@ use super::super::answer::finish_from_wire;
 use super::super::decode::lenient;
 use super::super::usage::read_usage;
 use crate::error::DecodeError;
-use crate::seal;
+use crate::reasoning_envelope;
 
-/// Reads the events of one streamed answer of an upstream, leniently: what is unknown is passed over.
+/// Decodes the events of one streamed answer leniently: unknown events and fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
     created: i64,
-    /// What the beginning of the stream reports.
+    /// The usage object of `message_start`.
     usage: Option<Value>,
-    /// Calls that began.
+    /// Number of tool calls so far.
     calls: u32,
-    /// Whether the open block is reasoning that was not sealed yet.
+    /// Whether the open block is reasoning without a seal so far.
     unsealed: bool,
 }
 
 impl StreamDecoder {
-    /// At the start of a stream; the format has no time in it.
+    /// Creates a decoder; `created` is the caller's, since the format carries no time.
     pub fn new(created: i64) -> Self {
         Self {
             created,
@@ -31,8 +31,8 @@ impl StreamDecoder {
         }
     }
 
-    /// What the data of one event says. The error is that of a text that is no event. Error objects and the end of the
-    /// stream say nothing here: a [`Relay`](super::super::Relay) tells them.
+    /// Decodes the data of one event. Fails if the text is not an event. Error objects and the end
+    /// of the stream yield nothing: [`Relay`](super::super::Relay) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let event: Value = lenient(data)?;
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -98,37 +98,37 @@ impl StreamDecoder {
 
     fn delta(&mut self, event: &Value, events: &mut Vec<StreamEvent>) {
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let piece = |name: &str| text(&format!("/delta/{name}")).to_owned();
+        let delta_text = |name: &str| text(&format!("/delta/{name}")).to_owned();
         events.push(match text("/delta/type") {
             "text_delta" => StreamEvent::Text {
                 choice: 0,
-                text: piece("text"),
+                text: delta_text("text"),
                 logprobs: None,
             },
             "thinking_delta" => StreamEvent::Reasoning {
                 choice: 0,
-                text: piece("thinking"),
+                text: delta_text("thinking"),
             },
             "signature_delta" => {
                 self.unsealed = false;
                 StreamEvent::ReasoningSeal {
                     choice: 0,
-                    seal: sealed(&piece("signature")),
+                    seal: sealed(&delta_text("signature")),
                     hidden: false,
                 }
             }
             "input_json_delta" if self.calls > 0 => StreamEvent::ToolCallArguments {
                 choice: 0,
                 call: self.calls - 1,
-                arguments: piece("partial_json"),
+                arguments: delta_text("partial_json"),
             },
             _ => return,
         });
     }
 }
 
-/// A seal as its provider writes it, also when a [`Relay`](super::super::Relay) has wrapped it already; whose it is, the
-/// adapter adds.
+/// The seal of reasoning, also when a [`Relay`](super::super::Relay) has already wrapped it. The
+/// adapter adds the origin.
 fn sealed(data: &str) -> Seal {
-    seal::unwrap(data).unwrap_or_default()
+    reasoning_envelope::unwrap(data).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! From the common form to events.
+//! Encoding of events from the common form.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -9,20 +9,21 @@ use tollgate_types::{Credits, Usage};
 use super::super::answer::{finish_to_wire, message_id, stop_details};
 use super::super::usage::encode_usage;
 use super::super::wire::to_bytes;
-use crate::seal;
+use crate::reasoning_envelope;
 use crate::sse;
 
-/// Writes a streamed answer, event by event, for one caller. The rules of the format that it keeps: `message_start`
-/// comes first; blocks are numbered from 0, each begins and ends, one after the other; the signature of reasoning is
-/// the last delta of its block; `message_delta` with the reason and the usage, then `message_stop`, end the stream.
+/// Encodes a streamed answer for one caller. Rules of the format: `message_start` comes first;
+/// blocks are numbered from 0 and never overlap; the signature of reasoning is the last delta of
+/// its block; `message_delta` with stop reason and usage, then `message_stop`, end the stream.
 #[derive(Debug)]
 pub struct StreamEncoder {
     model: String,
     show_reasoning: bool,
     started: bool,
-    open: Option<Open>,
-    /// Calls that began while another one was open: pieces of several may come by turns, and blocks cannot.
-    waiting: Vec<Waiting>,
+    open: Option<OpenBlock>,
+    /// Calls that started while another one was open: deltas of calls may interleave, blocks may
+    /// not.
+    pending: Vec<PendingCall>,
     blocks: u32,
     refused: bool,
     finish: Option<(FinishReason, Option<String>)>,
@@ -30,28 +31,29 @@ pub struct StreamEncoder {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
+enum OpenBlock {
     Text,
     Reasoning,
     Call(u32),
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingCall {
     call: u32,
     block: Value,
     arguments: String,
 }
 
 impl StreamEncoder {
-    /// For a caller who named the model so. Without `show_reasoning`, only the seals of reasoning are sent.
+    /// Creates an encoder. `public_model` is the caller's name for the model. Without
+    /// `show_reasoning`, only the seals of reasoning are sent.
     pub fn new(public_model: &str, show_reasoning: bool) -> Self {
         Self {
             model: public_model.to_owned(),
             show_reasoning,
             started: false,
             open: None,
-            waiting: Vec::new(),
+            pending: Vec::new(),
             blocks: 0,
             refused: false,
             finish: None,
@@ -59,7 +61,7 @@ impl StreamEncoder {
         }
     }
 
-    /// The bytes of one step of the answer: whole events, none for what is told at the end.
+    /// Encodes one event as whole events of the format; empty for data that is sent at the end.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         let mut out = Vec::new();
         match event {
@@ -71,7 +73,7 @@ impl StreamEncoder {
             }
             StreamEvent::Reasoning { text, .. } => {
                 self.block(
-                    Open::Reasoning,
+                    OpenBlock::Reasoning,
                     json!({"type": "thinking", "thinking": "", "signature": ""}),
                     &mut out,
                 );
@@ -94,7 +96,7 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// The events that end the stream. After an error there are none.
+    /// The events that end the stream; empty after an error.
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>) -> Bytes {
         let mut out = Vec::new();
         self.start("", &mut out);
@@ -117,7 +119,7 @@ impl StreamEncoder {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        // What was consumed is known at the end.
+        // The usage is known only at the end.
         let message = json!({
             "id": message_id(id),
             "type": "message",
@@ -139,23 +141,23 @@ impl StreamEncoder {
         if text.is_empty() {
             return;
         }
-        self.block(Open::Text, json!({"type": "text", "text": ""}), out);
+        self.block(OpenBlock::Text, json!({"type": "text", "text": ""}), out);
         self.delta(json!({"type": "text_delta", "text": text}), out);
     }
 
     fn seal(&mut self, seal: &Seal, hidden: bool, out: &mut Vec<u8>) {
         if hidden {
             self.close(out);
-            let block = json!({"type": "redacted_thinking", "data": seal::wrap(seal)});
-            self.block(Open::Reasoning, block, out);
+            let block = json!({"type": "redacted_thinking", "data": reasoning_envelope::wrap(seal)});
+            self.block(OpenBlock::Reasoning, block, out);
         } else {
             self.block(
-                Open::Reasoning,
+                OpenBlock::Reasoning,
                 json!({"type": "thinking", "thinking": "", "signature": ""}),
                 out,
             );
             self.delta(
-                json!({"type": "signature_delta", "signature": seal::wrap(seal)}),
+                json!({"type": "signature_delta", "signature": reasoning_envelope::wrap(seal)}),
                 out,
             );
         }
@@ -165,28 +167,28 @@ impl StreamEncoder {
     fn call(&mut self, call: u32, id: &str, name: &str, out: &mut Vec<u8>) {
         let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
         match self.open {
-            Some(Open::Call(_)) => self.waiting.push(Waiting {
+            Some(OpenBlock::Call(_)) => self.pending.push(PendingCall {
                 call,
                 block,
                 arguments: String::new(),
             }),
-            _ => self.block(Open::Call(call), block, out),
+            _ => self.block(OpenBlock::Call(call), block, out),
         }
     }
 
     fn arguments(&mut self, call: u32, arguments: &str, out: &mut Vec<u8>) {
-        if self.open == Some(Open::Call(call)) {
+        if self.open == Some(OpenBlock::Call(call)) {
             self.delta(
                 json!({"type": "input_json_delta", "partial_json": arguments}),
                 out,
             );
-        } else if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.call == call) {
-            waiting.arguments.push_str(arguments);
+        } else if let Some(pending) = self.pending.iter_mut().find(|pending| pending.call == call) {
+            pending.arguments.push_str(arguments);
         }
     }
 
-    /// Opens a block unless it is open already.
-    fn block(&mut self, kind: Open, block: Value, out: &mut Vec<u8>) {
+    /// Opens a block unless it is already open.
+    fn block(&mut self, kind: OpenBlock, block: Value, out: &mut Vec<u8>) {
         self.start("", out);
         if self.open == Some(kind) {
             return;
@@ -204,11 +206,11 @@ impl StreamEncoder {
 
     fn close(&mut self, out: &mut Vec<u8>) {
         self.close_block(out);
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.block(Open::Call(waiting.call), waiting.block, out);
-            if !waiting.arguments.is_empty() {
+        for pending in std::mem::take(&mut self.pending) {
+            self.block(OpenBlock::Call(pending.call), pending.block, out);
+            if !pending.arguments.is_empty() {
                 self.delta(
-                    json!({"type": "input_json_delta", "partial_json": waiting.arguments}),
+                    json!({"type": "input_json_delta", "partial_json": pending.arguments}),
                     out,
                 );
             }

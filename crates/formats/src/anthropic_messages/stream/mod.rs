@@ -8,7 +8,7 @@ use bytes::Bytes;
 pub use decoder::StreamDecoder;
 pub use encoder::StreamEncoder;
 
-/// A sign of life that clients skip.
+/// A keep-alive event that clients skip.
 pub const PING: Bytes = Bytes::from_static(b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
 
 /// The event that ends a stream.

@@ -1,4 +1,4 @@
-//! Content: a string, or blocks by type.
+//! Content of messages: a string, or typed blocks.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use super::super::head::{BlockPlace, MessagesHead, Version};
 use super::messages::Calls;
 use super::options::{cache_control, once, open_object, unsupported};
 use super::source::Source;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader};
 use crate::lossless::Span;
 
-/// Where a content stands, which decides about its types of blocks.
+/// The location of a content, which decides the valid block types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     System,
@@ -22,7 +22,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    fn takes(self, kind: &str, version: Version) -> bool {
+    fn allows(self, kind: &str, version: Version) -> bool {
         match self {
             Place::System | Place::Inner if kind == "image" => self == Place::Inner,
             Place::System | Place::Inner => kind == "text",
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// Types of blocks.
+/// Known block types.
 const TYPES: &[&str] = &[
     "text",
     "tool_use",
@@ -55,7 +55,7 @@ const TYPES: &[&str] = &[
     "tool_reference",
 ];
 
-/// What a block has, as far as its rules need it.
+/// The fields of a block that its rules need.
 #[derive(Default)]
 struct Block<'a> {
     kind: Option<&'static str>,
@@ -67,7 +67,7 @@ struct Block<'a> {
     has_citations: bool,
 }
 
-/// Keys that are checked, whatever the type of the block.
+/// Keys that are checked, regardless of the type of the block.
 const KEYS: [&str; 16] = [
     "type",
     "text",
@@ -87,7 +87,7 @@ const KEYS: [&str; 16] = [
     "context",
 ];
 
-/// What must be there.
+/// Required fields by block type.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("text", &["text"]),
     ("image", &["source"]),
@@ -99,7 +99,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("tool_result", &["tool_use_id"]),
 ];
 
-/// Reads a string or an array of blocks; blocks are told to `each`.
+/// Reads a string or an array of blocks and calls `each` for blocks.
 pub(super) fn content<'a>(
     reader: &mut Reader<'a>,
     head: &mut MessagesHead<'_>,
@@ -107,7 +107,7 @@ pub(super) fn content<'a>(
     place: Place,
     path: &Path<'_>,
     mut each: impl FnMut(BlockPlace),
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     match reader.kind()? {
         Kind::String => {
             reader.string()?;
@@ -130,7 +130,7 @@ pub(super) fn content<'a>(
         if kind == "tool_result" && !only_results {
             return Err(path
                 .key("type")
-                .invalid("is 'tool_result', which must stand before all other content"));
+                .invalid("is 'tool_result', which must come before all other content"));
         }
         only_results &= kind == "tool_result";
         if kind == "tool_use"
@@ -156,7 +156,7 @@ impl<'a> Block<'a> {
         calls: &mut Calls<'a>,
         place: Place,
         path: &Path<'_>,
-    ) -> Result<Block<'a>, Flaw> {
+    ) -> Result<Block<'a>, BoxedError> {
         reader.object_at(path)?;
         let mut block = Block::default();
         while let Some(key) = reader.key()? {
@@ -191,7 +191,7 @@ impl<'a> Block<'a> {
         Ok(block)
     }
 
-    fn value(&mut self, reader: &mut Reader<'a>, key: &str, path: &Path<'_>) -> Result<(), Flaw> {
+    fn value(&mut self, reader: &mut Reader<'a>, key: &str, path: &Path<'_>) -> Result<(), BoxedError> {
         match key {
             "text" | "thinking" | "source" => {
                 reader.string_at(path)?;
@@ -201,9 +201,9 @@ impl<'a> Block<'a> {
                 reader.string_at(path)?;
                 self.seal = Some(Span::new(start, reader.end()));
             }
-            "id" | "tool_use_id" => self.id = Some(reader.filled_string_at(path)?.decoded()),
+            "id" | "tool_use_id" => self.id = Some(reader.non_empty_string_at(path)?.decoded()),
             "name" => {
-                reader.filled_string_at(path)?;
+                reader.non_empty_string_at(path)?;
             }
             "input" => open_object(reader, path)?,
             "citations" => {
@@ -226,14 +226,14 @@ impl<'a> Block<'a> {
         bit.is_some_and(|bit| self.seen & (1 << bit) != 0)
     }
 
-    /// The rules of each type.
+    /// Checks the rules of the block's type.
     fn check(
         &self,
         head: &mut MessagesHead<'_>,
         calls: &Calls<'_>,
         place: Place,
         path: &Path<'_>,
-    ) -> Result<&'static str, Flaw> {
+    ) -> Result<&'static str, BoxedError> {
         let Some(kind) = self.kind else {
             return Err(path.missing("type"));
         };
@@ -245,33 +245,33 @@ impl<'a> Block<'a> {
         let source_path = path.key("source");
         match (kind, &self.source) {
             ("image", Some(source)) => source.check_image(&mut head.media, &source_path)?,
-            // What is fetched, or taken from a file, goes through the common form, which has no place for these.
+            // Fetched documents and files go through the common form, which has no place for these.
             ("document", Some(source))
-                if source.is_elsewhere() && (self.has_citations || self.has("context")) =>
+                if source.is_remote() && (self.has_citations || self.has("context")) =>
             {
-                let what = "must be inline, with citations or a context: 'base64', 'text' or 'content'";
-                return unsupported(&source_path.key("type"), what);
+                let problem = "must be 'base64', 'text' or 'content' to use citations or a context";
+                return unsupported(&source_path.key("type"), problem);
             }
             ("document", Some(source)) => source.check_document(&mut head.media, &source_path)?,
             ("image" | "document", None) => {
                 return Err(source_path.invalid("must be an object, not a string"));
             }
-            ("text", _) if self.cites_too_much(head.version, place) => {
+            ("text", _) if self.has_unsupported_citations(head.version, place) => {
                 return Err(path
                     .key("citations")
-                    .invalid("is not a parameter of version 2026-10-21 on text of the user"));
+                    .invalid("is not supported on user text in version 2026-10-21"));
             }
             ("tool_result", _) if self.id.as_ref().is_none_or(|id| !calls.contains(id)) => {
                 return Err(path
                     .key("tool_use_id")
-                    .invalid("answers no call: no message before it has a 'tool_use' with this id"));
+                    .invalid("matches no tool call: no earlier message has a 'tool_use' with this id"));
             }
             _ => {}
         }
         Ok(kind)
     }
 
-    fn cites_too_much(&self, version: Version, place: Place) -> bool {
+    fn has_unsupported_citations(&self, version: Version, place: Place) -> bool {
         self.has_citations && place == Place::User && version == Version::V2026_10_21
     }
 }
@@ -281,24 +281,24 @@ fn block_type(
     place: Place,
     version: Version,
     path: &Path<'_>,
-) -> Result<&'static str, Flaw> {
+) -> Result<&'static str, BoxedError> {
     let found = reader.string_at(path)?.decoded();
     let known = TYPES.iter().copied().find(|kind| **kind == *found);
     match known {
-        Some(kind) if place.takes(kind, version) => Ok(kind),
-        Some(kind) => Err(path.invalid(format_args!("is '{kind}', which cannot stand here"))),
+        Some(kind) if place.allows(kind, version) => Ok(kind),
+        Some(kind) => Err(path.invalid(format_args!("is '{kind}', which is not allowed here"))),
         None if found.starts_with("server_tool")
             || found.ends_with("_tool_result")
             || found.starts_with("mcp_") =>
         {
             unsupported(
                 path,
-                "is of a tool that runs at the provider, which is not served here",
+                "belongs to a tool that the provider runs, which is not supported",
             )
         }
         None if found == "container_upload" => {
-            unsupported(path, "runs code at the provider, which is not served here")
+            unsupported(path, "runs code at the provider, which is not supported")
         }
-        None => Err(path.invalid("is no type of content block")),
+        None => Err(path.invalid("is not a valid content block type")),
     }
 }

@@ -1,4 +1,4 @@
-//! The conversation.
+//! Validation of the conversation.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use super::super::head::{ContentPlace, MessagesHead};
 use super::blocks::{Place, content};
 use super::options::once;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 use crate::lossless::Span;
 
@@ -15,12 +15,11 @@ pub(super) type Calls<'a> = HashSet<Cow<'a, str>>;
 
 const ROLES: &[&str] = &["user", "assistant", "system"];
 
-/// Reads the messages.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     head: &mut MessagesHead<'_>,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut calls = Calls::new();
     while reader.item()? {
@@ -33,12 +32,11 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Reads `system`.
 pub(super) fn system(
     reader: &mut Reader<'_>,
     head: &mut MessagesHead<'_>,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     content(reader, head, &mut Calls::new(), Place::System, path, |_| {})
 }
 
@@ -47,8 +45,11 @@ fn message<'a>(
     head: &mut MessagesHead<'_>,
     calls: &mut Calls<'a>,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let place = role(&mut reader.ahead(), path)?;
+    if place == Place::System {
+        head.first_instructions.get_or_insert(head.messages);
+    }
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -70,8 +71,8 @@ fn message<'a>(
     }
 }
 
-/// The role, wherever it stands: it decides about the content.
-fn role(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Place, Flaw> {
+/// Reads the role ahead of the other fields: it decides which content is valid.
+fn role(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Place, BoxedError> {
     reader.object_at(path)?;
     while let Some(key) = reader.key()? {
         if key.name != "role" {
@@ -93,7 +94,7 @@ fn message_content<'a>(
     calls: &mut Calls<'a>,
     place: Place,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let start = reader.place();
     let mut blocks = Vec::new();
     let is_assistant = place == Place::Assistant;

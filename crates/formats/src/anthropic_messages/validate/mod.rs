@@ -1,8 +1,8 @@
-//! The one place that says which messages requests are well formed. Reads the bytes once and keeps only a
-//! [`MessagesHead`]; `decode_request` trusts what passed here.
+//! Validation of messages requests. Reads the bytes once and stores only a [`MessagesHead`];
+//! `decode_request` trusts validated bodies.
 //!
-//! Top-level fields that the format does not know are refused. Unknown fields of blocks and tools are let through as
-//! they are. An optional field that is null counts as not sent.
+//! Unknown top-level fields are refused. Unknown fields of blocks and tools are accepted. An
+//! optional field that is null counts as not sent.
 
 mod blocks;
 mod messages;
@@ -16,12 +16,12 @@ mod tests;
 use std::borrow::Cow;
 
 use super::head::{FieldPlace, Layout, MessagesHead, Purpose, Version};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Key, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 use crate::request::ResponseFormatKind;
 
-/// Every top-level field.
+/// All top-level fields.
 const FIELDS: &[&str] = &[
     "model",
     "messages",
@@ -34,6 +34,7 @@ const FIELDS: &[&str] = &[
     "metadata",
     "temperature",
     "output_config",
+    "output_format",
     "stop_sequences",
     "cache_control",
     "top_p",
@@ -52,13 +53,13 @@ const FIELDS: &[&str] = &[
     "client_metadata",
 ];
 
-/// Sampling parameters, which the newer version of the format does not have.
+/// Sampling parameters; the newer version of the format has none.
 const SAMPLING: &[&str] = &["temperature", "top_p", "top_k"];
 
-/// Checks a whole request against the format (wire facts of `POST /v1/messages`): required fields, types, bounds, and
-/// the rules between fields.
+/// Checks a whole request against the format (wire facts of `POST /v1/messages`): required fields,
+/// types, bounds, and the rules between fields.
 ///
-/// Text that is not JSON is `invalid_json` whatever else is wrong with it.
+/// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
 pub fn validate(body: &[u8], version: Version, purpose: Purpose) -> Result<MessagesHead<'_>, DecodeError> {
     read_request(body, version, purpose).map_err(|error| match well_formed(body) {
         Ok(()) => *error,
@@ -67,13 +68,13 @@ pub fn validate(body: &[u8], version: Version, purpose: Purpose) -> Result<Messa
 }
 
 #[cold]
-fn well_formed(body: &[u8]) -> Result<(), Flaw> {
+fn well_formed(body: &[u8]) -> Result<(), BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.skip()?;
     reader.finish()
 }
 
-fn read_request(body: &[u8], version: Version, purpose: Purpose) -> Result<MessagesHead<'_>, Flaw> {
+fn read_request(body: &[u8], version: Version, purpose: Purpose) -> Result<MessagesHead<'_>, BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.object_at(&Path::TOP)?;
     let mut request = Request::new(version);
@@ -84,7 +85,7 @@ fn read_request(body: &[u8], version: Version, purpose: Purpose) -> Result<Messa
     request.finish(purpose)
 }
 
-/// A request while it is read.
+/// State of a request during validation.
 struct Request<'a> {
     head: MessagesHead<'a>,
     chooses_tool: bool,
@@ -99,6 +100,7 @@ impl<'a> Request<'a> {
             ..Layout::default()
         };
         let head = MessagesHead {
+            first_instructions: None,
             model: Cow::Borrowed(""),
             version,
             stream: false,
@@ -108,7 +110,7 @@ impl<'a> Request<'a> {
             tools: 0,
             response_format: ResponseFormatKind::Text,
             media: Default::default(),
-            says_how_to_reason: false,
+            has_reasoning_params: false,
             caches_for_an_hour: false,
             own_hints: Vec::new(),
             layout,
@@ -120,7 +122,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn field(&mut self, reader: &mut Reader<'a>, key: &Key<'a>) -> Result<(), Flaw> {
+    fn field(&mut self, reader: &mut Reader<'a>, key: &Key<'a>) -> Result<(), BoxedError> {
         let Some(name) = FIELDS.iter().copied().find(|name| **name == *key.name) else {
             let name = Path::TOP.key(&key.name).to_string();
             return Err(Box::new(DecodeError::unknown(name)));
@@ -138,13 +140,18 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    fn value(&mut self, reader: &mut Reader<'a>, name: &'static str, path: &Path<'_>) -> Result<(), Flaw> {
+    fn value(
+        &mut self,
+        reader: &mut Reader<'a>,
+        name: &'static str,
+        path: &Path<'_>,
+    ) -> Result<(), BoxedError> {
         let head = &mut self.head;
         if SAMPLING.contains(&name) && head.version == Version::V2026_10_21 {
-            return Err(path.invalid("is not a parameter of version 2026-10-21"));
+            return Err(path.invalid("is not supported in version 2026-10-21"));
         }
         match name {
-            "model" => head.model = reader.filled_string_at(path)?.decoded(),
+            "model" => head.model = reader.non_empty_string_at(path)?.decoded(),
             "messages" => messages::read(reader, head, path)?,
             "max_tokens" => head.max_tokens = Some(reader.integer_at(0..=i64::MAX, path)?.cast_unsigned()),
             "system" => messages::system(reader, head, path)?,
@@ -156,21 +163,25 @@ impl<'a> Request<'a> {
             }
             "thinking" => {
                 head.reasoning_budget = options::thinking(reader, path)?;
-                head.says_how_to_reason = true;
+                head.has_reasoning_params = true;
             }
             "output_config" => {
                 let config = options::output_config(reader, path)?;
-                head.says_how_to_reason |= config.has_effort;
+                head.has_reasoning_params |= config.has_effort;
                 head.layout.output_config = Some(config.place);
                 self.has_format = config.has_format;
                 if config.has_format {
                     head.response_format = ResponseFormatKind::JsonSchema;
                 }
             }
+            "output_format" => {
+                head.layout.schema = Some(options::output_format(reader, path)?);
+                head.response_format = ResponseFormatKind::JsonSchema;
+            }
             "response_format" => {
                 let (kind, schema) = options::response_format(reader, path)?;
                 head.layout.schema = schema;
-                if !self.has_format {
+                if !self.has_format && head.layout.field("output_format").is_none() {
                     head.response_format = kind;
                 }
             }
@@ -190,8 +201,8 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// The rules between fields.
-    fn finish(self, purpose: Purpose) -> Result<MessagesHead<'a>, Flaw> {
+    /// Checks the rules between fields.
+    fn finish(self, purpose: Purpose) -> Result<MessagesHead<'a>, BoxedError> {
         let head = self.head;
         for required in ["model", "messages", "max_tokens"] {
             let optional = required == "max_tokens" && purpose == Purpose::Count;
@@ -201,7 +212,7 @@ impl<'a> Request<'a> {
         }
         if head
             .max_tokens
-            .is_some_and(|most| head.reasoning_budget > 0 && head.reasoning_budget >= most)
+            .is_some_and(|max_tokens| head.reasoning_budget > 0 && head.reasoning_budget >= max_tokens)
         {
             let thinking = Path::TOP.key("thinking");
             return Err(thinking
@@ -209,12 +220,18 @@ impl<'a> Request<'a> {
                 .invalid("must be less than 'max_tokens'"));
         }
         if self.chooses_tool && head.tools == 0 {
-            return Err(Path::TOP.key("tool_choice").invalid("needs 'tools'"));
+            return Err(Path::TOP.key("tool_choice").invalid("requires 'tools'"));
         }
-        if self.has_format && head.layout.field("response_format").is_some() {
-            return Err(Path::TOP
-                .key("response_format")
-                .invalid("and 'output_config.format' ask for the same; send only one of the two"));
+        let is_sent = |name: &str| head.layout.field(name).is_some();
+        let names = [
+            ("output_config.format", self.has_format),
+            ("output_format", is_sent("output_format")),
+            ("response_format", is_sent("response_format")),
+        ];
+        let mut sent = names.into_iter().filter(|(_, is_sent)| *is_sent);
+        if let (Some((one, _)), Some((other, _))) = (sent.next(), sent.next()) {
+            let rule = format_args!("cannot be combined with '{one}'; send only one of them");
+            return Err(Path::TOP.key(other).invalid(rule));
         }
         Ok(head)
     }

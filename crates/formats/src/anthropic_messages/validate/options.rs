@@ -1,28 +1,28 @@
-//! Every top-level field but the conversation and the tools.
+//! Validation of the top-level fields other than messages and tools.
 
 use super::super::head::MessagesHead;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Path, Reader};
 pub(super) use crate::json::{once, open_object, small_object};
 use crate::lossless::Span;
 use crate::request::ResponseFormatKind;
 
 const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh", "max"];
-/// The least tokens that may be set apart for reasoning.
-const LEAST_BUDGET: i64 = 1_024;
+/// Smallest valid reasoning budget, in tokens.
+const MIN_BUDGET_TOKENS: i64 = 1_024;
 
-/// Fields of which nothing is kept.
-pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), Flaw> {
+/// Validates fields whose values the head does not store.
+pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), BoxedError> {
     match name {
         "stop_sequences" => each_string(reader, path),
         "metadata" => metadata(reader, path),
         "speed" => match reader.word_at(&["standard", "fast"], path)? {
             "standard" => Ok(()),
-            _ => unsupported(path, "is 'fast', for which there is no price here"),
+            _ => unsupported(path, "is 'fast', which is not supported"),
         },
         "inference_geo" => match &*reader.string_at(path)?.decoded() {
             "global" => Ok(()),
-            _ => unsupported(path, "names a place, for which there is no price here"),
+            _ => unsupported(path, "is a region, which is not supported; use 'global'"),
         },
         "mcp_servers" => {
             reader.array_at(path)?;
@@ -30,41 +30,41 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
                 false => Ok(()),
                 true => unsupported(
                     path,
-                    "has tools that run at the provider, which are not served here",
+                    "has tools that the provider runs; such tools are not supported",
                 ),
             }
         }
-        "container" => unsupported(path, "runs code at the provider, which is not served here"),
+        "container" => unsupported(path, "runs code at the provider, which is not supported"),
         "thread" => unsupported(
             path,
-            "keeps the conversation at the provider, which is not served here",
+            "keeps the conversation at the provider, which is not supported",
         ),
         _ => reader.skip(),
     }
 }
 
-pub(super) fn unsupported<T>(path: &Path<'_>, why: impl std::fmt::Display) -> Result<T, Flaw> {
+pub(super) fn unsupported<T>(path: &Path<'_>, why: impl std::fmt::Display) -> Result<T, BoxedError> {
     Err(Box::new(DecodeError::unsupported(path.to_string(), why)))
 }
 
-fn each_string(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn each_string(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {
-        reader.filled_string_at(&path.index(index))?;
+        reader.non_empty_string_at(&path.index(index))?;
         index += 1;
     }
     Ok(())
 }
 
-fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     small_object(reader, &["user_id"], path, |reader, _, path| {
         reader.string_at(path).map(|_| ())
     })
 }
 
-/// Reads `thinking`: the tokens that are set apart for it; zero when none are.
-pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
+/// Reads `thinking` and returns its budget in tokens; zero without reasoning.
+pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let (mut kind, mut budget) = (None, None);
     small_object(
         reader,
@@ -76,7 +76,11 @@ pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, 
                     kind = Some(reader.word_at(&["enabled", "disabled", "adaptive", "between_tools"], path)?);
                 }
                 "budget_tokens" => {
-                    budget = Some(reader.integer_at(LEAST_BUDGET..=i64::MAX, path)?.cast_unsigned());
+                    budget = Some(
+                        reader
+                            .integer_at(MIN_BUDGET_TOKENS..=i64::MAX, path)?
+                            .cast_unsigned(),
+                    );
                 }
                 _ => {
                     reader.word_at(&["summarized", "omitted"], path)?;
@@ -96,15 +100,15 @@ pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, 
     }
 }
 
-/// What `output_config` says.
+/// The parsed `output_config`.
 pub(super) struct OutputConfig {
     pub(super) has_effort: bool,
     pub(super) has_format: bool,
-    /// Just after its opening brace, and whether nothing is in it.
+    /// Position just after the opening brace, and whether the object is empty.
     pub(super) place: (u32, bool),
 }
 
-pub(super) fn output_config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<OutputConfig, Flaw> {
+pub(super) fn output_config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<OutputConfig, BoxedError> {
     let mut config = OutputConfig {
         has_effort: false,
         has_format: false,
@@ -121,7 +125,7 @@ pub(super) fn output_config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<
         }
         Ok(())
     })?;
-    // `{}` with any white space between: a field that is put in needs no comma.
+    // `{}` with only white space between: an inserted field needs no comma.
     config.place.1 = reader
         .slice(Span::new(start + 1, reader.end().saturating_sub(1)))
         .trim()
@@ -129,29 +133,33 @@ pub(super) fn output_config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<
     Ok(config)
 }
 
-fn output_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    let (mut kind, mut schema) = (None, false);
+/// Reads the format of `output_config`, or `output_format`, its name in the preview. Returns the
+/// position of the schema.
+pub(super) fn output_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Span, BoxedError> {
+    let (mut kind, mut schema) = (None, None);
     small_object(reader, &["type", "schema"], path, |reader, key, path| {
         if key == "type" {
             kind = Some(reader.word_at(&["json_schema"], path)?);
         } else {
+            let start = reader.place();
             open_object(reader, path)?;
-            schema = true;
+            schema = Some(Span::new(start, reader.end()));
         }
         Ok(())
     })?;
     match (kind, schema) {
         (None, _) => Err(path.missing("type")),
-        (_, false) => Err(path.missing("schema")),
-        _ => Ok(()),
+        (_, None) => Err(path.missing("schema")),
+        (_, Some(schema)) => Ok(schema),
     }
 }
 
-/// Reads `response_format`, in the shape that it has in chat completions: its kind, and where its schema stands.
+/// Reads `response_format` in the shape of chat completions. Returns its kind and the position of
+/// its schema.
 pub(super) fn response_format(
     reader: &mut Reader<'_>,
     path: &Path<'_>,
-) -> Result<(ResponseFormatKind, Option<Span>), Flaw> {
+) -> Result<(ResponseFormatKind, Option<Span>), BoxedError> {
     let (mut kind, mut schema, mut seen) = (None, None, false);
     small_object(reader, &["type", "json_schema"], path, |reader, key, path| {
         if key == "type" {
@@ -187,12 +195,12 @@ pub(super) fn response_format(
     }
 }
 
-/// A mark that what stands before it may be cached.
+/// Validates a cache breakpoint, which caches the content before it.
 pub(super) fn cache_control(
     reader: &mut Reader<'_>,
     head: &mut MessagesHead<'_>,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let mut has_type = false;
     small_object(reader, &["type", "ttl"], path, |reader, key, path| {
         if key == "type" {

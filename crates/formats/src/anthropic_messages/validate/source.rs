@@ -1,19 +1,22 @@
-//! Where the bytes of a picture or a document are.
+//! Validation of the `source` of images and documents.
 
 use super::options::once;
-use crate::error::Flaw;
+use crate::error::BoxedError;
+use crate::image::{MUST_BE_IMAGE, text_begins_as_image};
 use crate::json::{Path, Reader};
 use crate::request::Media;
 
 const TYPES: &[&str] = &["base64", "url", "text", "content", "file"];
-const PICTURES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
+const IMAGE_TYPES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// A source, as far as it was read: what it may be depends on the block's type, which may stand behind it.
+/// A parsed source. Its rules depend on the block's type, which may come after it in the body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Source {
     kind: Option<&'static str>,
     media_type: Option<MediaType>,
     data_bytes: Option<u64>,
+    /// Whether the data starts with the signature of an image.
+    is_image: bool,
     has_url: bool,
     has_id: bool,
     has_content: bool,
@@ -21,19 +24,20 @@ pub(super) struct Source {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MediaType {
-    Picture,
+    Image,
     Pdf,
     Plain,
     Other,
 }
 
 impl Source {
-    /// Reads the object. `read_content` reads the blocks of a document that is made of blocks.
+    /// Reads the source object. `read_content` reads the blocks of a document that consists of
+    /// blocks.
     pub(super) fn read<'a>(
         reader: &mut Reader<'a>,
         path: &Path<'_>,
-        read_content: impl FnOnce(&mut Reader<'a>, &Path<'_>) -> Result<(), Flaw>,
-    ) -> Result<Source, Flaw> {
+        read_content: impl FnOnce(&mut Reader<'a>, &Path<'_>) -> Result<(), BoxedError>,
+    ) -> Result<Source, BoxedError> {
         reader.object_at(path)?;
         let (mut source, mut seen, mut read_content) = (Source::default(), 0, Some(read_content));
         while let Some(key) = reader.key()? {
@@ -45,11 +49,13 @@ impl Source {
                 }
                 "media_type" => {
                     once(&mut seen, 1, path, "media_type")?;
-                    source.media_type = Some(media_type(&reader.filled_string_at(&here)?.decoded()));
+                    source.media_type = Some(media_type(&reader.non_empty_string_at(&here)?.decoded()));
                 }
                 "data" => {
                     once(&mut seen, 2, path, "data")?;
-                    source.data_bytes = Some(reader.filled_string_at(&here)?.raw.len() as u64);
+                    let text = reader.non_empty_string_at(&here)?;
+                    source.data_bytes = Some(text.raw.len() as u64);
+                    source.is_image = text_begins_as_image(text);
                 }
                 "url" => {
                     once(&mut seen, 3, path, "url")?;
@@ -58,7 +64,7 @@ impl Source {
                 }
                 "file_id" => {
                     once(&mut seen, 5, path, "file_id")?;
-                    reader.filled_string_at(&here)?;
+                    reader.non_empty_string_at(&here)?;
                     source.has_id = true;
                 }
                 "content" => {
@@ -74,16 +80,19 @@ impl Source {
         Ok(source)
     }
 
-    /// The rules for a picture.
-    pub(super) fn check_image(&self, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+    /// Checks the rules for an image.
+    pub(super) fn check_image(&self, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
         match self.kind {
             None => return Err(path.missing("type")),
             Some("base64") => {
                 self.has_data(path)?;
-                if self.media_type != Some(MediaType::Picture) {
+                if self.media_type != Some(MediaType::Image) {
                     return Err(path
                         .key("media_type")
                         .invalid("must be one of 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"));
+                }
+                if !self.is_image {
+                    return Err(path.key("data").invalid(MUST_BE_IMAGE));
                 }
             }
             Some("url") if !self.has_url => return Err(path.missing("url")),
@@ -103,13 +112,13 @@ impl Source {
         Ok(())
     }
 
-    /// Whether the bytes are elsewhere: at an address, or in a file.
-    pub(super) fn is_elsewhere(&self) -> bool {
+    /// Whether the bytes are outside the request: at an address, or in a stored file.
+    pub(super) fn is_remote(&self) -> bool {
         matches!(self.kind, Some("url" | "file"))
     }
 
-    /// The rules for a document.
-    pub(super) fn check_document(&self, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+    /// Checks the rules for a document.
+    pub(super) fn check_document(&self, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
         match self.kind {
             None => return Err(path.missing("type")),
             Some("base64") => {
@@ -136,7 +145,7 @@ impl Source {
         Ok(())
     }
 
-    fn has_data(&self, path: &Path<'_>) -> Result<(), Flaw> {
+    fn has_data(&self, path: &Path<'_>) -> Result<(), BoxedError> {
         match (self.media_type, self.data_bytes) {
             (None, _) => Err(path.missing("media_type")),
             (_, None) => Err(path.missing("data")),
@@ -147,16 +156,17 @@ impl Source {
 
 fn media_type(text: &str) -> MediaType {
     match text {
-        text if PICTURES.contains(&text) => MediaType::Picture,
+        text if IMAGE_TYPES.contains(&text) => MediaType::Image,
         "application/pdf" => MediaType::Pdf,
         "text/plain" => MediaType::Plain,
         _ => MediaType::Other,
     }
 }
 
-/// Other schemes are refused: some model servers read `file:` from their own disk.
-fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    let text = reader.filled_string_at(path)?.decoded();
+/// Reads a web address. Other schemes are refused: some model servers read `file:` from their own
+/// disk.
+fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
+    let text = reader.non_empty_string_at(path)?.decoded();
     let has_scheme = |scheme: &str| {
         text.get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))

@@ -1,4 +1,4 @@
-//! Tables of accepted and refused bodies. More of them run through the built binary, in its API tests.
+//! Tables of accepted and refused bodies. The API tests run more of them through the built binary.
 
 use serde_json::{Value, json};
 use tollgate_types::ErrorCode;
@@ -15,7 +15,7 @@ fn body(members: Value) -> String {
 }
 
 #[test]
-fn what_may_stand_in_any_order_may() {
+fn keys_may_come_in_any_order() {
     for text in [
         r#"{"messages":[{"content":[{"text":"x","type":"text"}],"role":"user"}],"max_tokens":1,"model":"m"}"#,
         r#"{"model":"m","max_tokens":0,"messages":[{"role":"user","content":""}],"system":null,"tools":[]}"#,
@@ -56,24 +56,23 @@ fn fields_are_sent_once() {
 
 #[test]
 fn media_are_counted_wherever_they_stand() {
-    let picture =
-        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAAAAAA"}});
+    let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}});
     let pdf = json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}});
     let text = body(json!({"messages": [
-        {"role": "user", "content": [picture, pdf]},
+        {"role": "user", "content": [image, pdf]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [picture]}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [image]}]},
     ]}));
     let head = validate(text.as_bytes(), Version::default(), Purpose::Generate).unwrap();
     assert_eq!(
         (head.media.images, head.media.files, head.media.inline_bytes),
-        (2, 1, 20)
+        (2, 1, 28)
     );
     assert_eq!(head.messages, 3);
 }
 
 #[test]
-fn hints_are_told_apart() {
+fn ignored_and_own_hints_are_separate() {
     let text = body(json!({
         "betas": ["b"], "diagnostics": {}, "service_tier": "auto", "cache_control": {"type": "ephemeral"},
         "tools": [{"name": "f", "input_schema": {}, "input_examples": [{}], "cache_control": {"type": "ephemeral"}}],

@@ -1,14 +1,15 @@
-//! Tools and the choice among them.
+//! Validation of tools and the tool choice.
 
 use super::super::head::MessagesHead;
 use super::options::{cache_control, once, open_object, small_object, unsupported};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 
-/// Types of tools that the caller runs. All others but `custom` run at the provider and cost extra.
-const RUN_BY_THE_CALLER: &[&str] = &["bash_", "text_editor_", "memory_"];
+/// Type prefixes of tools that the caller runs. All others except `custom` run at the provider and
+/// cost extra.
+const CLIENT_TOOLS: &[&str] = &["bash_", "text_editor_", "memory_"];
 
-/// What other formats have no place for and no answer depends on.
+/// Fields that other formats cannot express and that do not affect the answer.
 const HINTS: &[(&str, &str)] = &[
     ("input_examples", "tools.input_examples"),
     ("eager_input_streaming", "tools.eager_input_streaming"),
@@ -18,7 +19,7 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     head: &mut MessagesHead<'_>,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     while reader.item()? {
         tool(reader, head, &path.index(head.tools))?;
@@ -27,7 +28,7 @@ pub(super) fn read(
     Ok(())
 }
 
-fn tool(reader: &mut Reader<'_>, head: &mut MessagesHead<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn tool(reader: &mut Reader<'_>, head: &mut MessagesHead<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     const KEYS: [&str; 6] = [
         "name",
         "input_schema",
@@ -41,10 +42,14 @@ fn tool(reader: &mut Reader<'_>, head: &mut MessagesHead<'_>, path: &Path<'_>) -
     while let Some(key) = reader.key()? {
         let here = path.key(&key.name);
         let Some(bit) = KEYS.iter().position(|name| **name == *key.name) else {
-            if matches!(&*key.name, "defer_loading" | "allowed_callers") && !reader.take_null()? {
+            if key.name == "allowed_callers" {
+                callers(reader, &here)?;
+                continue;
+            }
+            if key.name == "defer_loading" && !reader.take_null()? {
                 return unsupported(
                     &here,
-                    "is for tools that run at the provider, which are not served here",
+                    "applies to tools that the provider runs, which is not supported",
                 );
             }
             if let Some((_, hint)) = HINTS.iter().find(|(name, _)| **name == *key.name)
@@ -68,12 +73,12 @@ fn tool(reader: &mut Reader<'_>, head: &mut MessagesHead<'_>, path: &Path<'_>) -
             }
             "cache_control" => cache_control(reader, head, &here)?,
             _ => {
-                let kind = reader.filled_string_at(&here)?.decoded();
+                let kind = reader.non_empty_string_at(&here)?.decoded();
                 is_typed = kind != "custom";
-                if is_typed && !RUN_BY_THE_CALLER.iter().any(|prefix| kind.starts_with(prefix)) {
+                if is_typed && !CLIENT_TOOLS.iter().any(|prefix| kind.starts_with(prefix)) {
                     return unsupported(
                         &here,
-                        "is a tool that runs at the provider, which is not served here",
+                        "is a tool that the provider runs; such tools are not supported",
                     );
                 }
             }
@@ -86,8 +91,29 @@ fn tool(reader: &mut Reader<'_>, head: &mut MessagesHead<'_>, path: &Path<'_>) -
     }
 }
 
-fn tool_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    let name = reader.filled_string_at(path)?.decoded();
+/// Reads the allowed callers of a tool: the model itself (the default), or code that runs at the
+/// provider.
+fn callers(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
+    if reader.take_null()? {
+        return Ok(());
+    }
+    reader.array_at(path)?;
+    let mut index = 0;
+    while reader.item()? {
+        let here = path.index(index);
+        if reader.string_at(&here)?.decoded() != "direct" {
+            return unsupported(
+                &here,
+                "is code that is a tool that the provider runs; such tools are not supported",
+            );
+        }
+        index += 1;
+    }
+    Ok(())
+}
+
+fn tool_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
+    let name = reader.non_empty_string_at(path)?.decoded();
     let fits = name.len() <= 128
         && name
             .bytes()
@@ -98,14 +124,14 @@ fn tool_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Err(path.invalid("must have 1 to 128 letters, digits, underscores or dashes"))
 }
 
-pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let (mut kind, mut has_name) = (None, false);
     let keys = ["type", "name", "disable_parallel_tool_use"];
     small_object(reader, &keys, path, |reader, key, path| {
         match key {
             "type" => kind = Some(reader.word_at(&["auto", "any", "tool", "none"], path)?),
             "name" => {
-                reader.filled_string_at(path)?;
+                reader.non_empty_string_at(path)?;
                 has_name = true;
             }
             _ => {

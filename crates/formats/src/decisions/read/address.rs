@@ -1,22 +1,22 @@
-//! Where the bytes of a medium are: at an address, or in the request as base64.
+//! Sources of a medium: an address, or base64 in the request.
 
 use tollgate_types::decide::StateMediaKind;
 
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::Path;
 
-/// The longest address.
+/// Maximum length of an address, in bytes.
 const MAX_ADDRESS: usize = 8_192;
 
-/// The longest type of a medium, its parameters included.
+/// Maximum length of a media type with its parameters, in bytes.
 const MAX_TYPE: usize = 100;
 
-/// An address that may be fetched, or a data URL of this kind, as the common form has it.
-pub(super) fn url(text: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<String, Flaw> {
+/// Validates an address or a data URL of this kind and returns it in the common form.
+pub(super) fn url(text: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<String, BoxedError> {
     if let Some(parts) = DataUrl::parse(text) {
         if parts.kind() != Some(kind) || !parts.is_base64 {
             let word = kind.as_str();
-            return Err(path.invalid(format_args!("must be 'data:{word}/…;base64,' with the {word}")));
+            return Err(path.invalid(format_args!("must be a base64 data URL of type '{word}/…'")));
         }
         return data_url(parts.mime, parts.data, path);
     }
@@ -26,20 +26,20 @@ pub(super) fn url(text: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<S
     Ok(text.to_owned())
 }
 
-/// The data URL of base64.
-pub(super) fn data_url(mime: &str, data: &str, path: &Path<'_>) -> Result<String, Flaw> {
+/// Builds a data URL from base64.
+pub(super) fn data_url(mime: &str, data: &str, path: &Path<'_>) -> Result<String, BoxedError> {
     match is_base64(data.as_bytes()) {
         true => Ok(format!("data:{};base64,{data}", mime.to_ascii_lowercase())),
         false => {
-            Err(path.invalid("must have bytes in base64, of the standard alphabet and with its padding"))
+            Err(path.invalid("must be valid base64 data, in the standard alphabet and with its padding"))
         }
     }
 }
 
-/// The kind of media of a type such as `image/png`, which may have parameters.
+/// The media kind of a type such as `image/png`, which may have parameters.
 pub(super) fn kind_of(mime: &str) -> Option<StateMediaKind> {
-    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"+-./;=_".contains(&byte);
-    if mime.len() > MAX_TYPE || !mime.bytes().all(is_fine) {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"+-./;=_".contains(&byte);
+    if mime.len() > MAX_TYPE || !mime.bytes().all(is_valid) {
         return None;
     }
     let (family, format) = mime.split_once('/')?;
@@ -48,9 +48,9 @@ pub(super) fn kind_of(mime: &str) -> Option<StateMediaKind> {
     kind.filter(|_| format.starts_with(|first: char| first.is_ascii_alphanumeric()))
 }
 
-/// A data URL, taken apart and not judged.
+/// The parts of a data URL, not validated.
 pub(super) struct DataUrl<'t> {
-    /// Its type, with its parameters.
+    /// Media type with its parameters.
     pub(super) mime: &'t str,
     pub(super) is_base64: bool,
     pub(super) data: &'t str,
@@ -80,7 +80,7 @@ impl<'t> DataUrl<'t> {
     }
 }
 
-/// Whether it could be fetched: a scheme of the web, then a host, and nothing that no address has.
+/// Whether the text is a fetchable address: a web scheme, a host, and only valid characters.
 fn is_web_address(text: &str) -> bool {
     let after = |scheme: &str| {
         let start = text.get(..scheme.len())?;
@@ -98,8 +98,8 @@ fn is_web_address(text: &str) -> bool {
     text.len() <= MAX_ADDRESS && host.chars().any(char::is_alphanumeric) && !text.chars().any(is_odd)
 }
 
-/// Whether it is base64 of at least one byte, padded.
-fn is_base64(text: &[u8]) -> bool {
+/// Whether the text is padded base64 of at least one byte.
+pub(crate) fn is_base64(text: &[u8]) -> bool {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     let digits = text.get(..text.len() - padding).unwrap_or_default();
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');

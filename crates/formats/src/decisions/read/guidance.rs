@@ -1,9 +1,9 @@
-//! What a caller says about a question: a text, parts of text, or any object or array, which is shown as JSON
+//! Guidance for a question: a text, parts of text, or any object or array, which is shown as JSON
 //! (System One: "a JSON object or array of structured guidance").
 //!
-//! Markers are left as they are: a question is meant to name the media of its state.
+//! Markers stay unchanged: a question may refer to the media of its state.
 
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Node, Path};
 
 const TEXTS: &[&str] = &["text", "input_text"];
@@ -16,13 +16,13 @@ const MEDIA: &[&str] = &[
     "video_url",
 ];
 
-/// Guidance that must say something.
-pub(super) fn required(node: &Node<'_>, path: &Path<'_>) -> Result<String, Flaw> {
+/// Reads guidance that must not be empty.
+pub(super) fn required(node: &Node<'_>, path: &Path<'_>) -> Result<String, BoxedError> {
     optional(node, path)?.ok_or_else(|| path.invalid("must not be empty"))
 }
 
-/// Guidance that may be missing: `None` when there is nothing in it.
-pub(super) fn optional(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, Flaw> {
+/// Reads optional guidance; `None` if it is empty.
+pub(super) fn optional(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, BoxedError> {
     let text = match node {
         Node::Null => return Ok(None),
         Node::Text(text) => text.clone().into_owned(),
@@ -40,8 +40,8 @@ pub(super) fn optional(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String
     Ok((!text.trim().is_empty()).then_some(text))
 }
 
-/// The texts of a list in which everything is a part.
-fn parts(items: &[Node<'_>], path: &Path<'_>) -> Result<Option<Vec<String>>, Flaw> {
+/// The texts of a list that consists only of parts.
+fn parts(items: &[Node<'_>], path: &Path<'_>) -> Result<Option<Vec<String>>, BoxedError> {
     let parts = items
         .iter()
         .enumerate()
@@ -49,13 +49,13 @@ fn parts(items: &[Node<'_>], path: &Path<'_>) -> Result<Option<Vec<String>>, Fla
     parts.collect()
 }
 
-/// The text of a part; `None` for what is none.
-fn part(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, Flaw> {
+/// The text of a part; `None` if the value is not a part.
+fn part(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, BoxedError> {
     let Some(kind) = node.get("type").and_then(Node::as_text) else {
         return Ok(None);
     };
     if MEDIA.contains(&kind) {
-        let why = "cannot be in a question: put it into the state, and refer to it by its marker, such as '[image 1]'";
+        let why = "is not allowed in a question; move it to the state and use its marker, as in '[image 1]'";
         return Err(path.unsupported(why));
     }
     Ok(match kind {

@@ -1,27 +1,27 @@
-//! What may be answered: yes or no, options, levels.
+//! Kinds of questions: yes or no, choice, score.
 
 use serde_json::Value;
 use tollgate_types::decide::{ChoiceOption, LEVELS, Level, OPTIONS, QuestionKind};
 
 use super::guidance;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Node, Path};
 
-/// Members of a yes or no.
+/// Members of a yes-or-no question.
 pub(super) const NOUL: &[&str] = &["criteria"];
-/// Members that have the options of a choice; one of them.
+/// Members that may hold the options of a choice; exactly one is allowed.
 pub(super) const CHOICE: &[&str] = &["criteria", "choices", "options"];
-/// Members that have the levels of a score; one of them.
+/// Members that may hold the levels of a score; exactly one is allowed.
 pub(super) const SCORE: &[&str] = &["criteria", "levels"];
 
-/// System One says `true` and `false`, Google `true_description` and `false_description`.
-pub(super) fn noul(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Flaw> {
+/// System One uses `true` and `false`, Google `true_description` and `false_description`.
+pub(super) fn noul(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, BoxedError> {
     const YES: [&str; 2] = ["true", "true_description"];
     const NO: [&str; 2] = ["false", "false_description"];
     let (mut yes, mut no) = (None, None);
     if let Some(criteria) = node.get("criteria") {
         let path = path.key("criteria");
-        criteria.closed_at(&[&YES, &NO], &path)?;
+        criteria.check_keys(&[&YES, &NO], &path)?;
         for (names, meaning) in [(YES, &mut yes), (NO, &mut no)] {
             if let Some((name, node)) = one_of(criteria, &names, &path)? {
                 *meaning = guidance::optional(node, &path.key(name))?;
@@ -31,8 +31,8 @@ pub(super) fn noul(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Fla
     Ok(QuestionKind::Noul { yes, no })
 }
 
-/// Options are a map to what each means, or a list of values, with a description or without.
-pub(super) fn choice(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Flaw> {
+/// Options are a map from value to meaning, or a list of values with optional descriptions.
+pub(super) fn choice(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, BoxedError> {
     let Some((name, node)) = one_of(node, CHOICE, path)? else {
         return Err(path.missing("criteria"));
     };
@@ -40,16 +40,16 @@ pub(super) fn choice(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, F
     let found = match node {
         Node::Object(members) => members.len(),
         Node::List(items) => items.len(),
-        _ => return Err(path.invalid("must be an object of options or an array of them")),
+        _ => return Err(path.invalid("must be an object or an array of options")),
     };
     if !OPTIONS.contains(&found) {
-        let (least, most) = (OPTIONS.start(), OPTIONS.end());
-        return Err(path.invalid(format_args!("must have {least} to {most} options")));
+        let (min, max) = (OPTIONS.start(), OPTIONS.end());
+        return Err(path.invalid(format_args!("must have {min} to {max} options")));
     }
     let mut options: Vec<ChoiceOption> = Vec::with_capacity(found);
     let mut add = |option: ChoiceOption, path: &Path<'_>| {
         if options.iter().any(|earlier| earlier.value == option.value) {
-            return Err(path.invalid("is an option that stands there already"));
+            return Err(path.invalid("is a duplicate of an earlier option"));
         }
         options.push(option);
         Ok(())
@@ -71,80 +71,80 @@ pub(super) fn choice(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, F
     Ok(QuestionKind::Choice { options })
 }
 
-fn listed_option(node: &Node<'_>, path: &Path<'_>) -> Result<ChoiceOption, Flaw> {
+fn listed_option(node: &Node<'_>, path: &Path<'_>) -> Result<ChoiceOption, BoxedError> {
     if !matches!(node, Node::Object(_)) {
         return Ok(ChoiceOption {
             value: value(node, path)?,
             description: None,
         });
     }
-    node.closed_at(&[&["value", "description"]], path)?;
+    node.check_keys(&[&["value", "description"]], path)?;
     Ok(ChoiceOption {
         value: value(node.need("value", path)?, &path.key("value"))?,
         description: description(node, path)?,
     })
 }
 
-fn value(node: &Node<'_>, path: &Path<'_>) -> Result<Value, Flaw> {
+fn value(node: &Node<'_>, path: &Path<'_>) -> Result<Value, BoxedError> {
     match node {
-        Node::Text(text) if text.trim().is_empty() => Err(path.invalid("must be an option with a name")),
+        Node::Text(text) if text.trim().is_empty() => Err(path.invalid("must not be empty")),
         Node::Text(_) | Node::Bool(_) => Ok(node.to_value()),
         _ => Err(path.invalid("must be a string or a boolean")),
     }
 }
 
-/// Levels are a list, the lowest one first, of labels with a description or without.
-pub(super) fn score(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Flaw> {
+/// Levels are a list of labels with optional descriptions, the lowest first.
+pub(super) fn score(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, BoxedError> {
     let Some((name, node)) = one_of(node, SCORE, path)? else {
         return Err(path.missing("criteria"));
     };
     let path = path.key(name);
     let items = node.list_at(&path)?;
     if !LEVELS.contains(&items.len()) {
-        let (least, most) = (LEVELS.start(), LEVELS.end());
-        return Err(path.invalid(format_args!("must have {least} to {most} levels")));
+        let (min, max) = (LEVELS.start(), LEVELS.end());
+        return Err(path.invalid(format_args!("must have {min} to {max} levels")));
     }
     let levels = items.iter().enumerate();
     let levels = levels.map(|(place, item)| level(item, &path.index(place as u32)));
     Ok(QuestionKind::Score {
-        levels: levels.collect::<Result<_, Flaw>>()?,
+        levels: levels.collect::<Result<_, BoxedError>>()?,
     })
 }
 
-fn level(node: &Node<'_>, path: &Path<'_>) -> Result<Level, Flaw> {
-    // Of System One, a level can be any object, which has no label.
+fn level(node: &Node<'_>, path: &Path<'_>) -> Result<Level, BoxedError> {
+    // In System One, a level can be any object, which has no label.
     let Some(label) = node.get("label") else {
         return Ok(Level {
             label: guidance::required(node, path)?,
             description: None,
         });
     };
-    node.closed_at(&[&["label", "description"]], path)?;
+    node.check_keys(&[&["label", "description"]], path)?;
     Ok(Level {
-        label: label.filled_at(&path.key("label"))?.to_owned(),
+        label: label.non_empty_at(&path.key("label"))?.to_owned(),
         description: description(node, path)?,
     })
 }
 
-fn description(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, Flaw> {
+fn description(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, BoxedError> {
     match node.get("description") {
         Some(description) => guidance::optional(description, &path.key("description")),
         None => Ok(None),
     }
 }
 
-/// The one of these members that is there.
+/// The only one of these members that is present.
 fn one_of<'n, 'a>(
     node: &'n Node<'a>,
     names: &[&'static str],
     path: &Path<'_>,
-) -> Result<Option<(&'static str, &'n Node<'a>)>, Flaw> {
+) -> Result<Option<(&'static str, &'n Node<'a>)>, BoxedError> {
     let mut found = names.iter().filter_map(|name| Some((*name, node.get(name)?)));
     let first = found.next();
     if let (Some((first, _)), Some((second, _))) = (first, found.next()) {
         return Err(path
             .key(second)
-            .invalid(format_args!("cannot stand beside '{first}'")));
+            .invalid(format_args!("cannot be combined with '{first}'")));
     }
     Ok(first)
 }

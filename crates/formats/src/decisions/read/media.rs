@@ -1,15 +1,15 @@
-//! Media in a state, in whatever form a caller has them: parts of chat completions and responses, blocks of messages,
-//! parts of Gemini's two interfaces, and data URLs that stand alone. JSON that only has a member `type` with one of
-//! their names is no medium: it must have what such a part has.
+//! Media in a state, in any form that callers use: parts of chat completions and responses, blocks
+//! of messages, parts of Gemini's two interfaces, and bare data URLs. A JSON object whose `type`
+//! matches by accident is not a medium: it must also have the members of such a part.
 
 use tollgate_types::decide::StateMediaKind::{self, Audio, Image, Video};
 
 use super::address::{self, DataUrl};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::gemini::stored_id;
 use crate::json::{Node, Path};
 
-/// Types of parts whose address is the member of the second name.
+/// Part types whose address is in the member of the second name.
 const ADDRESSED: &[(&str, &str, StateMediaKind)] = &[
     ("image_url", "image_url", Image),
     ("input_image", "image_url", Image),
@@ -18,7 +18,7 @@ const ADDRESSED: &[(&str, &str, StateMediaKind)] = &[
     ("input_video", "video_url", Video),
 ];
 
-/// Formats of audio without a type, and the types that they are.
+/// Audio formats without a media type, and the types to use.
 const AUDIO_FORMATS: &[(&str, &str)] = &[
     ("wav", "audio/wav"),
     ("mp3", "audio/mpeg"),
@@ -32,27 +32,27 @@ const AUDIO_FORMATS: &[(&str, &str)] = &[
 ];
 
 const NO_DOCUMENTS: &str =
-    "is a document, and those are not decided about: send its text, or pictures of its pages";
+    "is a document, which is not supported here; send its text, or images of its pages";
 
 /// A medium of a state.
-pub(super) struct Found {
-    /// What it is; `None` for a file whose part does not say it.
+pub(super) struct FoundMedium {
+    /// The kind of the medium; `None` for a file whose part does not declare it.
     pub(super) kind: Option<StateMediaKind>,
     pub(super) source: Source,
-    /// Where that stands.
+    /// Path of the source in the request.
     pub(super) param: String,
 }
 
-/// Where the bytes of a medium are.
+/// The source of a medium.
 pub(super) enum Source {
-    /// At an address, or in a data URL.
+    /// An address or a data URL.
     Url(String),
-    /// In an uploaded file of this id.
+    /// The id of an uploaded file.
     File(String),
 }
 
-/// The medium that a value is, if it is one. Documents are refused.
-pub(super) fn find(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+/// Reads a value as a medium; `None` if it is none. Documents are refused.
+pub(super) fn find(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     match node {
         Node::Text(text) => bare(text, path),
         Node::Object(_) => match node.get("type").and_then(Node::as_text) {
@@ -63,19 +63,20 @@ pub(super) fn find(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Fl
     }
 }
 
-/// A text that is nothing but a data URL. Addresses are text: nothing is fetched that is not said to be a medium.
-fn bare(text: &str, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+/// Reads a text that is only a data URL. Plain addresses stay text: only declared media are
+/// fetched.
+fn bare(text: &str, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     let Some(parts) = DataUrl::parse(text).filter(|parts| parts.is_base64) else {
         return Ok(None);
     };
     match parts.kind() {
-        Some(kind) => found(kind, address::url(text, kind, path)?, path),
+        Some(kind) => url_medium(kind, address::url(text, kind, path)?, path),
         None if is_document(parts.mime) => Err(path.unsupported(NO_DOCUMENTS)),
         None => Ok(None),
     }
 }
 
-fn typed(node: &Node<'_>, kind: &str, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+fn typed(node: &Node<'_>, kind: &str, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     if let Some((_, member, kind)) = ADDRESSED.iter().find(|(name, ..)| *name == kind) {
         return addressed(node, member, *kind, path);
     }
@@ -99,24 +100,29 @@ fn typed(node: &Node<'_>, kind: &str, path: &Path<'_>) -> Result<Option<Found>, 
     }
 }
 
-/// An uploaded file by its `file_id`.
-fn file(node: &Node<'_>, kind: Option<StateMediaKind>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+/// Reads an uploaded file by its `file_id`.
+fn file(
+    node: &Node<'_>,
+    kind: Option<StateMediaKind>,
+    path: &Path<'_>,
+) -> Result<Option<FoundMedium>, BoxedError> {
     let id = node.need("file_id", path)?;
     let path = path.key("file_id");
-    stored(kind, id.filled_at(&path)?, &path)
+    stored_medium(kind, id.non_empty_at(&path)?, &path)
 }
 
-/// `{"type":"image_url","image_url":{"url":…}}`, or with the address itself, or with a `file_id` in its place.
+/// Reads `{"type":"image_url","image_url":{"url":…}}`, with the address itself in place of the
+/// object, or with a `file_id`.
 fn addressed(
     node: &Node<'_>,
     member: &str,
     kind: StateMediaKind,
     path: &Path<'_>,
-) -> Result<Option<Found>, Flaw> {
+) -> Result<Option<FoundMedium>, BoxedError> {
     if node.get("file_id").is_some() {
         if node.get(member).is_some() {
-            let what = format_args!("cannot stand beside '{member}'");
-            return Err(path.key("file_id").invalid(what));
+            let problem = format_args!("cannot be combined with '{member}'");
+            return Err(path.key("file_id").invalid(problem));
         }
         return file(node, Some(kind), path);
     }
@@ -128,8 +134,9 @@ fn addressed(
     }
 }
 
-/// `{"type":"input_audio","input_audio":{"data":…,"format":…}}`, or with the two beside the type.
-fn audio(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+/// Reads `{"type":"input_audio","input_audio":{"data":…,"format":…}}`, or with both members beside
+/// the type.
+fn audio(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     let has_file = node.get("file_id").is_some();
     match node.get("input_audio") {
         Some(nested) => {
@@ -146,21 +153,21 @@ fn audio(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
     }
 }
 
-fn audio_data(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+fn audio_data(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     let here = path.key("data");
     let data = node.need("data", path)?.text_at(&here)?;
     if DataUrl::parse(data).is_some() {
-        return found(Audio, address::url(data, Audio, &here)?, &here);
+        return url_medium(Audio, address::url(data, Audio, &here)?, &here);
     }
     let names: Vec<&'static str> = AUDIO_FORMATS.iter().map(|(name, _)| *name).collect();
     let format = node.need("format", path)?.word_at(&names, &path.key("format"))?;
     let named = AUDIO_FORMATS.iter().find(|(name, _)| *name == format);
     let mime = named.map_or(format, |(_, mime)| *mime);
-    found(Audio, address::data_url(mime, data, &here)?, &here)
+    url_medium(Audio, address::data_url(mime, data, &here)?, &here)
 }
 
-/// A block of messages, with a `source`, or of Gemini's interactions, with `data` or `uri`.
-fn block(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+/// Reads a block of messages, with a `source`, or of Gemini's interactions, with `data` or `uri`.
+fn block(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     if is_source(node) {
         return source(node.need("source", path)?, kind, &path.key("source"));
     }
@@ -173,13 +180,13 @@ fn block(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Optio
     }
 }
 
-/// Whether it has a `source` as blocks have one.
+/// Whether the object has a `source` like a block.
 fn is_source(node: &Node<'_>) -> bool {
     let kind = node.get("source").and_then(|source| source.get("type"));
     kind.and_then(Node::as_text).is_some()
 }
 
-fn source(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+fn source(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     match node
         .need("type", path)?
         .word_at(&["base64", "url", "file"], &path.key("type"))?
@@ -193,8 +200,9 @@ fn source(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Opti
     }
 }
 
-/// `{"inline_data":{"mime_type":…,"data":…}}` or `{"file_data":{"mime_type":…,"file_uri":…}}`, of either spelling.
-fn gemini(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+/// Reads `{"inline_data":{"mime_type":…,"data":…}}` or
+/// `{"file_data":{"mime_type":…,"file_uri":…}}`, in either spelling.
+fn gemini(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     for (name, address, mime) in [
         ("inline_data", "data", "mime_type"),
         ("inlineData", "data", "mimeType"),
@@ -215,41 +223,42 @@ fn gemini(node: &Node<'_>, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
     Ok(None)
 }
 
-/// What a `uri` of Gemini's names: an uploaded file (`files/{id}`, or an address that ends so), or what is at the address.
-fn named(uri: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
+/// Resolves Gemini's `uri`: an uploaded file (`files/{id}`, or an address that ends so), or an
+/// address.
+fn named(uri: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     match stored_id(uri) {
-        Some(id) => stored(Some(kind), id, path),
-        None => found(kind, address::url(uri, kind, path)?, path),
+        Some(id) => stored_medium(Some(kind), id, path),
+        None => url_medium(kind, address::url(uri, kind, path)?, path),
     }
 }
 
-/// Base64 beside its type, which is in the member `mime`, and must be of a kind if one is given.
+/// Reads base64 whose media type is in the member `mime`. The type must match `kind`, if given.
 fn inline(
     node: &Node<'_>,
     mime: &str,
     data: &str,
     kind: Option<StateMediaKind>,
     path: &Path<'_>,
-) -> Result<Option<Found>, Flaw> {
-    let said = kind_at(node, mime, path)?;
-    if let Some(kind) = kind.filter(|kind| *kind != said) {
+) -> Result<Option<FoundMedium>, BoxedError> {
+    let declared_kind = kind_at(node, mime, path)?;
+    if let Some(kind) = kind.filter(|kind| *kind != declared_kind) {
         let word = kind.as_str();
         return Err(path
             .key(mime)
-            .invalid(format_args!("must be '{word}/…', as the part's type is")));
+            .invalid(format_args!("must be '{word}/…', to match the type of the part")));
     }
     let mime = node.need(mime, path)?.as_text().unwrap_or_default();
     let here = path.key("data");
-    found(said, address::data_url(mime, data, &here)?, &here)
+    url_medium(declared_kind, address::data_url(mime, data, &here)?, &here)
 }
 
-fn kind_at(node: &Node<'_>, mime: &str, path: &Path<'_>) -> Result<StateMediaKind, Flaw> {
+fn kind_at(node: &Node<'_>, mime: &str, path: &Path<'_>) -> Result<StateMediaKind, BoxedError> {
     let here = path.key(mime);
     let text = node.need(mime, path)?.text_at(&here)?;
     match address::kind_of(text) {
         Some(kind) => Ok(kind),
         None if is_document(text) => Err(here.unsupported(NO_DOCUMENTS)),
-        None => Err(here.invalid("must be a type of image, audio or video, such as 'image/png'")),
+        None => Err(here.invalid("must be an image, audio or video type, such as 'image/png'")),
     }
 }
 
@@ -261,22 +270,26 @@ fn is_document(mime: &str) -> bool {
     begins("application/") || begins("text/")
 }
 
-fn at(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
-    found(kind, address::url(node.text_at(path)?, kind, path)?, path)
+fn at(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
+    url_medium(kind, address::url(node.text_at(path)?, kind, path)?, path)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it is what finding ends with")]
-fn found(kind: StateMediaKind, url: String, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
-    Ok(Some(Found {
+#[expect(clippy::unnecessary_wraps, reason = "the callers return this type")]
+fn url_medium(kind: StateMediaKind, url: String, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
+    Ok(Some(FoundMedium {
         kind: Some(kind),
         source: Source::Url(url),
         param: path.to_string(),
     }))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it is what finding ends with")]
-fn stored(kind: Option<StateMediaKind>, id: &str, path: &Path<'_>) -> Result<Option<Found>, Flaw> {
-    Ok(Some(Found {
+#[expect(clippy::unnecessary_wraps, reason = "the callers return this type")]
+fn stored_medium(
+    kind: Option<StateMediaKind>,
+    id: &str,
+    path: &Path<'_>,
+) -> Result<Option<FoundMedium>, BoxedError> {
+    Ok(Some(FoundMedium {
         kind,
         source: Source::File(id.to_owned()),
         param: path.to_string(),

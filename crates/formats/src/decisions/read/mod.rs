@@ -1,4 +1,4 @@
-//! From a caller's body to the common form.
+//! Decoding of a caller's body to the common form.
 
 mod address;
 mod guidance;
@@ -8,43 +8,47 @@ mod questions;
 mod state;
 mod tools;
 
+pub(crate) use address::is_base64;
 use tollgate_types::decide::{CalibrationChoice, DecideOptions};
 
-use super::{Asked, Container, Dialect, FileKinds};
+use super::{Container, DecisionRequest, Dialect, FileKinds};
 use crate::embeddings::IGNORED_HINTS;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Node, Path};
 
 const MEMBERS: &[&str] = &["model", "state", "input", "questions", "options"];
 
-/// Hints of these dialects beside those that clients send everywhere.
+/// Hints of these dialects, in addition to those of other formats.
 const HINTS: &[&str] = &["user", "session_id", "trace"];
 
-/// Reads a request in whichever dialect. `input` instead of `state` is OpenAI's with a list of questions and Google's
-/// with a map; what a question may be written like is the same in all of them.
+/// Decodes a request in any dialect. `input` instead of `state` means OpenAI's with a list of
+/// questions and Google's with a map. Questions have the same syntax in all dialects.
 ///
-/// A file whose part does not say what it is has no marker yet: when its content was looked at, the request is read again by
-/// [`read_knowing`].
-pub fn read(body: &[u8]) -> Result<Asked, DecodeError> {
-    read_knowing(body, &FileKinds::new())
+/// A file whose part does not declare its kind has no marker yet: the caller detects the kind from
+/// the content and calls [`read_with_kinds`].
+pub fn read(body: &[u8]) -> Result<DecisionRequest, DecodeError> {
+    read_with_kinds(body, &FileKinds::new())
 }
 
-/// Reads a request when it is known what its files are.
-pub fn read_knowing(body: &[u8], kinds: &FileKinds) -> Result<Asked, DecodeError> {
+/// Decodes a request with known kinds of its uploaded files.
+pub fn read_with_kinds(body: &[u8], kinds: &FileKinds) -> Result<DecisionRequest, DecodeError> {
     Ok(request(Node::of_body(body, MAX_NODES)?, kinds)?)
 }
 
-fn request(mut body: Node<'_>, kinds: &FileKinds) -> Result<Asked, Flaw> {
+fn request(mut body: Node<'_>, kinds: &FileKinds) -> Result<DecisionRequest, BoxedError> {
     let top = &Path::TOP;
-    body.closed_at(&[MEMBERS, HINTS, IGNORED_HINTS], top)?;
-    let model = body.need("model", top)?.filled_at(&top.key("model"))?.to_owned();
-    let asked = questions::read(body.need("questions", top)?, &top.key("questions"))?;
+    body.check_keys(&[MEMBERS, HINTS, IGNORED_HINTS], top)?;
+    let model = body
+        .need("model", top)?
+        .non_empty_at(&top.key("model"))?
+        .to_owned();
+    let parsed = questions::read(body.need("questions", top)?, &top.key("questions"))?;
     let options = match body.get("options") {
         Some(options) => decide_options(options, &top.key("options"))?,
         None => DecideOptions::default(),
     };
-    let (dialect, name) = match (body.get("state"), body.get("input"), asked.container) {
-        (Some(_), Some(_), _) => return Err(top.key("input").invalid("cannot stand beside 'state'")),
+    let (dialect, name) = match (body.get("state"), body.get("input"), parsed.container) {
+        (Some(_), Some(_), _) => return Err(top.key("input").invalid("cannot be combined with 'state'")),
         (Some(_), None, _) => (Dialect::Native, "state"),
         (None, Some(_), Container::List) => (Dialect::OpenAi, "input"),
         (None, Some(_), Container::Map) => (Dialect::Google, "input"),
@@ -57,16 +61,16 @@ fn request(mut body: Node<'_>, kinds: &FileKinds) -> Result<Asked, Flaw> {
     };
     let ignored = ignored(&body);
     let (state, files) = state::read(take(&mut body, name), dialect, kinds, &top.key(name))?;
-    Ok(Asked {
+    Ok(DecisionRequest {
         model,
         state,
         files,
-        questions: asked.questions,
+        questions: parsed.questions,
         options,
         dialect,
-        container: asked.container,
+        container: parsed.container,
         ignored,
-        unnamed: asked.unnamed,
+        unnamed: parsed.unnamed,
     })
 }
 
@@ -78,7 +82,7 @@ fn ignored(body: &Node<'_>) -> Vec<String> {
     names.filter(|name| !MEMBERS.contains(&name.as_str())).collect()
 }
 
-/// The value of a member, which has none afterwards.
+/// Takes the value of a member and leaves null.
 fn take<'a>(body: &mut Node<'a>, name: &str) -> Node<'a> {
     let Node::Object(members) = body else {
         return Node::Null;
@@ -87,28 +91,28 @@ fn take<'a>(body: &mut Node<'a>, name: &str) -> Node<'a> {
     member.map_or(Node::Null, |(_, value)| std::mem::replace(value, Node::Null))
 }
 
-fn decide_options(node: &Node<'_>, path: &Path<'_>) -> Result<DecideOptions, Flaw> {
-    node.closed_at(&[&["permutations", "calibration", "detail", "seed"]], path)?;
+fn decide_options(node: &Node<'_>, path: &Path<'_>) -> Result<DecideOptions, BoxedError> {
+    node.check_keys(&[&["permutations", "calibration", "detail", "seed"]], path)?;
     let mut options = DecideOptions::default();
     if let Some(permutations) = node.get("permutations") {
-        let permutations = permutations.whole_at(1..=8, &path.key("permutations"))?;
+        let permutations = permutations.integer_at(1..=8, &path.key("permutations"))?;
         options.permutations = u32::try_from(permutations).ok();
     }
     if let Some(calibration) = node.get("calibration") {
         let path = path.key("calibration");
-        options.calibration = match calibration.filled_at(&path)? {
+        options.calibration = match calibration.non_empty_at(&path)? {
             "default" => CalibrationChoice::Newest,
             "none" => CalibrationChoice::None,
             profile => CalibrationChoice::Profile(questions::identifier(profile, &path)?),
         };
     }
     if let Some(detail) = node.get("detail") {
-        // All that is known is always said, so that the full detail is the standard one.
+        // The response always has full detail, so the full detail is the standard one.
         let word = detail.word_at(&["standard", "full", "fast"], &path.key("detail"))?;
         options.fast = word == "fast";
     }
     if let Some(seed) = node.get("seed") {
-        options.seed = seed.whole_at(0..=i64::MAX as u64, &path.key("seed"))?;
+        options.seed = seed.integer_at(0..=i64::MAX as u64, &path.key("seed"))?;
     }
     Ok(options)
 }

@@ -1,26 +1,26 @@
-//! Questions: a list, each with a name of its own or none, or a map by name.
+//! Questions: a list with optional names, or a map by name.
 
 use tollgate_types::decide::{MAX_QUESTIONS, Question, QuestionKind};
 
 use super::super::Container;
 use super::{guidance, kinds, tools};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Node, Path};
 
-/// The most characters of a name.
+/// Maximum characters of a name.
 const MAX_NAME: usize = 64;
 
 const TYPES: &[&str] = &["noul", "predicate", "choice", "score", "tool"];
 
-/// The questions of a request.
+/// The parsed questions of a request.
 pub(super) struct Questions {
     pub(super) questions: Vec<Question>,
     pub(super) container: Container,
-    /// Places of those whose ids were made up.
+    /// Indices of the questions with generated ids.
     pub(super) unnamed: Vec<usize>,
 }
 
-pub(super) fn read(node: &Node<'_>, path: &Path<'_>) -> Result<Questions, Flaw> {
+pub(super) fn read(node: &Node<'_>, path: &Path<'_>) -> Result<Questions, BoxedError> {
     let count = |found: usize| match (1..=MAX_QUESTIONS).contains(&found) {
         true => Ok(()),
         false => Err(path.invalid(format_args!("must have 1 to {MAX_QUESTIONS} questions"))),
@@ -46,18 +46,18 @@ pub(super) fn read(node: &Node<'_>, path: &Path<'_>) -> Result<Questions, Flaw> 
                 unnamed: Vec::new(),
             })
         }
-        _ => Err(path.invalid("must be an array of questions, or an object with each by its name")),
+        _ => Err(path.invalid("must be an array of questions, or an object that maps names to questions")),
     }
 }
 
-fn list(items: &[Node<'_>], path: &Path<'_>) -> Result<Questions, Flaw> {
+fn list(items: &[Node<'_>], path: &Path<'_>) -> Result<Questions, BoxedError> {
     let mut questions: Vec<Question> = Vec::with_capacity(items.len());
     let mut unnamed = Vec::new();
     for (place, node) in items.iter().enumerate() {
         let path = path.index(place as u32);
         node.object_at(&path)?;
         let id = match (node.get("id"), node.get("name")) {
-            (Some(_), Some(_)) => return Err(path.key("name").invalid("cannot stand beside 'id'")),
+            (Some(_), Some(_)) => return Err(path.key("name").invalid("cannot be combined with 'id'")),
             (None, None) => {
                 unnamed.push(place);
                 String::new()
@@ -81,19 +81,19 @@ fn list(items: &[Node<'_>], path: &Path<'_>) -> Result<Questions, Flaw> {
     })
 }
 
-fn name(node: &Node<'_>, earlier: &[Question], path: &Path<'_>) -> Result<String, Flaw> {
+fn name(node: &Node<'_>, earlier: &[Question], path: &Path<'_>) -> Result<String, BoxedError> {
     let name = identifier(node.text_at(path)?, path)?;
     match earlier.iter().any(|question| question.id == name) {
-        true => Err(path.invalid("is the name of an earlier question; give each its own")),
+        true => Err(path.invalid("is the name of an earlier question; use a unique name for each")),
         false => Ok(name),
     }
 }
 
-/// A name that is short and visible.
-pub(super) fn identifier(text: &str, path: &Path<'_>) -> Result<String, Flaw> {
-    let is_fine =
+/// Validates a name: short, not blank, and without control characters.
+pub(super) fn identifier(text: &str, path: &Path<'_>) -> Result<String, BoxedError> {
+    let is_valid =
         !text.trim().is_empty() && text.chars().count() <= MAX_NAME && !text.chars().any(char::is_control);
-    match is_fine {
+    match is_valid {
         true => Ok(text.to_owned()),
         false => Err(path.invalid(format_args!(
             "must have a name of 1 to {MAX_NAME} characters, none of them a control character"
@@ -101,8 +101,8 @@ pub(super) fn identifier(text: &str, path: &Path<'_>) -> Result<String, Flaw> {
     }
 }
 
-/// A question; `names` are the members that may say what it is called.
-fn question(node: &Node<'_>, id: String, names: &[&str], path: &Path<'_>) -> Result<Question, Flaw> {
+/// Reads a question; `names` are the members that may hold its name.
+fn question(node: &Node<'_>, id: String, names: &[&str], path: &Path<'_>) -> Result<Question, BoxedError> {
     node.object_at(path)?;
     let kind = node.need("type", path)?.word_at(TYPES, &path.key("type"))?;
     let own: &[&str] = match kind {
@@ -111,7 +111,7 @@ fn question(node: &Node<'_>, id: String, names: &[&str], path: &Path<'_>) -> Res
         "tool" => tools::MEMBERS,
         _ => kinds::NOUL,
     };
-    node.closed_at(&[&["type", "instructions", "abstain"], names, own], path)?;
+    node.check_keys(&[&["type", "instructions", "abstain"], names, own], path)?;
     let instructions = node.need("instructions", path)?;
     let instructions = guidance::required(instructions, &path.key("instructions"))?;
     let abstain = match node.get("abstain") {
@@ -125,7 +125,7 @@ fn question(node: &Node<'_>, id: String, names: &[&str], path: &Path<'_>) -> Res
         _ => kinds::noul(node, path)?,
     };
     if abstain && matches!(kind, QuestionKind::Tool { .. }) {
-        let rule = "is for yes or no, choices and scores; a tool question has 'tool_choice'";
+        let rule = "is not supported for a tool question; use 'tool_choice'";
         return Err(path.key("abstain").invalid(rule));
     }
     Ok(Question {

@@ -1,5 +1,5 @@
-//! The state: text stays as it is, JSON is indented, parts of text stand below each other, and media go out of it
-//! and leave their markers.
+//! The state: text stays unchanged, JSON is indented, parts of text are joined by blank lines,
+//! and media are replaced with markers.
 
 use std::borrow::Cow;
 
@@ -7,28 +7,29 @@ use tollgate_types::decide::{State, StateMedia, StateMediaKind};
 
 use super::super::marker::{Counts, marker, without_markers};
 use super::super::{Dialect, FileKinds, NamedFile};
-use super::media::{self, Found, Source};
-use crate::error::{DecodeError, Flaw};
+use super::media::{self, FoundMedium, Source};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Node, Path};
 
-/// Types of parts that are text, in any dialect.
+/// Part types that are text, in any dialect.
 const TEXTS: &[&str] = &["text", "input_text", "output_text"];
 
-/// What Google's list may have.
+/// Part types that Google's list allows.
 const GOOGLE_PARTS: &[&str] = &["text", "image", "audio", "video", "document"];
 
-/// A state, and which of its media are files. What those are whose parts do not say it is in `kinds`.
+/// Reads a state and its uploaded files. `kinds` has the kinds of files whose parts do not declare
+/// one.
 pub(super) fn read(
     node: Node<'_>,
     dialect: Dialect,
     kinds: &FileKinds,
     path: &Path<'_>,
-) -> Result<(State, Vec<NamedFile>), Flaw> {
+) -> Result<(State, Vec<NamedFile>), BoxedError> {
     check_form(&node, dialect, path)?;
-    if is_hollow(&node) {
+    if is_empty_state(&node) {
         return Err(path.invalid("must not be empty"));
     }
-    let mut lifter = Lifter {
+    let mut extractor = MediaExtractor {
         media: Vec::new(),
         files: Vec::new(),
         counts: Counts::default(),
@@ -36,32 +37,32 @@ pub(super) fn read(
         kinds,
     };
     let text = match node {
-        Node::List(items) => lifter.list(items, path)?,
-        node => shown(&lifter.lift(node, path)?).into_owned(),
+        Node::List(items) => extractor.list(items, path)?,
+        node => to_text(&extractor.extract(node, path)?).into_owned(),
     };
     if text.trim().is_empty() {
         return Err(path.invalid("must not be empty"));
     }
     let state = State {
         text,
-        media: lifter.media,
+        media: extractor.media,
     };
-    Ok((state, lifter.files))
+    Ok((state, extractor.files))
 }
 
-/// What the dialect's `state` or `input` may be.
-fn check_form(node: &Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<(), Flaw> {
+/// Checks the form of the dialect's `state` or `input`.
+fn check_form(node: &Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<(), BoxedError> {
     let form = match dialect {
         Dialect::Native => "must be a string, an object or an array",
         Dialect::OpenAi => "must be a string or an array of items",
         Dialect::Google => "must be a string, a part or an array of parts",
     };
-    let is_fine = match node {
+    let is_valid = match node {
         Node::Text(_) | Node::List(_) => true,
         Node::Object(_) => dialect != Dialect::OpenAi,
         _ => false,
     };
-    if !is_fine {
+    if !is_valid {
         return Err(path.invalid(form));
     }
     match (node, dialect) {
@@ -74,7 +75,7 @@ fn check_form(node: &Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<(), 
     }
 }
 
-fn check_item(node: &Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<(), Flaw> {
+fn check_item(node: &Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<(), BoxedError> {
     node.object_at(path)?;
     if dialect == Dialect::Google {
         let kind = node
@@ -87,19 +88,20 @@ fn check_item(node: &Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Whether there is nothing to decide about. Keys are something: a message may be empty, and be asked about.
-fn is_hollow(node: &Node<'_>) -> bool {
+/// Whether there is nothing to decide about. An object with keys is not empty: questions may be
+/// about an empty message.
+fn is_empty_state(node: &Node<'_>) -> bool {
     match node {
         Node::Null => true,
         Node::Text(text) => text.trim().is_empty(),
-        Node::List(items) => items.iter().all(is_hollow),
+        Node::List(items) => items.iter().all(is_empty_state),
         Node::Object(members) => members.is_empty(),
         Node::Bool(_) | Node::Number(_) => false,
     }
 }
 
-/// A text, a part of text by its text, and anything else as JSON.
-fn shown<'n>(node: &'n Node<'_>) -> Cow<'n, str> {
+/// Converts a value to text: a text verbatim, a part by its text, anything else as JSON.
+fn to_text<'n>(node: &'n Node<'_>) -> Cow<'n, str> {
     match node.as_text().or_else(|| part_text(node)) {
         Some(text) => text.into(),
         None => node.pretty().into(),
@@ -112,8 +114,8 @@ fn part_text<'n>(node: &'n Node<'_>) -> Option<&'n str> {
     TEXTS.contains(&kind).then_some(text)
 }
 
-/// What OpenAI's parts say, without what they say about caches.
-fn plainer<'a>(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Node<'a> {
+/// Reduces an OpenAI part to its text or JSON data; drops cache breakpoints.
+fn simplify_part<'a>(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Node<'a> {
     members.retain(|(key, _)| key != "prompt_cache_breakpoint");
     let node = Node::Object(members);
     if let Some(text) = part_text(&node) {
@@ -125,8 +127,8 @@ fn plainer<'a>(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Node<'a> {
     }
 }
 
-/// Takes the media out.
-struct Lifter<'k> {
+/// Extracts the media of a state.
+struct MediaExtractor<'k> {
     media: Vec<StateMedia>,
     files: Vec<NamedFile>,
     counts: Counts,
@@ -134,24 +136,24 @@ struct Lifter<'k> {
     kinds: &'k FileKinds,
 }
 
-impl Lifter<'_> {
-    /// The text of a list: its parts below each other, if it has nothing else.
-    fn list(&mut self, items: Vec<Node<'_>>, path: &Path<'_>) -> Result<String, Flaw> {
-        let (mut lifted, mut has_parts_alone) = (Vec::with_capacity(items.len()), true);
+impl MediaExtractor<'_> {
+    /// The text of a list: joined parts if it has only parts, otherwise JSON.
+    fn list(&mut self, items: Vec<Node<'_>>, path: &Path<'_>) -> Result<String, BoxedError> {
+        let (mut extracted, mut has_only_parts) = (Vec::with_capacity(items.len()), true);
         for (place, item) in items.into_iter().enumerate() {
             let is_object = matches!(item, Node::Object(_));
-            let item = self.lift(item, &path.index(place as u32))?;
-            has_parts_alone &= is_object && (item.as_text().is_some() || part_text(&item).is_some());
-            lifted.push(item);
+            let item = self.extract(item, &path.index(place as u32))?;
+            has_only_parts &= is_object && (item.as_text().is_some() || part_text(&item).is_some());
+            extracted.push(item);
         }
-        match has_parts_alone {
-            true => Ok(lifted.iter().map(shown).collect::<Vec<_>>().join("\n\n")),
-            false => Ok(Node::List(lifted).pretty()),
+        match has_only_parts {
+            true => Ok(extracted.iter().map(to_text).collect::<Vec<_>>().join("\n\n")),
+            false => Ok(Node::List(extracted).pretty()),
         }
     }
 
-    /// The value with a marker for each medium, and without any other.
-    fn lift<'a>(&mut self, node: Node<'a>, path: &Path<'_>) -> Result<Node<'a>, Flaw> {
+    /// Replaces each medium with its marker and removes all other markers.
+    fn extract<'a>(&mut self, node: Node<'a>, path: &Path<'_>) -> Result<Node<'a>, BoxedError> {
         if let Some(found) = media::find(&node, path)? {
             return Ok(Node::Text(self.take(found)?.into()));
         }
@@ -159,12 +161,12 @@ impl Lifter<'_> {
             Node::Text(text) => Node::Text(without_markers(text)),
             Node::List(items) => {
                 let items = items.into_iter().enumerate();
-                let items = items.map(|(place, item)| self.lift(item, &path.index(place as u32)));
-                Node::List(items.collect::<Result<_, Flaw>>()?)
+                let items = items.map(|(place, item)| self.extract(item, &path.index(place as u32)));
+                Node::List(items.collect::<Result<_, BoxedError>>()?)
             }
-            Node::Object(members) if self.dialect == Dialect::OpenAi => match plainer(members) {
+            Node::Object(members) if self.dialect == Dialect::OpenAi => match simplify_part(members) {
                 Node::Object(members) => self.members(members, path)?,
-                other => self.lift(other, path)?,
+                other => self.extract(other, path)?,
             },
             Node::Object(members) => self.members(members, path)?,
             other => other,
@@ -175,27 +177,27 @@ impl Lifter<'_> {
         &mut self,
         members: Vec<(Cow<'a, str>, Node<'a>)>,
         path: &Path<'_>,
-    ) -> Result<Node<'a>, Flaw> {
-        let lifted = members.into_iter().map(|(key, value)| {
-            let value = self.lift(value, &path.key(&key))?;
+    ) -> Result<Node<'a>, BoxedError> {
+        let extracted = members.into_iter().map(|(key, value)| {
+            let value = self.extract(value, &path.key(&key))?;
             Ok((without_markers(key), value))
         });
-        Ok(Node::Object(lifted.collect::<Result<_, Flaw>>()?))
+        Ok(Node::Object(extracted.collect::<Result<_, BoxedError>>()?))
     }
 
-    /// Keeps a medium; its marker.
-    fn take(&mut self, found: Found) -> Result<String, Flaw> {
+    /// Stores a medium and returns its marker.
+    fn take(&mut self, found: FoundMedium) -> Result<String, BoxedError> {
         let (url, file) = match found.source {
             Source::Url(url) => (url, None),
             Source::File(id) => (String::new(), Some(id)),
         };
         let known = found.kind.or_else(|| self.kinds.get(file.as_ref()?).copied());
         let kind = known.unwrap_or(StateMediaKind::Image);
-        // What nobody knows yet is none of the media that are counted.
+        // Files of unknown kind are not counted yet.
         let number = known.map_or(0, |kind| self.counts.next(kind));
-        if number > kind.most() {
-            let (param, word, most) = (found.param, kind.as_str(), kind.most());
-            let message = format!("'{param}' is one {word} too many: a request has at most {most}.");
+        if number > kind.max() {
+            let (param, word, max) = (found.param, kind.as_str(), kind.max());
+            let message = format!("'{param}' is over the limit of {max} {word} parts. Remove some.");
             return Err(Box::new(DecodeError::invalid(param, message)));
         }
         if let Some(id) = file {

@@ -1,22 +1,22 @@
-//! Functions of which one is picked: as in chat completions, or flat as in responses.
+//! Questions that choose a function, declared as in chat completions or flat as in responses.
 
 use serde_json::Value;
 use tollgate_types::decide::{FunctionTool, OPTIONS, QuestionKind};
 
 use super::super::write::NO_TOOL;
 use super::questions::identifier;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Node, Path};
 
-/// Members of a question for a function.
+/// Members of a question with functions.
 pub(super) const MEMBERS: &[&str] = &["tools", "tool_choice"];
 
-/// The most functions: with the answer that none fits they are as many as a choice has options.
+/// Maximum number of functions: with the answer that none fits, as many as the options of a choice.
 const MAX_TOOLS: usize = *OPTIONS.end() - 1;
 
 const FUNCTION: &[&str] = &["name", "description", "parameters", "strict"];
 
-pub(super) fn read(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Flaw> {
+pub(super) fn read(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, BoxedError> {
     let required = match node.get("tool_choice") {
         Some(choice) => choice.word_at(&["auto", "required"], &path.key("tool_choice"))? == "required",
         None => false,
@@ -34,29 +34,29 @@ pub(super) fn read(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Fla
             return Err(path.invalid("has the name of an earlier function"));
         }
         if tool.name == NO_TOOL && !required {
-            return Err(path.invalid("has the name of the answer that no function fits; rename it"));
+            return Err(path.invalid("has a reserved name, which means that no function fits; rename it"));
         }
         tools.push(tool);
     }
     Ok(QuestionKind::Tool { tools, required })
 }
 
-fn tool(node: &Node<'_>, path: &Path<'_>) -> Result<FunctionTool, Flaw> {
+fn tool(node: &Node<'_>, path: &Path<'_>) -> Result<FunctionTool, BoxedError> {
     node.object_at(path)?;
     node.need("type", path)?
         .word_at(&["function"], &path.key("type"))?;
     if let Some(nested) = node.get("function") {
-        node.closed_at(&[&["type", "function"]], path)?;
+        node.check_keys(&[&["type", "function"]], path)?;
         let path = path.key("function");
-        nested.closed_at(&[FUNCTION], &path)?;
+        nested.check_keys(&[FUNCTION], &path)?;
         function(nested, &path)
     } else {
-        node.closed_at(&[&["type"], FUNCTION], path)?;
+        node.check_keys(&[&["type"], FUNCTION], path)?;
         function(node, path)
     }
 }
 
-fn function(node: &Node<'_>, path: &Path<'_>) -> Result<FunctionTool, Flaw> {
+fn function(node: &Node<'_>, path: &Path<'_>) -> Result<FunctionTool, BoxedError> {
     let here = path.key("name");
     let name = identifier(node.need("name", path)?.text_at(&here)?, &here)?;
     let description = match node.get("description") {
@@ -78,8 +78,8 @@ fn function(node: &Node<'_>, path: &Path<'_>) -> Result<FunctionTool, Flaw> {
     Ok(tool)
 }
 
-/// The schema of arguments is that of an object.
-fn check_schema(node: &Node<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Checks that the schema of the arguments is an object schema.
+fn check_schema(node: &Node<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     node.object_at(path)?;
     node.need("type", path)?.word_at(&["object"], &path.key("type"))?;
     let Some(properties) = node.get("properties") else {
@@ -94,18 +94,18 @@ fn check_schema(node: &Node<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// An enumeration that cannot be decided is refused: the caller would wait for it in vain.
-fn check_values(tool: &FunctionTool, path: &Path<'_>) -> Result<(), Flaw> {
-    let (least, most) = (OPTIONS.start(), OPTIONS.end());
+/// Refuses an enumeration that cannot be decided: the caller would expect a decision for it.
+fn check_values(tool: &FunctionTool, path: &Path<'_>) -> Result<(), BoxedError> {
+    let (min, max) = (OPTIONS.start(), OPTIONS.end());
     let path = path.key("properties");
     for argument in tool.enumerations() {
         let (path, values) = (path.key(&argument.name), &argument.values);
         if !OPTIONS.contains(&values.len()) {
-            return Err(path.invalid(format_args!("must be one of {least} to {most} values")));
+            return Err(path.invalid(format_args!("must be one of {min} to {max} values")));
         }
         let is_twice = |(place, value): (usize, &Value)| values[..place].contains(value);
         if values.iter().enumerate().any(is_twice) {
-            return Err(path.invalid("has a value twice"));
+            return Err(path.invalid("has a duplicate value"));
         }
     }
     Ok(())

@@ -6,8 +6,8 @@ use tollgate_types::decide::{
 };
 use tollgate_types::{Credits, Error, ErrorCode};
 
-use super::asked;
-use crate::decisions::{Asked, InputTokens, ResponseFrame, write};
+use super::decision_request;
+use crate::decisions::{DecisionRequest, InputTokens, ResponseFrame, write};
 
 fn questions() -> Value {
     let schema =
@@ -84,11 +84,11 @@ fn frame() -> ResponseFrame<'static> {
     }
 }
 
-fn written(asked: &Asked) -> Value {
-    serde_json::from_slice(&write(asked, &decisions(), &frame())).unwrap()
+fn written(decision_request: &DecisionRequest) -> Value {
+    serde_json::from_slice(&write(decision_request, &decisions(), &frame())).unwrap()
 }
 
-/// A list as a map, by place.
+/// Converts a list to a map by index.
 fn mapped(list: &Value) -> Value {
     let items = list.as_array().unwrap().iter().enumerate();
     let item = |(place, item): (usize, &Value)| {
@@ -104,9 +104,9 @@ fn method_of_one() -> Value {
 }
 
 #[test]
-fn the_dialect_of_the_house_says_everything() {
+fn native_dialect_has_every_member() {
     let body = json!({"model": "m", "state": "s", "questions": questions()});
-    let answer = written(&asked(&body));
+    let answer = written(&decision_request(&body));
     let mut method = method_of_one();
     let expected = json!([
         {"id": "refund", "type": "noul", "noul": 0.75, "probability": 0.75, "confidence": 0.5, "abstain": 0.125, "method": method},
@@ -162,7 +162,7 @@ fn the_dialect_of_the_house_says_everything() {
 #[test]
 fn a_map_of_questions_has_a_map_of_answers() {
     let body = json!({"model": "m", "state": "s", "questions": mapped(&questions())});
-    let answer = written(&asked(&body));
+    let answer = written(&decision_request(&body));
     let keys: Vec<&String> = answer["answers"].as_object().unwrap().keys().collect();
     assert_eq!(keys, ["q0", "q1", "q2", "q3", "q4", "q5"]);
     assert_eq!(answer["answers"]["q0"]["noul"], 0.75);
@@ -171,14 +171,14 @@ fn a_map_of_questions_has_a_map_of_answers() {
 }
 
 #[test]
-fn openais_clients_get_what_their_types_require() {
+fn openai_answers_match_the_sdk_types() {
     let body = json!({"model": "m", "input": "s", "questions": questions()});
-    let answer = written(&asked(&body));
+    let answer = written(&decision_request(&body));
     let method = method_of_one();
     let found = &answer["answers"];
     assert_eq!(
         found[0],
-        json!({"name": "refund", "type": "predicate", "probability": 0.75, "abstain": 0.125, "method": method})
+        json!({"name": "refund", "type": "predicate", "probability": 0.75, "confidence": 0.5, "abstain": 0.125, "method": method})
     );
     assert_eq!(found[1]["name"], Value::Null);
     assert!(found[1].as_object().unwrap().contains_key("name"));
@@ -212,9 +212,9 @@ fn openais_clients_get_what_their_types_require() {
 }
 
 #[test]
-fn googles_clients_get_what_their_types_require() {
+fn google_answers_match_the_sdk_types() {
     let body = json!({"model": "m", "input": "s", "questions": mapped(&questions())});
-    let answer = written(&asked(&body));
+    let answer = written(&decision_request(&body));
     let first = &answer["answers"]["q0"];
     assert_eq!(
         (&first["type"], &first["noul"], &first["confidence"]),
@@ -232,9 +232,9 @@ fn googles_clients_get_what_their_types_require() {
 }
 
 #[test]
-fn the_method_of_all_is_the_worst_of_each() {
+fn overall_method_is_the_weakest_of_all_answers() {
     let body = json!({"model": "m", "state": "s", "questions": questions()});
-    let asked = asked(&body);
+    let decision_request = decision_request(&body);
     let mut all = decisions();
     all[2].method = Some(Method {
         source: DecisionSource::Sampled,
@@ -244,17 +244,20 @@ fn the_method_of_all_is_the_worst_of_each() {
         calibrated: None,
     });
     all[1].method = method(Some("cal_1"), Some(0.5));
-    let answer: Value = serde_json::from_slice(&write(&asked, &all, &frame())).unwrap();
+    let answer: Value = serde_json::from_slice(&write(&decision_request, &all, &frame())).unwrap();
     assert_eq!(
         answer["method"],
         json!({"source": "sampled", "permutations": 4, "calibrated": false, "min_mass": 0.5})
     );
-    let none = asked
+    let none = decision_request
         .questions
         .iter()
         .map(|_| decided(Verdict::Refused))
         .collect::<Vec<_>>();
-    let answer: Value = serde_json::from_slice(&write(&asked, &none, &frame())).unwrap();
+    let answer: Value = serde_json::from_slice(&write(&decision_request, &none, &frame())).unwrap();
     assert!(answer.get("method").is_none());
-    assert!(matches!(asked.questions[3].kind, QuestionKind::Tool { .. }));
+    assert!(matches!(
+        decision_request.questions[3].kind,
+        QuestionKind::Tool { .. }
+    ));
 }

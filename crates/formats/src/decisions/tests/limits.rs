@@ -1,13 +1,13 @@
-//! Both sides of every limit.
+//! Tests of values on both sides of every limit.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::ErrorCode::{
     InvalidParameter, MissingRequiredParameter, UnknownParameter, UnsupportedParameter,
 };
 
-use super::{asked, flaw, native, noul};
+use super::{decision_request, error_of, native, noul};
 
-/// With one question in a list, and what is the matter with it.
+/// A request with one question in a list.
 fn one(question: Value) -> Value {
     native(json!("text"), json!([question]))
 }
@@ -43,10 +43,10 @@ fn tool(name: &str, properties: Value) -> Value {
 #[test]
 fn questions_are_1_to_128() {
     for count in [1, 128] {
-        let read = asked(&native(json!("text"), numbered(count, |_| noul())));
+        let read = decision_request(&native(json!("text"), numbered(count, |_| noul())));
         assert_eq!(read.questions.len(), count);
         assert_eq!(
-            asked(&native(json!("text"), keyed(count, |_| noul())))
+            decision_request(&native(json!("text"), keyed(count, |_| noul())))
                 .questions
                 .len(),
             count
@@ -54,9 +54,9 @@ fn questions_are_1_to_128() {
     }
     for count in [0, 129] {
         let list = native(json!("text"), numbered(count, |_| noul()));
-        assert_eq!(flaw(&list), (InvalidParameter, "questions".to_owned()));
+        assert_eq!(error_of(&list), (InvalidParameter, "questions".to_owned()));
         let map = native(json!("text"), keyed(count, |_| noul()));
-        assert_eq!(flaw(&map), (InvalidParameter, "questions".to_owned()));
+        assert_eq!(error_of(&map), (InvalidParameter, "questions".to_owned()));
     }
 }
 
@@ -65,20 +65,20 @@ fn options_are_2_to_255() {
     let text = |place: usize| json!(format!("o{place}"));
     let valued = |place: usize| json!({"value": format!("o{place}")});
     for count in [2, 255] {
-        asked(&one(choice("criteria", keyed(count, |_| Value::Null))));
-        asked(&one(choice("options", numbered(count, text))));
-        asked(&one(choice("choices", numbered(count, valued))));
+        decision_request(&one(choice("criteria", keyed(count, |_| Value::Null))));
+        decision_request(&one(choice("options", numbered(count, text))));
+        decision_request(&one(choice("choices", numbered(count, valued))));
     }
     for count in [0, 1, 256] {
         let at = |member: &str| (InvalidParameter, format!("questions[0].{member}"));
         let map = choice("criteria", keyed(count, |_| Value::Null));
-        assert_eq!(flaw(&one(map)), at("criteria"));
+        assert_eq!(error_of(&one(map)), at("criteria"));
         assert_eq!(
-            flaw(&one(choice("options", numbered(count, text)))),
+            error_of(&one(choice("options", numbered(count, text)))),
             at("options")
         );
         assert_eq!(
-            flaw(&one(choice("choices", numbered(count, valued)))),
+            error_of(&one(choice("choices", numbered(count, valued)))),
             at("choices")
         );
     }
@@ -89,14 +89,14 @@ fn levels_are_2_to_10() {
     let text = |place: usize| json!(format!("l{place}"));
     let labelled = |place: usize| json!({"label": format!("l{place}")});
     for count in [2, 10] {
-        asked(&one(score("criteria", numbered(count, text))));
-        asked(&one(score("levels", numbered(count, labelled))));
+        decision_request(&one(score("criteria", numbered(count, text))));
+        decision_request(&one(score("levels", numbered(count, labelled))));
     }
     for count in [1, 11] {
-        let found = flaw(&one(score("criteria", numbered(count, text))));
+        let found = error_of(&one(score("criteria", numbered(count, text))));
         assert_eq!(found, (InvalidParameter, "questions[0].criteria".to_owned()));
         let map = json!({"refund": score("levels", numbered(count, labelled))});
-        let found = flaw(&native(json!("text"), map));
+        let found = error_of(&native(json!("text"), map));
         assert_eq!(found, (InvalidParameter, "questions.refund.levels".to_owned()));
     }
 }
@@ -105,10 +105,10 @@ fn levels_are_2_to_10() {
 fn functions_are_1_to_254_and_their_values_2_to_255() {
     let named = |place: usize| tool(&format!("f{place}"), json!({}));
     for count in [1, 254] {
-        asked(&one(tools(numbered(count, named))));
+        decision_request(&one(tools(numbered(count, named))));
     }
     for count in [0, 255] {
-        let found = flaw(&one(tools(numbered(count, named))));
+        let found = error_of(&one(tools(numbered(count, named))));
         assert_eq!(found, (InvalidParameter, "questions[0].tools".to_owned()));
     }
     let of = |count: usize| {
@@ -116,31 +116,31 @@ fn functions_are_1_to_254_and_their_values_2_to_255() {
         one(tools(json!([tool("f", json!({"reason": {"enum": values}}))])))
     };
     for count in [2, 255] {
-        asked(&of(count));
+        decision_request(&of(count));
     }
     let param = "questions[0].tools[0].function.parameters.properties.reason";
     for count in [0, 1, 256] {
-        assert_eq!(flaw(&of(count)), (InvalidParameter, param.to_owned()));
+        assert_eq!(error_of(&of(count)), (InvalidParameter, param.to_owned()));
     }
     let named = json!({"type": "object", "properties": {"reason": {"$ref": "#/$defs/R"}},
         "$defs": {"R": {"enum": ["only"]}}});
     let tool = json!({"type": "function", "name": "f", "parameters": named});
     let param = "questions[0].tools[0].parameters.properties.reason";
     assert_eq!(
-        flaw(&one(tools(json!([tool])))),
+        error_of(&one(tools(json!([tool])))),
         (InvalidParameter, param.to_owned())
     );
 }
 
 #[test]
-fn media_are_16_images_8_sounds_and_4_films() {
-    for (kind, most) in [("image", 16), ("audio", 8), ("video", 4)] {
+fn media_are_16_images_8_audio_and_4_videos() {
+    for (kind, max) in [("image", 16), ("audio", 8), ("video", 4)] {
         let url = format!("data:{kind}/x;base64,AAAA");
         let of = |count: usize| native(json!({"a": numbered(count, |_| json!(url))}), json!([noul()]));
-        assert_eq!(asked(&of(most)).state.media.len(), most);
+        assert_eq!(decision_request(&of(max)).state.media.len(), max);
         assert_eq!(
-            flaw(&of(most + 1)),
-            (InvalidParameter, format!("state.a[{most}]"))
+            error_of(&of(max + 1)),
+            (InvalidParameter, format!("state.a[{max}]"))
         );
     }
 }
@@ -154,10 +154,13 @@ fn names_have_1_to_64_characters() {
         )
     };
     for name in ["x".repeat(64), "é".repeat(64), "a b.c".to_owned()] {
-        assert_eq!(asked(&of(&name)).questions[0].id, name);
+        assert_eq!(decision_request(&of(&name)).questions[0].id, name);
     }
     for name in ["x".repeat(65), String::new(), " ".to_owned(), "a\nb".to_owned()] {
-        assert_eq!(flaw(&of(&name)), (InvalidParameter, "questions[0].id".to_owned()));
+        assert_eq!(
+            error_of(&of(&name)),
+            (InvalidParameter, "questions[0].id".to_owned())
+        );
     }
 }
 
@@ -165,7 +168,7 @@ fn names_have_1_to_64_characters() {
 fn options_of_the_request_have_bounds() {
     let of = |options: Value| json!({"model": "m", "state": "s", "questions": [noul()], "options": options});
     for permutations in [1, 8] {
-        let read = asked(&of(json!({"permutations": permutations})));
+        let read = decision_request(&of(json!({"permutations": permutations})));
         assert_eq!(read.options.permutations, Some(permutations));
     }
     for (options, param) in [
@@ -178,20 +181,20 @@ fn options_of_the_request_have_bounds() {
         (json!({"seed": 9_223_372_036_854_775_808_u64}), "options.seed"),
         (json!(1), "options"),
     ] {
-        assert_eq!(flaw(&of(options)), (InvalidParameter, param.to_owned()));
+        assert_eq!(error_of(&of(options)), (InvalidParameter, param.to_owned()));
     }
     assert_eq!(
-        asked(&of(json!({"seed": i64::MAX}))).options.seed,
+        decision_request(&of(json!({"seed": i64::MAX}))).options.seed,
         i64::MAX as u64
     );
     assert_eq!(
-        flaw(&of(json!({"shots": 1}))),
+        error_of(&of(json!({"shots": 1}))),
         (UnknownParameter, "options.shots".to_owned())
     );
 }
 
 #[test]
-fn each_flaw_is_named_where_it_is() {
+fn errors_name_the_parameter_at_fault() {
     let good = tool("f", json!({}));
     let schema = |parameters: Value| {
         let function = json!({"name": "f", "parameters": parameters});
@@ -420,23 +423,23 @@ fn each_flaw_is_named_where_it_is() {
         ),
     ];
     for (body, code, param) in cases {
-        assert_eq!(flaw(&body), (code, param.to_owned()), "{body}");
+        assert_eq!(error_of(&body), (code, param.to_owned()), "{body}");
     }
-    // What is fine just beside them.
-    asked(&one(
+    // Valid values next to the limits.
+    decision_request(&one(
         json!({"type": "tool", "instructions": "?", "tools": [tool("none", json!({}))], "tool_choice": "required"}),
     ));
-    asked(&one(
+    decision_request(&one(
         json!({"type": "tool", "instructions": "?", "tools": [good], "abstain": false}),
     ));
-    asked(&one(choice(
+    decision_request(&one(choice(
         "choices",
         json!([{"value": "true"}, {"value": true}]),
     )));
 }
 
 #[test]
-fn a_key_that_stands_twice_is_refused() {
+fn duplicate_keys_are_refused() {
     let twice = |body: &str| super::read(body.as_bytes()).unwrap_err().param.unwrap();
     let question = r#"{"type":"noul","instructions":"?"}"#;
     let map = format!(r#"{{"model":"m","state":"s","questions":{{"a":{question},"a":{question}}}}}"#);
@@ -449,7 +452,10 @@ fn a_key_that_stands_twice_is_refused() {
         json!("s"),
         json!([{"type": "noul", "instructions": "?", "id": "a"}, {"type": "noul", "instructions": "?", "name": "a"}]),
     );
-    assert_eq!(flaw(&names), (InvalidParameter, "questions[1].name".to_owned()));
+    assert_eq!(
+        error_of(&names),
+        (InvalidParameter, "questions[1].name".to_owned())
+    );
 }
 
 #[test]
@@ -463,6 +469,6 @@ fn errors_do_not_repeat_long_texts() {
         native(json!({"type": "image_url", "image_url": long}), json!([noul()])),
         native(json!("s"), json!({long.as_str(): noul()})),
     ] {
-        flaw(&body);
+        error_of(&body);
     }
 }

@@ -1,20 +1,20 @@
-//! One question, however it is written.
+//! Tests of the spellings of one question.
 
 use serde_json::{Value, json};
 use tollgate_types::decide::{CalibrationChoice, ChoiceOption, Level, QuestionKind};
 
-use super::{asked, native, noul};
+use super::{decision_request, native, noul};
 use crate::decisions::{Container, Dialect};
 
 fn kind(question: Value) -> QuestionKind {
-    asked(&native(json!("text"), json!([question])))
+    decision_request(&native(json!("text"), json!([question])))
         .questions
         .remove(0)
         .kind
 }
 
 #[test]
-fn the_body_tells_the_dialect() {
+fn dialect_follows_from_the_body() {
     for (body, dialect, container) in [
         (
             json!({"model": "m", "state": "s", "questions": [noul()]}),
@@ -42,16 +42,17 @@ fn the_body_tells_the_dialect() {
             Container::Map,
         ),
     ] {
-        let read = asked(&body);
+        let read = decision_request(&body);
         assert_eq!((read.dialect, read.container), (dialect, container), "{body}");
         assert_eq!(read.state.text, "s");
     }
 }
 
 #[test]
-fn googles_clients_name_models_in_their_way_and_others_do_not() {
-    let of =
-        |state: &str| asked(&json!({"model": "models/acme/d", state: "s", "questions": {"a": noul()}})).model;
+fn only_the_google_dialect_strips_the_models_prefix() {
+    let of = |state: &str| {
+        decision_request(&json!({"model": "models/acme/d", state: "s", "questions": {"a": noul()}})).model
+    };
     assert_eq!(
         (of("input"), of("state")),
         ("acme/d".to_owned(), "models/acme/d".to_owned())
@@ -158,7 +159,7 @@ fn functions_are_nested_or_flat() {
 fn instructions_are_a_text_or_parts_or_json() {
     let of = |instructions: Value| {
         let question = json!({"type": "noul", "instructions": instructions});
-        asked(&native(json!("text"), json!([question])))
+        decision_request(&native(json!("text"), json!([question])))
             .questions
             .remove(0)
             .instructions
@@ -174,9 +175,9 @@ fn instructions_are_a_text_or_parts_or_json() {
 }
 
 #[test]
-fn questions_without_a_name_get_one_that_is_free() {
+fn unnamed_questions_get_a_free_id() {
     let questions = json!([noul(), {"type": "noul", "instructions": "?", "name": "0"}, noul()]);
-    let read = asked(&native(json!("text"), questions));
+    let read = decision_request(&native(json!("text"), questions));
     let ids: Vec<&str> = read
         .questions
         .iter()
@@ -192,9 +193,10 @@ fn questions_without_a_name_get_one_that_is_free() {
 }
 
 #[test]
-fn how_it_is_decided_can_be_said() {
+fn decide_options_are_read() {
     let of = |options: Value| {
-        asked(&json!({"model": "m", "state": "s", "questions": [noul()], "options": options})).options
+        decision_request(&json!({"model": "m", "state": "s", "questions": [noul()], "options": options}))
+            .options
     };
     let all = of(json!({"permutations": 3, "calibration": "cal_7", "detail": "fast", "seed": 9}));
     assert_eq!((all.permutations, all.fast, all.seed), (Some(3), true, 9));
@@ -210,10 +212,10 @@ fn how_it_is_decided_can_be_said() {
 }
 
 #[test]
-fn hints_are_passed_over_and_told() {
+fn ignored_hints_are_reported() {
     let body = json!({"model": "m", "input": "s", "questions": [noul()], "prompt_cache_key": "k", "safety_identifier": "u", "prompt_cache_options": {"ttl": "30m"}});
     assert_eq!(
-        asked(&body).ignored,
+        decision_request(&body).ignored,
         ["prompt_cache_key", "safety_identifier", "prompt_cache_options"]
     );
 }

@@ -1,28 +1,28 @@
-//! What becomes of a state: its text, its media, its markers.
+//! Tests of the decoded state: text, media, markers.
 
 use serde_json::{Value, json};
 use tollgate_types::ErrorCode::{InvalidParameter, MissingRequiredParameter, UnsupportedParameter};
 use tollgate_types::decide::{State, StateMediaKind};
 
-use super::{asked, flaw, native, noul, read};
-use crate::decisions::{FileKinds, Piece, pieces, read_knowing};
+use super::{decision_request, error_of, native, noul, read};
+use crate::decisions::{FileKinds, StatePart, read_with_kinds, state_parts};
 
-const PICTURE: &str = "data:image/png;base64,iVBORw0KGgo=";
+const IMAGE: &str = "data:image/png;base64,iVBORw0KGgo=";
 
 fn state(state: Value) -> State {
-    asked(&native(state, json!([noul()]))).state
+    decision_request(&native(state, json!([noul()]))).state
 }
 
 fn input(input: Value) -> State {
-    asked(&json!({"model": "m", "input": input, "questions": [noul()]})).state
+    decision_request(&json!({"model": "m", "input": input, "questions": [noul()]})).state
 }
 
 fn contents(input: Value) -> State {
-    asked(&json!({"model": "m", "input": input, "questions": {"q": noul()}})).state
+    decision_request(&json!({"model": "m", "input": input, "questions": {"q": noul()}})).state
 }
 
 #[test]
-fn text_stays_and_json_is_shown_the_same_for_the_same() {
+fn text_is_unchanged_and_json_is_canonical() {
     assert_eq!(state(json!("  as it is\n")).text, "  as it is\n");
     assert_eq!(
         state(json!({"b": 1, "a": ["x", {}, []]})).text,
@@ -48,27 +48,27 @@ fn an_empty_state_is_refused_and_an_empty_member_is_not() {
         json!([[], {}]),
         json!([null]),
     ] {
-        let found = flaw(&native(empty, json!([noul()])));
+        let found = error_of(&native(empty, json!([noul()])));
         assert_eq!(found, (InvalidParameter, "state".to_owned()));
     }
     let blank = json!([{"type": "text", "text": " "}]);
-    assert_eq!(flaw(&native(blank, json!([noul()]))).1, "state");
+    assert_eq!(error_of(&native(blank, json!([noul()]))).1, "state");
     for kind in [json!(7), json!(true)] {
         assert_eq!(
-            flaw(&native(kind, json!([noul()]))),
+            error_of(&native(kind, json!([noul()]))),
             (InvalidParameter, "state".to_owned())
         );
     }
     assert_eq!(
-        flaw(&native(json!(null), json!([noul()]))),
+        error_of(&native(json!(null), json!([noul()]))),
         (MissingRequiredParameter, "state".to_owned())
     );
-    for fine in [json!({"message": ""}), json!([0]), json!([false]), json!(PICTURE)] {
+    for fine in [json!({"message": ""}), json!([0]), json!([false]), json!(IMAGE)] {
         state(fine);
     }
 }
 
-/// Every form of a medium: its kind, its address, and where that stands.
+/// For every form of a medium: kind, address, and path of the source.
 #[test]
 fn media_are_found_in_every_form() {
     let (image, audio, video) = (
@@ -85,9 +85,9 @@ fn media_are_found_in_every_form() {
             "state.m.image_url.url",
         ),
         (
-            json!({"type": "image_url", "image_url": PICTURE}),
+            json!({"type": "image_url", "image_url": IMAGE}),
             image,
-            PICTURE,
+            IMAGE,
             "state.m.image_url",
         ),
         (
@@ -181,7 +181,7 @@ fn media_are_found_in_every_form() {
             web,
             "state.m.fileData.fileUri",
         ),
-        (json!(PICTURE), image, PICTURE, "state.m"),
+        (json!(IMAGE), image, IMAGE, "state.m"),
         (
             json!("DATA:Image/PNG;BASE64,AAAA"),
             image,
@@ -202,7 +202,7 @@ fn media_are_found_in_every_form() {
 }
 
 #[test]
-fn what_only_looks_like_a_medium_is_json() {
+fn media_lookalikes_stay_json() {
     for plain in [
         json!("https://a.example/b.png"),
         json!("data:image/png,plain"),
@@ -224,7 +224,7 @@ fn what_only_looks_like_a_medium_is_json() {
 }
 
 #[test]
-fn documents_and_media_that_cannot_be_are_refused() {
+fn documents_and_invalid_media_are_refused() {
     let cases = [
         (
             json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}}),
@@ -358,13 +358,13 @@ fn documents_and_media_that_cannot_be_are_refused() {
         (json!("data:image/png;base64,AA-_"), InvalidParameter, "state.m"),
     ];
     for (medium, code, param) in cases {
-        let found = flaw(&native(json!({"m": medium}), json!([noul()])));
+        let found = error_of(&native(json!({"m": medium}), json!([noul()])));
         assert_eq!(found, (code, param.to_owned()), "{medium}");
     }
     state(json!({"type": "image_url", "image_url": format!("https://a.b/{}", "c".repeat(8_180))}));
 }
 
-/// Every form in which a file is named: what its part says that it is, and where the id stands.
+/// For every form of a file: the declared kind, and the path of the id.
 #[test]
 fn files_are_found_in_every_form() {
     let image = Some(StateMediaKind::Image);
@@ -415,7 +415,7 @@ fn files_are_found_in_every_form() {
             "state.m.uri",
         ),
     ] {
-        let found = asked(&native(json!({"m": medium}), json!([noul()])));
+        let found = decision_request(&native(json!({"m": medium}), json!([noul()])));
         let [file] = &found.files[..] else {
             panic!("{medium}: {found:?}");
         };
@@ -429,12 +429,13 @@ fn files_are_found_in_every_form() {
     }
 }
 
-/// What a file is whose part does not say it, decides its marker and counts; until that is known it is in nobody's way.
+/// The kind of a file without a declared kind decides its marker and number; a file of unknown kind
+/// does not count.
 #[test]
-fn files_are_counted_when_it_is_known_what_they_are() {
+fn files_of_known_kind_are_counted() {
     let file = |id: &str| json!({"type": "file", "file": {"file_id": id}});
     let body = |number: usize| {
-        let mut all = vec![json!(PICTURE), file("file-film")];
+        let mut all = vec![json!(IMAGE), file("file-film")];
         all.extend(vec![file("file-picture"); number]);
         native(Value::from(all), json!([noul()])).to_string()
     };
@@ -442,23 +443,23 @@ fn files_are_counted_when_it_is_known_what_they_are() {
         ("file-film".to_owned(), StateMediaKind::Video),
         ("file-picture".to_owned(), StateMediaKind::Image),
     ]);
-    let found = read_knowing(body(1).as_bytes(), &kinds).unwrap();
+    let found = read_with_kinds(body(1).as_bytes(), &kinds).unwrap();
     let shown: Value = serde_json::from_str(&found.state.text).unwrap();
     assert_eq!(shown, json!(["[image 1]", "[video 1]", "[image 2]"]));
     let media: Vec<usize> = found.files.iter().map(|file| file.medium).collect();
     assert_eq!(media, [1, 2]);
     assert!(read(body(16).as_bytes()).is_ok());
-    assert!(read_knowing(body(15).as_bytes(), &kinds).is_ok());
-    let error = read_knowing(body(16).as_bytes(), &kinds).unwrap_err();
+    assert!(read_with_kinds(body(15).as_bytes(), &kinds).is_ok());
+    let error = read_with_kinds(body(16).as_bytes(), &kinds).unwrap_err();
     assert_eq!(error.param.as_deref(), Some("state[17].file.file_id"));
 }
 
 #[test]
 fn media_are_numbered_by_kind_in_the_order_of_appearance() {
     let found = state(json!({
-        "photos": [PICTURE, {"deep": {"type": "image_url", "image_url": {"url": "https://a.b/c"}}}],
+        "photos": [IMAGE, {"deep": {"type": "image_url", "image_url": {"url": "https://a.b/c"}}}],
         "call": {"type": "audio_url", "audio_url": {"url": "https://a.b/d"}},
-        "last": PICTURE
+        "last": IMAGE
     }));
     let params: Vec<&str> = found.media.iter().map(|medium| medium.param.as_str()).collect();
     assert_eq!(
@@ -478,9 +479,9 @@ fn media_are_numbered_by_kind_in_the_order_of_appearance() {
 }
 
 #[test]
-fn no_text_of_the_callers_can_pose_as_a_medium() {
+fn caller_text_cannot_imitate_a_marker() {
     let found = state(
-        json!({"[image 1]": "see [image 1], [ Image #2 ] and [video\n3] or [imagery 1] [image one] [[image 1]]", "m": PICTURE}),
+        json!({"[image 1]": "see [image 1], [ Image #2 ] and [video\n3] or [imagery 1] [image one] [[image 1]]", "m": IMAGE}),
     );
     let shown: Value = serde_json::from_str(&found.text).unwrap();
     assert_eq!(
@@ -496,7 +497,7 @@ fn no_text_of_the_callers_can_pose_as_a_medium() {
         input(json!([{"role": "user", "content": [{"type": "input_text", "text": "[image 1]"}]}])).text,
         "[\n  {\n    \"role\": \"user\",\n    \"content\": [\n      \"(image 1)\"\n    ]\n  }\n]"
     );
-    // Brackets of lists do not make a marker of what stands in them.
+    // Brackets of lists do not turn their content into a marker.
     assert_eq!(
         state(json!({"a": ["image 1"]})).text,
         "{\n  \"a\": [\n    \"image 1\"\n  ]\n}"
@@ -504,8 +505,8 @@ fn no_text_of_the_callers_can_pose_as_a_medium() {
 }
 
 #[test]
-fn parts_alone_stand_below_each_other() {
-    let parts = json!([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": PICTURE}}, {"type": "text", "text": "b"}]);
+fn lists_of_text_parts_are_joined() {
+    let parts = json!([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": IMAGE}}, {"type": "text", "text": "b"}]);
     assert_eq!(state(parts).text, "a\n\n[image 1]\n\nb");
     assert_eq!(contents(json!({"type": "text", "text": "a"})).text, "a");
     assert_eq!(
@@ -513,19 +514,16 @@ fn parts_alone_stand_below_each_other() {
         "a\n\n[video 1]"
     );
     // A list of texts is JSON.
-    assert_eq!(
-        state(json!(["a", PICTURE])).text,
-        "[\n  \"a\",\n  \"[image 1]\"\n]"
-    );
+    assert_eq!(state(json!(["a", IMAGE])).text, "[\n  \"a\",\n  \"[image 1]\"\n]");
 }
 
 #[test]
-fn items_of_openai_are_shown_without_what_concerns_caches() {
+fn openai_items_lose_their_cache_breakpoints() {
     let found = input(json!([
         {"role": "user", "content": [
             {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}},
             {"type": "input_json", "data": {"b": [1]}},
-            {"type": "input_image", "image_url": PICTURE, "detail": "low"}
+            {"type": "input_image", "image_url": IMAGE, "detail": "low"}
         ]},
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     ]));
@@ -541,14 +539,13 @@ fn items_of_openai_are_shown_without_what_concerns_caches() {
 }
 
 #[test]
-fn pieces_have_each_medium_behind_its_marker() {
-    let found =
-        state(json!({"a": PICTURE, "b": "[image 2]", "c": "data:audio/wav;base64,AAAA", "d": PICTURE}));
-    let shown: Vec<String> = pieces(&found)
+fn state_parts_have_each_medium_behind_its_marker() {
+    let found = state(json!({"a": IMAGE, "b": "[image 2]", "c": "data:audio/wav;base64,AAAA", "d": IMAGE}));
+    let shown: Vec<String> = state_parts(&found)
         .into_iter()
-        .map(|piece| match piece {
-            Piece::Text(text) => text.to_owned(),
-            Piece::Medium(medium) => medium.param.clone(),
+        .map(|part| match part {
+            StatePart::Text(text) => text.to_owned(),
+            StatePart::Medium(medium) => medium.param.clone(),
         })
         .collect();
     let expected = [
@@ -561,5 +558,5 @@ fn pieces_have_each_medium_behind_its_marker() {
         "\"\n}",
     ];
     assert_eq!(shown, expected);
-    assert_eq!(pieces(&state(json!("a"))), [Piece::Text("a")]);
+    assert_eq!(state_parts(&state(json!("a"))), [StatePart::Text("a")]);
 }

@@ -1,15 +1,15 @@
-//! What upstreams are asked, and what of their answers is believed.
+//! Tests of questions to upstreams and of the plausibility checks of their answers.
 
 use serde_json::{Value, json};
 use tollgate_types::decide::{Decision, Question, Verdict};
 use tollgate_types::{Unit, Usage};
 
-use super::{asked, native};
-use crate::decisions::{Asked, Shape, answers, ask, carry};
+use super::{decision_request, native};
+use crate::decisions::{DecisionRequest, Shape, answers, ask, check_compatible};
 use crate::error::DecodeError;
 
-fn three() -> Asked {
-    asked(&native(
+fn three() -> DecisionRequest {
+    decision_request(&native(
         json!({"photo": "data:image/png;base64,AAAA"}),
         json!({
             "n": {"type": "noul", "instructions": "Red?", "criteria": {"true": "It is."}},
@@ -19,16 +19,22 @@ fn three() -> Asked {
     ))
 }
 
-fn body(shape: Shape, asked: &Asked) -> Value {
-    carry(shape, &asked.state, &asked.questions).unwrap();
-    serde_json::from_slice(&ask(shape, "up", &asked.state, &asked.questions)).unwrap()
+fn body(shape: Shape, decision_request: &DecisionRequest) -> Value {
+    check_compatible(shape, &decision_request.state, &decision_request.questions).unwrap();
+    serde_json::from_slice(&ask(
+        shape,
+        "up",
+        &decision_request.state,
+        &decision_request.questions,
+    ))
+    .unwrap()
 }
 
-fn said(questions: &[Question], body: Value) -> Result<(Vec<Decision>, Option<Usage>), DecodeError> {
+fn read_answers(questions: &[Question], body: Value) -> Result<(Vec<Decision>, Option<Usage>), DecodeError> {
     answers(Shape::SystemOne, body.to_string().as_bytes(), questions)
 }
 
-/// Answers to `three`, with one of them in another way.
+/// The answers to `three`, with one of them replaced.
 fn with(name: &str, answer: Value) -> Value {
     let mut answers = json!({
         "n": {"type": "noul", "noul": 0.5},
@@ -40,8 +46,8 @@ fn with(name: &str, answer: Value) -> Value {
 }
 
 #[test]
-fn each_shape_is_asked_in_its_words() {
-    let asked = three();
+fn each_shape_has_its_own_request_format() {
+    let decision_request = three();
     let parts = json!([
         {"type": "text", "text": "{\n  \"photo\": \"[image 1]"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
@@ -53,20 +59,20 @@ fn each_shape_is_asked_in_its_words() {
         "s": {"type": "score", "criteria": ["low: Later", "high"], "instructions": "How?"}
     });
     assert_eq!(
-        body(Shape::SystemOne, &asked),
+        body(Shape::SystemOne, &decision_request),
         json!({"model": "up", "state": parts, "questions": questions})
     );
     questions["n"]["criteria"]["false"] = json!("Otherwise.");
-    assert_eq!(body(Shape::OpenRouter, &asked)["questions"], questions);
+    assert_eq!(body(Shape::OpenRouter, &decision_request)["questions"], questions);
     questions["n"]["criteria"] = json!({"true_description": "It is."});
     questions["c"]["criteria"]["b"] = json!("");
-    let google = body(Shape::Google, &asked);
+    let google = body(Shape::Google, &decision_request);
     assert_eq!(google["questions"], questions);
     assert_eq!(
         google["input"][1],
         json!({"type": "image", "data": "AAAA", "mime_type": "image/png"})
     );
-    let openai = body(Shape::OpenAi, &asked);
+    let openai = body(Shape::OpenAi, &decision_request);
     assert_eq!(
         openai["questions"],
         json!([
@@ -80,16 +86,16 @@ fn each_shape_is_asked_in_its_words() {
         openai["input"][0]["content"][1],
         json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA"})
     );
-    let plain = super::asked(&native(json!("text"), json!([super::noul()])));
+    let plain = super::decision_request(&native(json!("text"), json!([super::noul()])));
     assert_eq!(body(Shape::OpenAi, &plain)["input"], "text");
     assert_eq!(body(Shape::Google, &plain)["input"], "text");
 }
 
 #[test]
-fn what_a_shape_has_no_words_for_is_refused() {
+fn unsupported_features_of_a_shape_are_refused() {
     let tool = json!([{"type": "tool", "instructions": "?", "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]}]);
     let abstaining = json!([{"type": "noul", "instructions": "?", "abstain": true}]);
-    let heard = json!({"a": "data:audio/wav;base64,AAAA"});
+    let audio_state = json!({"a": "data:audio/wav;base64,AAAA"});
     for (state, questions, param, shapes) in [
         (
             json!("s"),
@@ -103,11 +109,11 @@ fn what_a_shape_has_no_words_for_is_refused() {
             "questions[0].abstain",
             &[Shape::OpenAi, Shape::Google, Shape::OpenRouter],
         ),
-        (heard, json!([super::noul()]), "state.a", &[Shape::OpenAi]),
+        (audio_state, json!([super::noul()]), "state.a", &[Shape::OpenAi]),
     ] {
-        let asked = asked(&native(state, questions));
+        let decision_request = decision_request(&native(state, questions));
         for shape in [Shape::SystemOne, Shape::OpenAi, Shape::Google, Shape::OpenRouter] {
-            let found = carry(shape, &asked.state, &asked.questions).err();
+            let found = check_compatible(shape, &decision_request.state, &decision_request.questions).err();
             let expected = shapes.contains(&shape).then(|| param.to_owned());
             assert_eq!(found.and_then(|error| error.param), expected, "{shape:?}");
         }
@@ -116,7 +122,7 @@ fn what_a_shape_has_no_words_for_is_refused() {
 
 #[test]
 fn answers_are_read_in_every_container() {
-    let asked = three();
+    let decision_request = three();
     let list = json!([
         {"type": "predicate", "name": "n", "probability": 0.5},
         {"type": "choice", "name": "c", "choice": "b", "confidence": 0.5, "probabilities": [{"value": "b", "probability": 0.75}, {"value": "a", "probability": 0.25}]},
@@ -131,7 +137,7 @@ fn answers_are_read_in_every_container() {
         json!({"answers": numbers}),
         json!({"result": map, "success": true, "errors": []}),
     ] {
-        let (decisions, usage) = said(&asked.questions, body).unwrap();
+        let (decisions, usage) = read_answers(&decision_request.questions, body).unwrap();
         let [Verdict::Noul(yes), Verdict::Choice(choice), Verdict::Score(score)] =
             [0, 1, 2].map(|place| &decisions[place].verdict)
         else {
@@ -146,10 +152,10 @@ fn answers_are_read_in_every_container() {
 }
 
 #[test]
-fn rounding_is_made_good_and_nonsense_is_an_error() {
-    let asked = three();
-    let (decisions, _) = said(
-        &asked.questions,
+fn rounding_is_corrected_and_invalid_answers_fail() {
+    let decision_request = three();
+    let (decisions, _) = read_answers(
+        &decision_request.questions,
         with("c", json!({"probabilities": {"a": 0.2499, "b": 0.7499}})),
     )
     .unwrap();
@@ -182,7 +188,7 @@ fn rounding_is_made_good_and_nonsense_is_an_error() {
         ("s", json!({"type": "box", "box": {}})),
     ];
     for (name, answer) in cases {
-        let error = said(&asked.questions, with(name, answer.clone())).unwrap_err();
+        let error = read_answers(&decision_request.questions, with(name, answer.clone())).unwrap_err();
         assert!(
             error
                 .param
@@ -198,18 +204,21 @@ fn rounding_is_made_good_and_nonsense_is_an_error() {
         json!({"result": {}, "success": true}),
         json!({"result": with("n", json!({"noul": 0.5})), "success": false}),
     ] {
-        assert!(said(&asked.questions, body.clone()).is_err(), "{body}");
+        assert!(
+            read_answers(&decision_request.questions, body.clone()).is_err(),
+            "{body}"
+        );
     }
     let other = json!({"answers": [{"name": "x", "probability": 0.5}, {"probabilities": [0.5, 0.5]}, {"probabilities": [0.5, 0.5]}]});
-    assert!(said(&asked.questions, other).is_err());
+    assert!(read_answers(&decision_request.questions, other).is_err());
 }
 
 #[test]
 fn a_question_can_be_refused_or_fail_alone() {
-    let asked = three();
+    let decision_request = three();
     let mut body = with("n", json!({"type": "refusal"}));
     body["answers"]["s"] = json!({"type": "error", "error": {"code": "x", "message": "of the maker"}});
-    let (decisions, _) = said(&asked.questions, body).unwrap();
+    let (decisions, _) = read_answers(&decision_request.questions, body).unwrap();
     assert!(matches!(decisions[0].verdict, Verdict::Refused));
     assert!(matches!(decisions[1].verdict, Verdict::Choice(_)));
     let Verdict::Failed(error) = &decisions[2].verdict else {
@@ -219,26 +228,26 @@ fn a_question_can_be_refused_or_fail_alone() {
     assert!(!error.message.contains("maker"));
     assert!(decisions[0].method.is_none() && decisions[2].method.is_none() && decisions[1].method.is_some());
     let blocked = json!({"prompt_feedback": {"block_reason": "safety"}}).to_string();
-    let (decisions, _) = answers(Shape::Google, blocked.as_bytes(), &asked.questions).unwrap();
+    let (decisions, _) = answers(Shape::Google, blocked.as_bytes(), &decision_request.questions).unwrap();
     assert!(
         decisions
             .iter()
             .all(|decision| matches!(decision.verdict, Verdict::Refused))
     );
-    assert!(answers(Shape::SystemOne, blocked.as_bytes(), &asked.questions).is_err());
+    assert!(answers(Shape::SystemOne, blocked.as_bytes(), &decision_request.questions).is_err());
 }
 
 #[test]
-fn functions_and_abstentions_come_back() {
+fn functions_and_abstentions_round_trip() {
     let schema = json!({"type": "object", "properties": {"fast": {"type": "boolean"}, "why": {"enum": ["x", "y", "z"]}}});
-    let asked = asked(&native(
+    let decision_request = decision_request(&native(
         json!("s"),
         json!({
             "t": {"type": "tool", "instructions": "?", "tools": [{"type": "function", "name": "f", "parameters": schema}]},
             "n": {"type": "noul", "instructions": "?", "abstain": true}
         }),
     ));
-    let sent = body(Shape::SystemOne, &asked);
+    let sent = body(Shape::SystemOne, &decision_request);
     assert_eq!(
         sent["questions"]["t"]["tools"][0]["function"]["parameters"],
         schema
@@ -254,7 +263,7 @@ fn functions_and_abstentions_come_back() {
         "t": {"type": "tool", "probabilities": {"f": 0.75, "none": 0.25}, "arguments": {"f": {"why": {"probabilities": {"x": 0.5, "y": 0.25, "z": 0.25}}}}},
         "n": {"type": "noul", "noul": 0.5, "abstain": 0.125}
     }});
-    let (decisions, _) = said(&asked.questions, answer).unwrap();
+    let (decisions, _) = read_answers(&decision_request.questions, answer).unwrap();
     let Verdict::Tool {
         probabilities,
         arguments,
@@ -278,11 +287,11 @@ fn functions_and_abstentions_come_back() {
 
 #[test]
 fn usage_is_read_in_every_vocabulary() {
-    let asked = three();
+    let decision_request = three();
     let of = |usage: Value| {
         let mut body = with("n", json!({"noul": 0.5}));
         body["usage"] = usage;
-        said(&asked.questions, body).unwrap().1
+        read_answers(&decision_request.questions, body).unwrap().1
     };
     assert_eq!(
         of(json!({"input_tokens": 7, "output_tokens": 0, "cost": 0.1})),
@@ -305,7 +314,7 @@ fn usage_is_read_in_every_vocabulary() {
         of(json!({"input_tokens": 2, "input_tokens_details": {"cached_tokens": 9}})),
         Some(Usage::ZERO.with(Unit::CacheRead, 2))
     );
-    for nonsense in [
+    for malformed in [
         json!(null),
         json!({}),
         json!({"input_tokens": -1}),
@@ -313,6 +322,6 @@ fn usage_is_read_in_every_vocabulary() {
         json!({"input_tokens": "7"}),
         json!({"input_tokens": 1e12}),
     ] {
-        assert_eq!(of(nonsense), None);
+        assert_eq!(of(malformed), None);
     }
 }

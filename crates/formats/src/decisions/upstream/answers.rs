@@ -1,25 +1,25 @@
-//! What upstreams answer: a map by the question's id, or a list in the order of the questions.
+//! Answers of upstreams: a map by question id, or a list in the order of the questions.
 
 use tollgate_types::decide::{Decision, DecisionSource, Method, Question, Verdict};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Error, ErrorCode, Unit, Usage};
 
 use super::{Shape, verdict};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Node, Path};
 
-/// Reads the answers to these questions, in their order, and what the upstream says it consumed. Either container is
-/// read whatever was asked, and Cloudflare's `{"result":…,"success":…}` around them.
+/// Reads the answers to these questions, in their order, and the reported usage. Accepts either
+/// container, with or without Cloudflare's envelope `{"result":…,"success":…}`.
 ///
-/// A question that was refused or failed is a verdict. An answer that is missing, of another type or of probabilities
-/// that cannot be is an error: nothing that such an upstream says is believed.
+/// A refused or failed question is a verdict. A missing answer, a wrong type or impossible
+/// probabilities are an error, and then the whole answer is discarded.
 pub fn answers(
     shape: Shape,
     body: &[u8],
     questions: &[Question],
 ) -> Result<(Vec<Decision>, Option<Usage>), DecodeError> {
     let body = Node::of_body(body, MAX_NODES)?;
-    let body = opened(&body)?;
+    let body = unwrap_envelope(&body)?;
     let decisions = match body.get("answers") {
         Some(answers) => each(answers, questions)?,
         None if shape == Shape::Google && is_blocked(body) => questions
@@ -31,8 +31,8 @@ pub fn answers(
     Ok((decisions, body.get("usage").and_then(usage)))
 }
 
-/// What is in Cloudflare's envelope.
-fn opened<'n, 'a>(body: &'n Node<'a>) -> Result<&'n Node<'a>, Flaw> {
+/// Removes Cloudflare's envelope, if present.
+fn unwrap_envelope<'n, 'a>(body: &'n Node<'a>) -> Result<&'n Node<'a>, BoxedError> {
     body.object_at(&Path::TOP)?;
     if body.get("success") == Some(&Node::Bool(false)) {
         return Err(Path::TOP.key("success").invalid("is false"));
@@ -47,7 +47,7 @@ fn is_blocked(body: &Node<'_>) -> bool {
     feedback.is_some_and(|feedback| feedback.get("block_reason").is_some())
 }
 
-fn each(answers: &Node<'_>, questions: &[Question]) -> Result<Vec<Decision>, Flaw> {
+fn each(answers: &Node<'_>, questions: &[Question]) -> Result<Vec<Decision>, BoxedError> {
     let path = Path::TOP.key("answers");
     if let Node::Object(_) = answers {
         let read = questions.iter().map(|question| {
@@ -58,7 +58,7 @@ fn each(answers: &Node<'_>, questions: &[Question]) -> Result<Vec<Decision>, Fla
     }
     let items = answers.list_at(&path)?;
     if items.len() != questions.len() {
-        return Err(path.invalid("must be as many as the questions"));
+        return Err(path.invalid("must have one answer per question"));
     }
     let read = items.iter().zip(questions).enumerate();
     let read = read.map(|(place, (item, question))| {
@@ -68,14 +68,14 @@ fn each(answers: &Node<'_>, questions: &[Question]) -> Result<Vec<Decision>, Fla
             .or_else(|| item.get("id"))
             .and_then(Node::as_text);
         match name {
-            Some(name) if name != question.id => Err(path.invalid("answers another question")),
+            Some(name) if name != question.id => Err(path.invalid("has the name of another question")),
             _ => answer(item, question, &path),
         }
     });
     read.collect()
 }
 
-fn answer(node: &Node<'_>, question: &Question, path: &Path<'_>) -> Result<Decision, Flaw> {
+fn answer(node: &Node<'_>, question: &Question, path: &Path<'_>) -> Result<Decision, BoxedError> {
     node.object_at(path)?;
     let verdict = match node.get("type").and_then(Node::as_text) {
         Some("refusal") => Verdict::Refused,
@@ -105,17 +105,18 @@ fn decision(verdict: Verdict, abstain: Option<f64>) -> Decision {
     }
 }
 
-/// What the upstream says goes to the log: it may name itself.
+/// The error for one question. The upstream's message only goes to the log: it may name the
+/// upstream.
 fn failure(node: &Node<'_>, question: &Question) -> Error {
-    let message = "The question could not be answered. Retry it; if that persists, ask it in other words.";
-    let said = node.get("error").and_then(|error| error.get("message"));
-    let said = said.and_then(Node::as_text).unwrap_or("no message");
+    let message = "The question could not be answered. Retry it; if the error persists, rephrase it.";
+    let message_text = node.get("error").and_then(|error| error.get("message"));
+    let message_text = message_text.and_then(Node::as_text).unwrap_or("no message");
     Error::new(ErrorCode::UpstreamError, message)
         .with_param(&question.param)
-        .with_source(said.chars().take(400).collect::<String>())
+        .with_source(message_text.chars().take(400).collect::<String>())
 }
 
-/// A report in any of the vocabularies; none when there is no count of the input that could be one.
+/// Reads a usage report with any of the known member names; `None` without a plausible input count.
 fn usage(node: &Node<'_>) -> Option<Usage> {
     let details = node.get("input_tokens_details");
     let detail = |name: &str| details.and_then(|details| count(details, name));
@@ -135,6 +136,6 @@ fn usage(node: &Node<'_>) -> Option<Usage> {
 
 fn count(node: &Node<'_>, name: &str) -> Option<u64> {
     let value = node.get(name)?.as_f64()?;
-    let is_believable = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
-    is_believable.then_some(value as u64)
+    let is_plausible = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
+    is_plausible.then_some(value as u64)
 }

@@ -1,4 +1,4 @@
-//! Questions as an upstream wants them.
+//! Questions in the shape of an upstream.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::decide::{
@@ -7,9 +7,10 @@ use tollgate_types::decide::{
 
 use super::Shape;
 use crate::decisions::keys;
-use crate::decisions::marker::{Piece, pieces};
+use crate::decisions::marker::{StatePart, state_parts};
 
-/// A request of this shape. What [`carry`](super::carry) refuses is written as the house's own dialect has it.
+/// Writes a request of this shape. Features that [`check_compatible`](super::check_compatible)
+/// refuses are written in Tollgate's own dialect.
 pub fn ask(shape: Shape, model: &str, state: &State, questions: &[Question]) -> Vec<u8> {
     let (name, state) = match shape {
         Shape::SystemOne | Shape::OpenRouter => ("state", content(state, "text", medium)),
@@ -21,7 +22,7 @@ pub fn ask(shape: Shape, model: &str, state: &State, questions: &[Question]) -> 
         _ => {
             let named = questions
                 .iter()
-                .map(|asked| (asked.id.clone(), question(asked, shape)));
+                .map(|decision_question| (decision_question.id.clone(), question(decision_question, shape)));
             Value::Object(named.collect())
         }
     };
@@ -31,19 +32,19 @@ pub fn ask(shape: Shape, model: &str, state: &State, questions: &[Question]) -> 
     Value::Object(body).to_string().into_bytes()
 }
 
-/// A text, or its parts when there are media.
+/// A text, or a list of parts if there are media.
 fn content(state: &State, text_type: &str, write: fn(&StateMedia) -> Value) -> Value {
     if state.media.is_empty() {
         return json!(state.text);
     }
-    let pieces = pieces(state).into_iter().map(|piece| match piece {
-        Piece::Text(text) => json!({"type": text_type, "text": text}),
-        Piece::Medium(medium) => write(medium),
+    let state_parts = state_parts(state).into_iter().map(|part| match part {
+        StatePart::Text(text) => json!({"type": text_type, "text": text}),
+        StatePart::Medium(medium) => write(medium),
     });
-    pieces.collect()
+    state_parts.collect()
 }
 
-/// OpenAI's input is a text or messages.
+/// Wraps the content for OpenAI, whose input is a text or messages.
 fn message(content: Value) -> Value {
     match content {
         Value::Array(_) => json!([{"role": "user", "content": content}]),
@@ -51,7 +52,7 @@ fn message(content: Value) -> Value {
     }
 }
 
-/// A part of chat completions.
+/// A media part of chat completions.
 fn medium(medium: &StateMedia) -> Value {
     let url = &medium.url;
     match medium.kind {
@@ -61,7 +62,7 @@ fn medium(medium: &StateMedia) -> Value {
     }
 }
 
-/// A part of responses, which have no others than pictures.
+/// A media part of responses, which support only images.
 fn responses_part(part: &StateMedia) -> Value {
     match part.kind {
         StateMediaKind::Image => json!({"type": "input_image", "image_url": part.url}),
@@ -69,7 +70,7 @@ fn responses_part(part: &StateMedia) -> Value {
     }
 }
 
-/// A part of Gemini's interactions.
+/// A media part of Gemini's interactions.
 fn interaction_part(medium: &StateMedia) -> Value {
     let kind = medium.kind.as_str();
     let inline = medium
@@ -82,7 +83,7 @@ fn interaction_part(medium: &StateMedia) -> Value {
     }
 }
 
-/// A question of System One, or of Google's likeness of it.
+/// A question in System One's shape or Google's variant.
 fn question(question: &Question, shape: Shape) -> Value {
     let mut out = match &question.kind {
         QuestionKind::Noul { yes, no } => {
@@ -109,25 +110,25 @@ fn question(question: &Question, shape: Shape) -> Value {
     out
 }
 
-/// What a yes and a no mean.
+/// The meanings of yes and no.
 fn meanings(yes: Option<&str>, no: Option<&str>, shape: Shape) -> Option<Value> {
     yes.or(no)?;
     let (yes_key, no_key) = match shape {
         Shape::Google => ("true_description", "false_description"),
         _ => ("true", "false"),
     };
-    // OpenRouter wants both or none.
+    // OpenRouter requires both or none.
     let otherwise = (shape == Shape::OpenRouter).then_some("Otherwise.");
     let named = [(yes_key, yes.or(otherwise)), (no_key, no.or(otherwise))];
-    let said = named
+    let criteria = named
         .into_iter()
         .filter_map(|(key, text)| Some((key.to_owned(), json!(text?))));
-    Some(Value::Object(said.collect()))
+    Some(Value::Object(criteria.collect()))
 }
 
-/// Google has an empty text where System One has null.
+/// Without a description, Google requires an empty text and System One null.
 fn described(options: &[ChoiceOption], shape: Shape) -> Value {
-    let named = keys::of_options(options).into_iter().zip(options);
+    let named = keys::for_options(options).into_iter().zip(options);
     let meaning = |option: &ChoiceOption| match (&option.description, shape) {
         (Some(text), _) => json!(text),
         (None, Shape::Google) => json!(""),
@@ -151,8 +152,8 @@ fn tool(tool: &FunctionTool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-fn openai_question(asked: &Question) -> Value {
-    let mut out = match &asked.kind {
+fn openai_question(decision_question: &Question) -> Value {
+    let mut out = match &decision_question.kind {
         QuestionKind::Noul { .. } => json!({"type": "predicate"}),
         QuestionKind::Choice { options } => {
             let choices = options
@@ -166,11 +167,11 @@ fn openai_question(asked: &Question) -> Value {
                 .map(|level| with_description("label", json!(level.label), level.description.as_deref()));
             json!({"type": "score", "levels": levels.collect::<Vec<_>>()})
         }
-        QuestionKind::Tool { .. } => question(asked, Shape::OpenAi),
+        QuestionKind::Tool { .. } => question(decision_question, Shape::OpenAi),
     };
-    out["name"] = json!(asked.id);
-    out["instructions"] = json!(predicate_instructions(asked));
-    if asked.abstain {
+    out["name"] = json!(decision_question.id);
+    out["instructions"] = json!(predicate_instructions(decision_question));
+    if decision_question.abstain {
         out["abstain"] = json!(true);
     }
     out
@@ -184,7 +185,7 @@ fn with_description(key: &str, value: Value, description: Option<&str>) -> Value
     Value::Object(out)
 }
 
-/// OpenAI's yes or no has no member for what either means.
+/// OpenAI's yes-or-no question has no member for the meanings, so they go into the instructions.
 fn predicate_instructions(question: &Question) -> String {
     let mut text = question.instructions.clone();
     if let QuestionKind::Noul { yes, no } = &question.kind {

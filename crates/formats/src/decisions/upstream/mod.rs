@@ -1,4 +1,4 @@
-//! Upstreams that take questions: what they are asked, and what they answer.
+//! Upstreams that support decisions: questions and answers in their shapes.
 
 mod answers;
 mod ask;
@@ -11,29 +11,29 @@ use crate::error::DecodeError;
 pub use answers::answers;
 pub use ask::ask;
 
-/// How an upstream wants to be asked.
+/// The request and response format of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// TypeSafe's, which model servers and clouds have taken over. Functions and `abstain` are added as this house
-    /// writes them.
+    /// TypeSafe's, also used by model servers and clouds. Functions and `abstain` are added as in
+    /// Tollgate's own dialect.
     SystemOne,
     /// `POST /v1/decisions` of OpenAI.
     OpenAi,
     /// `POST /v1beta/decisions` of Google.
     Google,
-    /// System One as OpenRouter has it (`components/decisions*.py` of openrouter 1.3), where a yes or no has both
-    /// criteria or none.
+    /// OpenRouter's variant of System One (`components/decisions*.py` of openrouter 1.3), where a
+    /// yes-or-no question has both criteria or none.
     OpenRouter,
 }
 
-/// Refuses what a shape has no words for.
-pub fn carry(shape: Shape, state: &State, questions: &[Question]) -> Result<(), DecodeError> {
+/// Refuses features that a shape cannot express.
+pub fn check_compatible(shape: Shape, state: &State, questions: &[Question]) -> Result<(), DecodeError> {
     if shape == Shape::SystemOne {
         return Ok(());
     }
     let is_unknown = |kind| shape == Shape::OpenAi && kind != StateMediaKind::Image;
     if let Some(medium) = state.media.iter().find(|medium| is_unknown(medium.kind)) {
-        let why = format!("is {}, which this model does not take", medium.kind.as_str());
+        let why = format!("is {}, which this model does not support", medium.kind.as_str());
         return Err(DecodeError::unsupported(&medium.param, why));
     }
     for question in questions {
@@ -41,12 +41,12 @@ pub fn carry(shape: Shape, state: &State, questions: &[Question]) -> Result<(), 
             let param = format!("{}.type", question.param);
             return Err(DecodeError::unsupported(
                 param,
-                "is 'tool', which this model is not asked",
+                "is 'tool', which this model does not support",
             ));
         }
         if question.abstain {
             let param = format!("{}.abstain", question.param);
-            return Err(DecodeError::unsupported(param, "is not asked of this model"));
+            return Err(DecodeError::unsupported(param, "is not supported by this model"));
         }
     }
     Ok(())

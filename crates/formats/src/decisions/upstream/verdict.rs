@@ -1,23 +1,23 @@
-//! The numbers of an answer, none of which is believed before it was looked at.
+//! Probabilities of an answer, with plausibility checks.
 
 use serde_json::Value;
 use tollgate_types::decide::{ArgumentDecision, FunctionTool, Question, QuestionKind, Verdict};
 
 use crate::decisions::keys;
 use crate::decisions::write::NO_TOOL;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Node, Path};
 
-/// How far a probability may be outside of its bounds.
-const SLACK: f64 = 1e-6;
+/// Tolerance for probabilities outside of 0 to 1.
+const PROBABILITY_TOLERANCE: f64 = 1e-6;
 
-/// Reads an answer that is none of the general ones; `kind` is what it says it is.
+/// Reads a regular answer; `kind` is its declared type.
 pub(super) fn read(
     node: &Node<'_>,
     kind: Option<&str>,
     question: &Question,
     path: &Path<'_>,
-) -> Result<Verdict, Flaw> {
+) -> Result<Verdict, BoxedError> {
     let kinds: &[&str] = match &question.kind {
         QuestionKind::Noul { .. } => &["noul", "predicate"],
         QuestionKind::Choice { .. } => &["choice"],
@@ -25,7 +25,7 @@ pub(super) fn read(
         QuestionKind::Tool { .. } => &["tool"],
     };
     if kind.is_some_and(|kind| !kinds.contains(&kind)) {
-        return Err(path.key("type").invalid("is not that of the question"));
+        return Err(path.key("type").invalid("does not match the question's type"));
     }
     match &question.kind {
         QuestionKind::Noul { .. } => {
@@ -41,7 +41,7 @@ pub(super) fn read(
         }
         QuestionKind::Choice { options } => {
             let values: Vec<Value> = options.iter().map(|option| option.value.clone()).collect();
-            distribution(node, &keys::of_options(options), &values, path).map(Verdict::Choice)
+            distribution(node, &keys::for_options(options), &values, path).map(Verdict::Choice)
         }
         QuestionKind::Score { levels } => {
             let keys: Vec<String> = (0..levels.len()).map(|place| place.to_string()).collect();
@@ -52,7 +52,12 @@ pub(super) fn read(
     }
 }
 
-fn tool(node: &Node<'_>, tools: &[FunctionTool], required: bool, path: &Path<'_>) -> Result<Verdict, Flaw> {
+fn tool(
+    node: &Node<'_>,
+    tools: &[FunctionTool],
+    required: bool,
+    path: &Path<'_>,
+) -> Result<Verdict, BoxedError> {
     let mut names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     if !required {
         names.push(NO_TOOL.to_owned());
@@ -60,22 +65,26 @@ fn tool(node: &Node<'_>, tools: &[FunctionTool], required: bool, path: &Path<'_>
     let values: Vec<Value> = names.iter().cloned().map(Value::String).collect();
     let probabilities = distribution(node, &names, &values, path)?;
     let path = path.key("arguments");
-    let said = node.get("arguments");
-    let of_tool = |tool: &FunctionTool| match said.and_then(|said| said.get(&tool.name)) {
-        Some(said) => arguments(said, tool, &path.key(&tool.name)),
+    let reported = node.get("arguments");
+    let of_tool = |tool: &FunctionTool| match reported.and_then(|reported| reported.get(&tool.name)) {
+        Some(reported) => arguments(reported, tool, &path.key(&tool.name)),
         None => Ok(Vec::new()),
     };
     Ok(Verdict::Tool {
         probabilities,
-        arguments: tools.iter().map(of_tool).collect::<Result<_, Flaw>>()?,
+        arguments: tools.iter().map(of_tool).collect::<Result<_, BoxedError>>()?,
     })
 }
 
-fn arguments(node: &Node<'_>, tool: &FunctionTool, path: &Path<'_>) -> Result<Vec<ArgumentDecision>, Flaw> {
+fn arguments(
+    node: &Node<'_>,
+    tool: &FunctionTool,
+    path: &Path<'_>,
+) -> Result<Vec<ArgumentDecision>, BoxedError> {
     let decided = tool.arguments().into_iter().filter_map(|argument| {
-        let said = node.get(&argument.name)?;
-        let keys = keys::of_values(&argument.values.iter().collect::<Vec<_>>());
-        let read = distribution(said, &keys, &argument.values, &path.key(&argument.name));
+        let reported = node.get(&argument.name)?;
+        let keys = keys::for_values(&argument.values.iter().collect::<Vec<_>>());
+        let read = distribution(reported, &keys, &argument.values, &path.key(&argument.name));
         Some(read.map(|probabilities| ArgumentDecision {
             argument,
             probabilities,
@@ -84,14 +93,14 @@ fn arguments(node: &Node<'_>, tool: &FunctionTool, path: &Path<'_>) -> Result<Ve
     decided.collect()
 }
 
-/// The `probabilities` of an answer in the order of what can be answered, which is told by `keys` in a map and by
-/// `values` in a list.
+/// Reads `probabilities` in the order of the possible answers: by `keys` from a map, by `values`
+/// from a list.
 fn distribution(
     node: &Node<'_>,
     keys: &[String],
     values: &[Value],
     path: &Path<'_>,
-) -> Result<Vec<f64>, Flaw> {
+) -> Result<Vec<f64>, BoxedError> {
     let found = node.need("probabilities", path)?;
     let path = path.key("probabilities");
     let count = match found {
@@ -100,21 +109,21 @@ fn distribution(
         _ => return Err(path.invalid("must be an object or an array")),
     };
     if count != keys.len() {
-        return Err(path.invalid("must be as many as can be answered"));
+        return Err(path.invalid("must have one probability per option"));
     }
-    let said = keys.iter().zip(values).enumerate();
-    let read = said.map(|(place, (key, value))| {
+    let reported = keys.iter().zip(values).enumerate();
+    let read = reported.map(|(place, (key, value))| {
         let number = match found {
             Node::List(items) => listed(items, place, value),
             _ => found.get(key),
         };
-        let missing = || path.invalid("must have everything that can be answered");
+        let missing = || path.invalid("must have a probability for each option");
         probability(number.ok_or_else(missing)?, &path)
     });
-    normalised(read.collect::<Result<_, Flaw>>()?, &path)
+    normalised(read.collect::<Result<_, BoxedError>>()?, &path)
 }
 
-/// The number that a list has for a value: its own, or the one at its place.
+/// The number of a value in a list of numbers or of objects with `value`.
 fn listed<'n, 'a>(items: &'n [Node<'a>], place: usize, value: &Value) -> Option<&'n Node<'a>> {
     let of_value = |item: &&Node<'a>| item.get("value").is_some_and(|found| found.to_value() == *value);
     match items.get(place)? {
@@ -123,16 +132,19 @@ fn listed<'n, 'a>(items: &'n [Node<'a>], place: usize, value: &Value) -> Option<
     }
 }
 
-/// A number that is a probability.
-pub(super) fn probability(node: &Node<'_>, path: &Path<'_>) -> Result<f64, Flaw> {
+/// Reads a probability, clamped to 0 to 1.
+pub(super) fn probability(node: &Node<'_>, path: &Path<'_>) -> Result<f64, BoxedError> {
     match node.as_f64() {
-        Some(value) if (-SLACK..=1.0 + SLACK).contains(&value) => Ok(value.clamp(0.0, 1.0)),
+        Some(value) if (-PROBABILITY_TOLERANCE..=1.0 + PROBABILITY_TOLERANCE).contains(&value) => {
+            Ok(value.clamp(0.0, 1.0))
+        }
         _ => Err(path.invalid("must be a probability")),
     }
 }
 
-/// Probabilities that sum to one, of some that do but for rounding: to the third digit, and each to the fourth.
-fn normalised(mut probabilities: Vec<f64>, path: &Path<'_>) -> Result<Vec<f64>, Flaw> {
+/// Normalises probabilities to the sum 1. The sum may only differ by rounding: 0.002, plus 0.0001
+/// for each probability.
+fn normalised(mut probabilities: Vec<f64>, path: &Path<'_>) -> Result<Vec<f64>, BoxedError> {
     let sum: f64 = probabilities.iter().sum();
     let rounding = 0.002 + 0.0001 * probabilities.len() as f64;
     if (sum - 1.0).abs() > rounding {

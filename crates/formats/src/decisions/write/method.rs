@@ -1,17 +1,18 @@
-//! How numbers were obtained.
+//! The `method` object: how the probabilities were obtained.
 
 use serde_json::{Value, json};
 use tollgate_types::decide::{Decision, Method};
 
-/// How those of one answer were.
-pub(super) fn of_answer(method: &Method) -> Value {
+/// The method of one answer.
+pub(super) fn for_answer(method: &Method) -> Value {
     let mut value = shared(method);
     value["calls"] = json!(method.calls);
     value
 }
 
-/// How those of all answers were: the worst of each. A question that failed has none.
-pub(super) fn of_all(decisions: &[Decision]) -> Option<Value> {
+/// The combined method of all answers, with the worst value of each field. Failed questions have
+/// none.
+pub(super) fn for_all(decisions: &[Decision]) -> Option<Value> {
     let mut methods = decisions.iter().filter_map(|decision| decision.method.as_ref());
     let first = methods.next()?.clone();
     let all = methods.fold(first, |all, method| {

@@ -1,5 +1,5 @@
-//! Answers, in the dialect of the question. Numbers are the same in all of them; what the dialect has no word for is
-//! added to it, and official clients pass it through.
+//! Encoding of answers in the dialect of the request. All dialects have the same numbers. Fields
+//! that a dialect lacks are added to it: official clients pass them through.
 
 mod google;
 mod method;
@@ -10,43 +10,43 @@ use serde_json::{Map, Value, json};
 use tollgate_types::Credits;
 use tollgate_types::Error;
 use tollgate_types::decide::{
-    ArgumentDecision, Decision, FunctionTool, Question, confidence_of_choice, likeliest,
+    ArgumentDecision, Decision, FunctionTool, Question, argmax, confidence_of_choice,
 };
 
 use super::keys;
-use super::{Asked, Container, Dialect};
+use super::{Container, DecisionRequest, Dialect};
 
-/// The answer that no function fits.
+/// The answer when no function fits.
 pub(super) const NO_TOOL: &str = "none";
 
-/// What an answer has beside the decisions.
+/// The fields of an answer other than the decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseFrame<'a> {
-    /// Its id, such as `dec_…`.
+    /// The decision id, such as `dec_…`.
     pub id: &'a str,
-    /// When it was made, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: i64,
     /// The model as the caller named it.
     pub model: &'a str,
-    /// What is billed.
+    /// The billed tokens.
     pub usage: InputTokens,
-    /// What that costs.
+    /// The price for the caller.
     pub cost: Credits,
 }
 
-/// Tokens that went in. None come out.
+/// Input tokens by origin. Decisions have no output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct InputTokens {
-    /// Of the state's text, once.
+    /// Tokens of the state's text, counted once.
     pub state: u64,
-    /// Of the texts of all questions.
+    /// Tokens of the texts of all questions.
     pub questions: u64,
-    /// Of the media.
+    /// Tokens of the state's media.
     pub media: u64,
 }
 
 impl InputTokens {
-    /// All of them.
+    /// The sum, saturating.
     pub const fn total(self) -> u64 {
         self.state
             .saturating_add(self.questions)
@@ -54,15 +54,15 @@ impl InputTokens {
     }
 }
 
-/// The answer as the caller gets it. There is one decision for each question, in their order, whose probabilities are
-/// finite and as many as the question has options.
-pub fn write(asked: &Asked, decisions: &[Decision], frame: &ResponseFrame<'_>) -> Vec<u8> {
-    let answer = match asked.dialect {
+/// Writes the answer for the caller. Requires one decision for each question, in their order, each
+/// with one finite probability per option.
+pub fn write(request: &DecisionRequest, decisions: &[Decision], frame: &ResponseFrame<'_>) -> Vec<u8> {
+    let answer = match request.dialect {
         Dialect::Native => native::answer,
         Dialect::OpenAi => openai::answer,
         Dialect::Google => google::answer,
     };
-    let named = asked.questions.iter().enumerate().zip(decisions);
+    let named = request.questions.iter().enumerate().zip(decisions);
     let answers: Vec<(Name<'_>, Map<String, Value>)> = named
         .map(|((place, question), decision)| {
             let mut members = answer(question, decision);
@@ -70,9 +70,9 @@ pub fn write(asked: &Asked, decisions: &[Decision], frame: &ResponseFrame<'_>) -
                 members.insert("abstain".to_owned(), json!(abstain));
             }
             if let Some(method) = &decision.method {
-                members.insert("method".to_owned(), method::of_answer(method));
+                members.insert("method".to_owned(), method::for_answer(method));
             }
-            let is_named = !asked.unnamed.contains(&place);
+            let is_named = !request.unnamed.contains(&place);
             (
                 Name {
                     id: &question.id,
@@ -82,7 +82,7 @@ pub fn write(asked: &Asked, decisions: &[Decision], frame: &ResponseFrame<'_>) -
             )
         })
         .collect();
-    let usage = match asked.dialect {
+    let usage = match request.dialect {
         Dialect::Native => native::usage(frame),
         Dialect::OpenAi => openai::usage(frame),
         Dialect::Google => google::usage(frame),
@@ -92,10 +92,10 @@ pub fn write(asked: &Asked, decisions: &[Decision], frame: &ResponseFrame<'_>) -
         "object": "decision",
         "created": frame.created,
         "model": frame.model,
-        "answers": contained(asked, answers),
+        "answers": in_container(request, answers),
         "usage": usage,
     });
-    if let Some(method) = method::of_all(decisions) {
+    if let Some(method) = method::for_all(decisions) {
         body["method"] = method;
     }
     body.to_string().into_bytes()
@@ -103,19 +103,19 @@ pub fn write(asked: &Asked, decisions: &[Decision], frame: &ResponseFrame<'_>) -
 
 struct Name<'q> {
     id: &'q str,
-    /// Whether the caller called it so.
+    /// Whether the name is the caller's; otherwise it is generated.
     is_named: bool,
 }
 
-fn contained(asked: &Asked, answers: Vec<(Name<'_>, Map<String, Value>)>) -> Value {
-    if asked.container == Container::Map {
+fn in_container(request: &DecisionRequest, answers: Vec<(Name<'_>, Map<String, Value>)>) -> Value {
+    if request.container == Container::Map {
         let entry =
             |(name, answer): (Name<'_>, Map<String, Value>)| (name.id.to_owned(), Value::Object(answer));
         return Value::Object(answers.into_iter().map(entry).collect());
     }
     let item = |(name, answer): (Name<'_>, Map<String, Value>)| {
-        let (key, name) = match asked.dialect {
-            // OpenAI's clients want the name even where there is none.
+        let (key, name) = match request.dialect {
+            // OpenAI's clients require the member even without a name.
             Dialect::OpenAi => ("name", name.is_named.then_some(name.id)),
             Dialect::Native | Dialect::Google => ("id", Some(name.id)),
         };
@@ -126,7 +126,7 @@ fn contained(asked: &Asked, answers: Vec<(Name<'_>, Map<String, Value>)>) -> Val
     answers.into_iter().map(item).collect()
 }
 
-/// The members of an object.
+/// The members of a JSON object.
 fn members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
@@ -134,24 +134,23 @@ fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// A refusal, which OpenAI's dialect has and the others need.
+/// A refusal, native in OpenAI's dialect and added to the others.
 fn refusal() -> Map<String, Value> {
     members(json!({"type": "refusal"}))
 }
 
-/// What is wrong with one question.
+/// The error of one question.
 fn error(error: &Error, question: &Question) -> Value {
     let param = error.param.as_deref().unwrap_or(&question.param);
     json!({"code": error.code.as_str(), "message": error.message, "param": param})
 }
 
-/// What is computed of probabilities, without the last digits, which are not of them: `0.82` instead of
-/// `0.8200000000000001`.
+/// Rounds computed values to 12 digits, for `0.82` instead of `0.8200000000000001`.
 fn rounded(value: f64) -> f64 {
     (value * 1e12).round() / 1e12
 }
 
-/// Probabilities by their names.
+/// A map from names to probabilities.
 fn by_name(names: impl IntoIterator<Item = String>, probabilities: &[f64]) -> Value {
     let named = names.into_iter().zip(probabilities);
     Value::Object(
@@ -161,8 +160,8 @@ fn by_name(names: impl IntoIterator<Item = String>, probabilities: &[f64]) -> Va
     )
 }
 
-/// Names of what may be answered to a question of functions: with as many probabilities as functions, one of them must
-/// be called.
+/// Names of the possible answers to a question with functions. With as many probabilities as
+/// functions, a call is required; one more is for `NO_TOOL`.
 fn tool_names(tools: &[FunctionTool], probabilities: &[f64]) -> Vec<String> {
     let mut names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     if probabilities.len() > tools.len() {
@@ -171,9 +170,9 @@ fn tool_names(tools: &[FunctionTool], probabilities: &[f64]) -> Vec<String> {
     names
 }
 
-/// For each function that was looked into, its arguments.
+/// The argument decisions of each function that has any.
 fn arguments(tools: &[FunctionTool], arguments: &[Vec<ArgumentDecision>]) -> Value {
-    let looked_into = tools
+    let evaluated = tools
         .iter()
         .zip(arguments)
         .filter(|(_, decided)| !decided.is_empty());
@@ -183,14 +182,14 @@ fn arguments(tools: &[FunctionTool], arguments: &[Vec<ArgumentDecision>]) -> Val
             .map(|decision| (decision.argument.name.clone(), argument(decision)));
         (tool.name.clone(), Value::Object(decided.collect()))
     };
-    Value::Object(looked_into.map(of_tool).collect())
+    Value::Object(evaluated.map(of_tool).collect())
 }
 
 fn argument(decision: &ArgumentDecision) -> Value {
     let values: Vec<&Value> = decision.argument.values.iter().collect();
     json!({
-        "value": values.get(likeliest(&decision.probabilities)),
-        "probabilities": by_name(keys::of_values(&values), &decision.probabilities),
+        "value": values.get(argmax(&decision.probabilities)),
+        "probabilities": by_name(keys::for_values(&values), &decision.probabilities),
         "confidence": rounded(confidence_of_choice(&decision.probabilities)),
     })
 }

@@ -1,9 +1,9 @@
-//! The house's own dialect, a superset of System One.
+//! Tollgate's own dialect, a superset of System One.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::decide::{
-    Decision, Question, QuestionKind, Verdict, confidence_of_choice, confidence_of_noul, confidence_of_score,
-    expected_level, likeliest,
+    Decision, Question, QuestionKind, Verdict, argmax, confidence_of_choice, confidence_of_noul,
+    confidence_of_score, expected_level,
 };
 
 use super::{ResponseFrame, arguments, by_name, error, members, refusal, rounded, tool_names};
@@ -19,8 +19,8 @@ pub(super) fn answer(question: &Question, decision: &Decision) -> Map<String, Va
         }),
         (Verdict::Choice(probabilities), QuestionKind::Choice { options }) => json!({
             "type": "choice",
-            "choice": options.get(likeliest(probabilities)).map(|option| &option.value),
-            "probabilities": by_name(keys::of_options(options), probabilities),
+            "choice": options.get(argmax(probabilities)).map(|option| &option.value),
+            "probabilities": by_name(keys::for_options(options), probabilities),
             "confidence": rounded(confidence_of_choice(probabilities)),
         }),
         (Verdict::Score(probabilities), QuestionKind::Score { levels }) => {
@@ -46,7 +46,7 @@ pub(super) fn answer(question: &Question, decision: &Decision) -> Map<String, Va
             let names = tool_names(tools, probabilities);
             json!({
                 "type": "tool",
-                "tool": names.get(likeliest(probabilities)),
+                "tool": names.get(argmax(probabilities)),
                 "confidence": rounded(confidence_of_choice(probabilities)),
                 "probabilities": by_name(names, probabilities),
                 "arguments": arguments(tools, decided),

@@ -1,21 +1,25 @@
-//! OpenAI's dialect (`types/decision.py`): every answer has its name, and probabilities are a list.
+//! OpenAI's dialect (`types/decision.py`): every answer has a name, and probabilities are a list.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::decide::{
-    Decision, Question, QuestionKind, Verdict, confidence_of_choice, confidence_of_score, expected_level,
-    likeliest,
+    Decision, Question, QuestionKind, Verdict, argmax, confidence_of_choice, confidence_of_noul,
+    confidence_of_score, expected_level,
 };
 
 use super::{ResponseFrame, arguments, error, members, refusal, rounded, tool_names};
 
 pub(super) fn answer(question: &Question, decision: &Decision) -> Map<String, Value> {
     let value = match (&decision.verdict, &question.kind) {
-        (Verdict::Noul(yes), _) => json!({"type": "predicate", "probability": yes}),
+        (Verdict::Noul(yes), _) => json!({
+            "type": "predicate",
+            "probability": yes,
+            "confidence": rounded(confidence_of_noul(*yes)),
+        }),
         (Verdict::Choice(probabilities), QuestionKind::Choice { options }) => {
             let values: Vec<Value> = options.iter().map(|option| option.value.clone()).collect();
             json!({
                 "type": "choice",
-                "choice": values.get(likeliest(probabilities)),
+                "choice": values.get(argmax(probabilities)),
                 "confidence": rounded(confidence_of_choice(probabilities)),
                 "probabilities": listed(values, probabilities),
             })
@@ -42,13 +46,13 @@ pub(super) fn answer(question: &Question, decision: &Decision) -> Map<String, Va
             let names = tool_names(tools, probabilities);
             json!({
                 "type": "tool",
-                "tool": names.get(likeliest(probabilities)),
+                "tool": names.get(argmax(probabilities)),
                 "confidence": rounded(confidence_of_choice(probabilities)),
                 "probabilities": listed(names.into_iter().map(Value::String), probabilities),
                 "arguments": arguments(tools, decided),
             })
         }
-        // The dialect has no answer for a question that failed; what went wrong stands beside the refusal.
+        // The dialect has no answer for a failed question, so the error is added to a refusal.
         (Verdict::Failed(failure), _) => json!({"type": "refusal", "error": error(failure, question)}),
         _ => return refusal(),
     };
@@ -56,8 +60,8 @@ pub(super) fn answer(question: &Question, decision: &Decision) -> Map<String, Va
 }
 
 fn listed(values: impl IntoIterator<Item = Value>, probabilities: &[f64]) -> Vec<Value> {
-    let chances = values.into_iter().zip(probabilities);
-    chances
+    let pairs = values.into_iter().zip(probabilities);
+    pairs
         .map(|(value, probability)| json!({"value": value, "probability": probability}))
         .collect()
 }

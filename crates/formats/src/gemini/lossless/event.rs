@@ -9,38 +9,42 @@ use crate::error::DecodeError;
 use crate::lossless::{Edit, Span, splice};
 use crate::sse;
 
-/// One event as the caller gets it.
+/// One event, rewritten for the caller.
 #[derive(Clone, Debug)]
 pub struct Relayed {
-    /// The whole event; `None` for what the caller must not see: errors, which are in the upstream's words.
+    /// The whole event; `None` for errors, whose text is the upstream's and which the caller must
+    /// not see.
     pub bytes: Option<Bytes>,
     /// Whether it is an error object.
     pub is_error: bool,
     /// Whether the prompt was blocked.
     pub is_blocked: bool,
-    /// Whether a candidate ended because the model failed at its own answer, and nothing was said before.
+    /// Whether a candidate ended because the model failed to produce a valid answer, without
+    /// content before.
     pub is_malformed: bool,
-    /// Whether anything was said or called, or it was told why a candidate ended.
+    /// Whether the event has content, a call, or a finish reason.
     pub is_content: bool,
-    /// What was consumed, when the answer has ended.
+    /// The usage, when the answer has ended.
     pub usage: Option<Usage>,
     /// Bytes of text, reasoning and arguments, escapes resolved.
     pub output_bytes: u64,
 }
 
-/// Passes on the events of one stream: the caller's name for the model, and reasoning sealed with its origin.
+/// Relays the events of one stream with the caller's name for the model, and with the origin in the
+/// seals of reasoning.
 #[derive(Debug)]
 pub struct Relay {
     public_model: String,
     origin: String,
     has_content: bool,
-    /// Candidates that appeared and that ended, a bit for each.
+    /// Bit masks of the candidates that appeared and of those that ended.
     seen: u32,
     finished: u32,
 }
 
 impl Relay {
-    /// For a caller who named the model so, and an upstream whose seals have this origin.
+    /// Creates a relay. `public_model` is the caller's name for the model, `origin` that of the
+    /// upstream's seals.
     pub fn new(public_model: &str, origin: &str) -> Self {
         Self {
             public_model: public_model.to_owned(),
@@ -51,12 +55,12 @@ impl Relay {
         }
     }
 
-    /// Whether every candidate that appeared has ended, and one did.
+    /// Whether at least one candidate appeared and all of them have ended.
     pub fn is_finished(&self) -> bool {
         self.finished != 0 && self.seen & !self.finished == 0
     }
 
-    /// The event as the caller gets it. The error is that of a text that is no JSON object.
+    /// Rewrites one event for the caller. Fails if the data is not a JSON object.
     pub fn pass(&mut self, event: &sse::Event) -> Result<Relayed, DecodeError> {
         let head = inspect_response(&event.data, &self.origin)?;
         self.seen |= head.seen;
@@ -75,14 +79,15 @@ impl Relay {
             is_blocked,
             is_malformed,
             is_content: head.has_content || head.finished != 0,
-            // Reports of a stream that goes on are of a part of the answer.
+            // Before the end, reports cover only a part of the answer.
             usage: head.usage.filter(|_| self.finished != 0),
             output_bytes: head.output_bytes,
         })
     }
 }
 
-/// A whole event that was passed on before, with the cost in its usage. Unchanged when it has no usage object.
+/// Adds the cost to the usage of an event that was already rewritten. Returns it unchanged if it
+/// has no usage object.
 pub fn event_with_cost(event: &Bytes, cost: Credits) -> Bytes {
     let changed = || {
         let data = event.strip_prefix(b"data: ")?.strip_suffix(b"\n\n")?;

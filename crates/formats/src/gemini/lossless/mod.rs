@@ -1,5 +1,5 @@
-//! From this format to an upstream that speaks it: bytes in, nearly the same bytes out. Changed are the name of the
-//! model, the wrapping of sealed reasoning, and the cost that is added.
+//! Relays this format to an upstream of the same format. Only the model's name, the wrapping of
+//! sealed reasoning and the added cost change; all other bytes stay.
 
 mod event;
 mod request;
@@ -17,7 +17,7 @@ fn json_string(text: &str) -> Vec<u8> {
     out
 }
 
-/// The text of a JSON string.
+/// Decodes a JSON string; empty if it is malformed.
 fn text_of(json: &[u8]) -> String {
     serde_json::from_slice(json).unwrap_or_default()
 }

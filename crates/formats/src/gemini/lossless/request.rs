@@ -1,4 +1,4 @@
-//! Requests.
+//! Rewriting of requests.
 
 use bytes::Bytes;
 
@@ -7,11 +7,12 @@ use super::super::head::{FieldPlace, GenerateHead, NOT_FORWARDED, PartPlace, Par
 use super::super::seals;
 use super::{json_string, text_of};
 use crate::lossless::{Edit, Span, field_with_comma, splice};
-use crate::seal;
+use crate::reasoning_envelope;
 
-/// The request as an upstream of this format gets it for this model: what no upstream needs left out, reasoning that
-/// this upstream has sealed in its own wrapping again and that of others left out, and the gateway's cap when the caller
-/// set none or a larger one. Values are forwarded byte for byte. `head` is what [`validate`](super::super::validate()) made of this body.
+/// Rewrites a request for this model of an upstream of this format: drops fields that no upstream
+/// needs, unwraps the reasoning that this upstream sealed, drops reasoning that others sealed, and
+/// sets the gateway's cap if the caller set none or a larger one. Values are forwarded byte for
+/// byte. `head` comes from [`validate`](super::super::validate()) of this body.
 pub fn splice_request(
     body: &Bytes,
     head: &GenerateHead,
@@ -19,7 +20,7 @@ pub fn splice_request(
     origin: &str,
     clamp: Option<u64>,
 ) -> Bytes {
-    let clamp = clamp.filter(|clamp| head.max_tokens.is_none_or(|asked| *clamp < asked));
+    let clamp = clamp.filter(|clamp| head.max_tokens.is_none_or(|requested_cap| *clamp < requested_cap));
     let mut out = Vec::with_capacity(body.len() + 64);
     out.push(b'{');
     for field in &head.layout.fields {
@@ -44,11 +45,13 @@ pub fn splice_request(
     Bytes::from(out)
 }
 
-/// Whether reasoning is left out for the upstream of this origin, because another one sealed it.
+/// Whether reasoning will be dropped because an upstream of another origin sealed it.
 pub fn has_foreign_seal(body: &Bytes, head: &GenerateHead, origin: &str) -> bool {
     let parts = head.layout.parts.iter().flat_map(|parts| &parts.parts);
     let mut seals = parts.filter_map(|part| part.seal);
-    seals.any(|place| seal::is_foreign(seals::unwrap(&text_of(place.value.of(body))).as_ref(), origin))
+    seals.any(|place| {
+        reasoning_envelope::is_foreign(seals::unwrap(&text_of(place.value.of(body))).as_ref(), origin)
+    })
 }
 
 fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
@@ -75,7 +78,7 @@ fn config(body: &Bytes, head: &GenerateHead, field: &FieldPlace, clamp: u64) -> 
     [b"{\"maxOutputTokens\":", clamp.as_bytes(), comma, rest].concat()
 }
 
-/// The conversation with its seals as this upstream knows them.
+/// The contents with the seals unwrapped for this upstream.
 fn contents(body: &Bytes, head: &GenerateHead, field: &FieldPlace, model: &str, origin: &str) -> Vec<u8> {
     let replaced: Vec<(Span, Vec<u8>)> = head
         .layout
@@ -90,7 +93,7 @@ fn contents(body: &Bytes, head: &GenerateHead, field: &FieldPlace, model: &str, 
     splice(b"", field.value.of(body), &edits, b"").to_vec()
 }
 
-/// The same place, counted from the start of the field's value.
+/// The same span, relative to the start of the field's value.
 fn shifted(span: Span, field: &FieldPlace) -> Span {
     let start = field.value.start;
     Span::new(span.start - start, span.end - start)
@@ -98,25 +101,25 @@ fn shifted(span: Span, field: &FieldPlace) -> Span {
 
 fn parts_for(body: &Bytes, parts: &PartsPlace, model: &str, origin: &str) -> Vec<u8> {
     let mut out = vec![b'['];
-    let kept = parts
+    let forwarded = parts
         .parts
         .iter()
         .filter_map(|part| part_for(body, part, model, origin));
-    for part in kept {
+    for part in forwarded {
         if out.len() > 1 {
             out.push(b',');
         }
         out.extend_from_slice(&part);
     }
     if out.len() == 1 {
-        // A turn has at least one part.
+        // A turn must have at least one part.
         out.extend_from_slice(br#"{"text":""}"#);
     }
     out.push(b']');
     out
 }
 
-/// A part as this upstream may have it; nothing of a thought of another one.
+/// Rewrites a part for this upstream; `None` for a thought of another one.
 fn part_for(body: &Bytes, part: &PartPlace, model: &str, origin: &str) -> Option<Vec<u8>> {
     let bytes = part.span.of(body);
     let Some(place) = part.seal else {
@@ -129,7 +132,8 @@ fn part_for(body: &Bytes, part: &PartPlace, model: &str, origin: &str) -> Option
     };
     match seals::unwrap(&text_of(place.value.of(body))) {
         Some(seal) if seal.origin == origin && !seal.data.is_empty() => Some(with(&seal.data)),
-        // It never passed the gateway: the caller has it from elsewhere, and this upstream says what it thinks.
+        // The seal never passed through the gateway: the caller got it elsewhere, and the upstream
+        // decides whether it is valid.
         Some(seal) if seal.origin.is_empty() => Some(bytes.to_vec()),
         Some(seal) if part.is_thought && seal.origin != origin => None,
         _ if part.is_call && signs_calls(model) => Some(with(NOT_SIGNED)),

@@ -1,4 +1,4 @@
-//! Whole answers.
+//! Rewriting of whole answers.
 
 use bytes::Bytes;
 use tollgate_types::generate::Seal;
@@ -8,41 +8,42 @@ use super::super::answer::is_malformed;
 use super::super::seals;
 use super::super::usage::{read_usage, with_cost};
 use super::{json_string, text_of};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 use crate::lossless::{Edit, Span, splice};
 
-/// A whole answer, or an event of a streamed one, without its content.
+/// Metadata of a whole answer or of a stream event, without its content.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
-    /// Whether it is an error object.
+    /// Whether the body is an error object.
     pub is_error: bool,
     /// Whether the prompt was blocked.
     pub is_blocked: bool,
-    /// How many candidates it has.
+    /// Number of candidates.
     pub candidates: u32,
-    /// Candidates that ended here, a bit for each index.
+    /// Bit mask of the candidates that ended here, by index.
     pub finished: u32,
-    /// All candidates that appear here, a bit for each index.
+    /// Bit mask of all candidates that appear here, by index.
     pub seen: u32,
-    /// Whether a candidate ended because the model failed at its own answer.
+    /// Whether a candidate ended because the model failed to produce a valid answer.
     pub is_malformed: bool,
-    /// Whether anything was said or called.
+    /// Whether there is content or a call.
     pub has_content: bool,
-    /// What it says was consumed.
+    /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
     /// Bytes of text, reasoning and arguments.
     pub output_bytes: u64,
-    /// Whose the seals are.
+    /// Origin of the seals.
     origin: String,
     open: u32,
     model: Option<Span>,
     usage_place: Option<Span>,
-    /// Strings that seal reasoning.
+    /// Positions of the strings that seal reasoning.
     seals: Vec<Span>,
 }
 
-/// Reads a whole answer of an upstream whose seals have this origin. The error is that of a text that is no JSON object.
+/// Inspects a whole answer of an upstream whose seals have this origin. Fails if the body is not a
+/// JSON object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -82,7 +83,7 @@ pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, Decod
 }
 
 impl ResponseHead {
-    fn read_candidates(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_candidates(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         reader.begin_array()?;
         while reader.item()? {
             if reader.kind()? != Kind::Object {
@@ -95,7 +96,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    fn read_candidate(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_candidate(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         let (mut index, mut is_finished) = (u64::from(self.candidates), false);
         reader.begin_object()?;
         while let Some(key) = reader.key()? {
@@ -118,7 +119,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    fn read_content(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_content(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         reader.begin_object()?;
         while let Some(key) = reader.key()? {
             if (&*key.name, reader.kind()?) != ("parts", Kind::Array) {
@@ -136,7 +137,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    fn read_part(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_part(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         reader.begin_object()?;
         while let Some(key) = reader.key()? {
             let start = reader.place();
@@ -167,8 +168,9 @@ impl ResponseHead {
     }
 }
 
-/// The answer as the caller gets it: its own name for the model, reasoning sealed with its origin, and the cost in the
-/// usage, if there is one. `head` is what [`inspect_response`] made of this body.
+/// Rewrites an answer for the caller: the caller's name for the model, the origin in the seals of
+/// reasoning, and the cost in the usage object, if present. `head` comes from [`inspect_response`]
+/// of this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,
@@ -184,7 +186,7 @@ pub fn splice_response(
         .collect();
     match head.model {
         Some(place) => changes.push((place, model)),
-        // An object with nothing in it has no place for a comma.
+        // An insertion into an empty object would leave a trailing comma.
         None if head.candidates > 0 => changes.push((Span::at(head.open), inserted)),
         None => {}
     }
@@ -199,7 +201,7 @@ pub fn splice_response(
     splice(b"", body, &edits, b"")
 }
 
-/// A seal as a JSON string, as a caller gets it.
+/// The wrapped seal for a caller, as a JSON string.
 fn wrapped(origin: &str, data: &str) -> Vec<u8> {
     json_string(&seals::wrap(&Seal {
         origin: origin.to_owned(),

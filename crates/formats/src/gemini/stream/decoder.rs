@@ -1,4 +1,4 @@
-//! From events to the common form.
+//! Decoding of events to the common form.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,28 @@ use super::super::wire::{Answer, Candidate, Part};
 use super::super::{ids, logprobs};
 use crate::error::DecodeError;
 
-/// Reads the events of one streamed answer of an upstream, leniently: what is unknown is passed over.
+/// Decodes the events of one streamed answer leniently: unknown events and fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
     created: i64,
-    /// Of the answer; of the request until the answer has one.
+    /// The id of the answer; a fallback until the answer has one.
     id: String,
     is_started: bool,
     is_finished: bool,
     candidates: BTreeMap<u32, State>,
 }
 
-/// What is known of one candidate.
+/// The state of one candidate.
 #[derive(Debug, Default)]
 struct State {
     calls: u32,
-    /// Whether thoughts came that nothing has sealed yet.
+    /// Whether there are thoughts without a seal so far.
     unsealed: bool,
 }
 
 impl StreamDecoder {
-    /// At the start of a stream; the format has no seconds in it, and may have no id.
+    /// Creates a decoder. The format has no creation time and the id is optional, so both are
+    /// given.
     pub fn new(created: i64, fallback_id: &str) -> Self {
         Self {
             created,
@@ -41,11 +42,11 @@ impl StreamDecoder {
         }
     }
 
-    /// What the data of one event says. The error is that of a text that is no event. Error objects and blocked prompts
-    /// say nothing here: a [`Relay`](super::super::Relay) tells them.
+    /// Decodes the data of one event. Fails if the text is not an event. Error objects and blocked
+    /// prompts yield nothing: [`Relay`](super::super::Relay) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let answer: Answer = serde_json::from_slice(data)
-            .map_err(|error| DecodeError::invalid_json(format!("The event cannot be read: {error}.")))?;
+            .map_err(|error| DecodeError::invalid_json(format!("The event cannot be parsed: {error}.")))?;
         let mut events = Vec::new();
         self.start(answer.response_id, answer.model_version, &mut events);
         let candidates = answer.candidates.unwrap_or_default().into_iter().enumerate();
@@ -53,7 +54,7 @@ impl StreamDecoder {
             let choice = candidate.index.unwrap_or(place as u32);
             self.candidate(choice, candidate, &mut events);
         }
-        // Reports of a stream that goes on are of a part of the answer.
+        // Before the end, reports cover only a part of the answer.
         if self.is_finished {
             let usage = answer.usage_metadata.as_ref().and_then(read_usage);
             events.extend(usage.map(StreamEvent::Usage));
@@ -109,7 +110,7 @@ impl State {
             .thought_signature
             .filter(|data| !data.is_empty())
             .map(|data| Seal {
-                // Whose it is, the adapter adds.
+                // The adapter adds the origin.
                 origin: String::new(),
                 data,
             });

@@ -1,4 +1,4 @@
-//! From the common form to events.
+//! Encoding of events from the common form.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::super::answer::{Writer, finish_to_wire};
 use super::super::encode::call_to_wire;
 use super::super::logprobs;
 use super::super::usage::encode_usage;
-use super::super::wire::{Part, Written, WrittenCandidate, to_bytes};
+use super::super::wire::{EncodedCandidate, EncodedResponse, Part, to_bytes};
 use super::event_of;
 
-/// Writes a streamed answer, event by event, for one caller. The rules of the format that it keeps: a call of a tool is
-/// whole, in one part; why the candidates ended, and the usage, stand in the last event.
+/// Encodes a streamed answer for one caller. Rules of the format: a tool call is whole, in one
+/// part; the finish reasons and the usage are in the last event.
 #[derive(Debug)]
 pub struct StreamEncoder {
     model: String,
@@ -29,13 +29,14 @@ pub struct StreamEncoder {
 #[derive(Debug, Default)]
 struct State {
     writer: Writer,
-    /// Calls as far as they came, by their place: pieces of several may come by turns.
+    /// Unfinished calls by index: deltas of several calls may interleave.
     calls: BTreeMap<u32, ToolCall>,
     finish: Option<FinishReason>,
 }
 
 impl StreamEncoder {
-    /// For a caller who named the model so. Without `show_reasoning`, only the seals of reasoning are sent.
+    /// Creates an encoder. `public_model` is the caller's name for the model. Without
+    /// `show_reasoning`, only the seals of reasoning are sent.
     pub fn new(public_model: &str, show_reasoning: bool) -> Self {
         Self {
             model: public_model.to_owned(),
@@ -46,7 +47,7 @@ impl StreamEncoder {
         }
     }
 
-    /// The bytes of one step of the answer: whole events, none for what is told later.
+    /// Encodes one event as whole events of the format; empty for data that is sent later.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         match event {
             StreamEvent::Start { id, .. } => self.id.clone_from(id),
@@ -82,13 +83,13 @@ impl StreamEncoder {
                 id,
                 name,
             } => {
-                let begun = ToolCall {
+                let started_call = ToolCall {
                     id: id.clone(),
                     name: name.clone(),
                     arguments: String::new(),
                     custom: false,
                 };
-                self.state(*choice).calls.insert(*call, begun);
+                self.state(*choice).calls.insert(*call, started_call);
             }
             StreamEvent::ToolCallArguments {
                 choice,
@@ -110,7 +111,7 @@ impl StreamEncoder {
         Bytes::new()
     }
 
-    /// The event that ends the stream. After an error there is none.
+    /// The event that ends the stream; empty after an error.
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>) -> Bytes {
         if self.candidates.is_empty() {
             self.candidates.insert(0, State::default());
@@ -123,9 +124,9 @@ impl StreamEncoder {
                 if parts.is_empty() {
                     parts.push(Part::text(""));
                 }
-                WrittenCandidate {
+                EncodedCandidate {
                     finish_reason: Some(finish_to_wire(state.finish.unwrap_or(FinishReason::Stop))),
-                    ..WrittenCandidate::new(index, parts)
+                    ..EncodedCandidate::new(index, parts)
                 }
             });
         let candidates = candidates.collect();
@@ -136,21 +137,21 @@ impl StreamEncoder {
         self.candidates.entry(choice).or_default()
     }
 
-    /// An event with what was written of a candidate.
+    /// An event with the new parts of a candidate.
     fn flush(&mut self, choice: u32, logprobs: Option<&Value>) -> Bytes {
         let parts = self.state(choice).writer.take();
         if parts.is_empty() {
             return Bytes::new();
         }
-        let candidate = WrittenCandidate {
+        let candidate = EncodedCandidate {
             logprobs_result: logprobs.and_then(logprobs::to_wire),
-            ..WrittenCandidate::new(choice, parts)
+            ..EncodedCandidate::new(choice, parts)
         };
         self.event(vec![candidate], None)
     }
 
-    fn event(&self, candidates: Vec<WrittenCandidate>, usage: Option<Value>) -> Bytes {
-        let event = Written {
+    fn event(&self, candidates: Vec<EncodedCandidate>, usage: Option<Value>) -> Bytes {
+        let event = EncodedResponse {
             candidates,
             usage_metadata: usage,
             model_version: &self.model,

@@ -1,5 +1,5 @@
-//! Streamed answers: events without names, each of which is an answer with what is new. Nothing says that one was the
-//! last: it is the one that says why every candidate ended.
+//! Streamed answers: events without names, each an answer with the new parts only. There is no end
+//! marker: the stream ends with the event that has the finish reasons of all candidates.
 
 mod decoder;
 mod encoder;
@@ -9,8 +9,8 @@ use bytes::Bytes;
 pub use decoder::StreamDecoder;
 pub use encoder::StreamEncoder;
 
-/// The event with this data, on one line, which is all that some of the official clients read. Line feeds are white space
-/// in JSON.
+/// Writes the event on one line, since some official clients read only one. Line feeds are white
+/// space in JSON.
 pub(super) fn event_of(data: &[u8]) -> Bytes {
     let line: Vec<u8> = data
         .iter()

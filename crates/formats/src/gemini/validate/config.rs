@@ -1,8 +1,8 @@
-//! `generationConfig`.
+//! Validation of `generationConfig`.
 
 use super::super::head::GenerateHead;
 use super::{any_object, fields, known, unsupported};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader};
 use crate::lossless::Span;
 use crate::request::ResponseFormatKind;
@@ -29,9 +29,9 @@ const FIELDS: &[&str] = &[
     "mediaResolution",
 ];
 
-const MOST_CANDIDATES: i64 = 8;
-const MOST_STOPS: u32 = 5;
-const MOST_LOGPROBS: i64 = 20;
+const MAX_CANDIDATES: i64 = 8;
+const MAX_STOP_SEQUENCES: u32 = 5;
+const MAX_LOGPROBS: i64 = 20;
 const LEVELS: &[&str] = &[
     "MINIMAL",
     "LOW",
@@ -41,7 +41,7 @@ const LEVELS: &[&str] = &[
     "THINKING_LEVEL_UNSPECIFIED",
 ];
 
-/// What is remembered for the rules between fields.
+/// Values that the rules between fields need.
 #[derive(Default)]
 struct Config {
     mime_type: Option<String>,
@@ -50,7 +50,11 @@ struct Config {
     wants_logprobs: bool,
 }
 
-pub(super) fn read(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), Flaw> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    head: &mut GenerateHead,
+    path: &Path<'_>,
+) -> Result<(), BoxedError> {
     let start = reader.place();
     let mut config = Config::default();
     let mut seen = 0;
@@ -77,14 +81,14 @@ fn value(
     config: &mut Config,
     name: &str,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     match name {
         "temperature" => reader.number_at(0.0..=2.0, path).map(drop),
         "topP" => reader.number_at(0.0..=1.0, path).map(drop),
         "topK" => top_k(reader, path),
         "presencePenalty" | "frequencyPenalty" => reader.number_at(-2.0..=2.0, path).map(drop),
         "candidateCount" => {
-            let count = reader.integer_at(1..=MOST_CANDIDATES, path)?;
+            let count = reader.integer_at(1..=MAX_CANDIDATES, path)?;
             head.candidates = u32::try_from(count).unwrap_or(1);
             Ok(())
         }
@@ -111,27 +115,27 @@ fn value(
         }
         "logprobs" => {
             config.has_logprobs = true;
-            reader.integer_at(0..=MOST_LOGPROBS, path).map(drop)
+            reader.integer_at(0..=MAX_LOGPROBS, path).map(drop)
         }
         "responseModalities" => modalities(reader, path),
         "thinkingConfig" => thinking(reader, head, path),
         "mediaResolution" => {
             head.own_hint("generationConfig.mediaResolution");
-            reader.filled_string_at(path).map(drop)
+            reader.non_empty_string_at(path).map(drop)
         }
-        _ => unsupported(path, "is for spoken or drawn answers, which are not served here"),
+        _ => unsupported(path, "applies to audio or image output, which is not supported"),
     }
 }
 
 impl Config {
-    fn finish(self, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), Flaw> {
+    fn finish(self, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), BoxedError> {
         if self.schemas > 1 {
             return Err(path
                 .key("responseSchema")
-                .invalid("and 'responseJsonSchema' ask for the same; send only one of the two"));
+                .invalid("cannot be combined with 'responseJsonSchema'; send only one of them"));
         }
         if self.has_logprobs && !self.wants_logprobs {
-            return Err(path.key("logprobs").invalid("needs 'responseLogprobs': true"));
+            return Err(path.key("logprobs").invalid("requires 'responseLogprobs': true"));
         }
         head.response_format = match (self.mime_type.as_deref(), self.schemas) {
             (Some("application/json"), 0) => ResponseFormatKind::JsonObject,
@@ -141,36 +145,36 @@ impl Config {
             _ => {
                 return Err(path
                     .key("responseMimeType")
-                    .invalid("must be 'application/json' when there is a schema"));
+                    .invalid("must be 'application/json' when a schema is set"));
             }
         };
         Ok(())
     }
 }
 
-/// A whole number; the official client for Python writes `40.0`.
-fn top_k(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads an integer; the official Python client writes `40.0`.
+fn top_k(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let value = reader.number_at(1.0..=1_000_000.0, path)?;
     match value.fract() == 0.0 {
         true => Ok(()),
-        false => Err(path.invalid("must be a whole number")),
+        false => Err(path.invalid("must be an integer")),
     }
 }
 
-fn stops(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn stops(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut count = 0;
     while reader.item()? {
-        if count == MOST_STOPS {
-            return Err(path.invalid(format_args!("must have at most {MOST_STOPS} texts")));
+        if count == MAX_STOP_SEQUENCES {
+            return Err(path.invalid(format_args!("must have at most {MAX_STOP_SEQUENCES} strings")));
         }
-        reader.filled_string_at(&path.index(count))?;
+        reader.non_empty_string_at(&path.index(count))?;
         count += 1;
     }
     Ok(())
 }
 
-fn modalities(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn modalities(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {
@@ -178,7 +182,7 @@ fn modalities(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
         if word(reader, &["TEXT", "IMAGE", "AUDIO", "MODALITY_UNSPECIFIED"], &here)? != "TEXT" {
             return unsupported(
                 &here,
-                "must be 'TEXT': spoken and drawn answers are not served here",
+                "must be 'TEXT'; audio output and image output are not supported",
             );
         }
         index += 1;
@@ -186,9 +190,9 @@ fn modalities(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-fn thinking(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), Flaw> {
+fn thinking(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), BoxedError> {
     let names = ["includeThoughts", "thinkingBudget", "thinkingLevel"];
-    let mut said = 0;
+    let mut control_count = 0;
     fields(reader, &names, path, |reader, name, path| {
         match name {
             "includeThoughts" => {
@@ -198,24 +202,24 @@ fn thinking(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -
             "thinkingBudget" => drop(reader.integer_at(-1..=i64::from(i32::MAX), path)?),
             _ => drop(word(reader, LEVELS, path)?),
         }
-        said += 1;
+        control_count += 1;
         Ok(())
     })?;
-    head.says_how_to_reason = said > 0;
-    if said > 1 {
+    head.has_reasoning_params = control_count > 0;
+    if control_count > 1 {
         return Err(path
             .key("thinkingLevel")
-            .invalid("and 'thinkingBudget' say the same; send only one of the two"));
+            .invalid("cannot be combined with 'thinkingBudget'; send only one of them"));
     }
     Ok(())
 }
 
-/// One of the words of a list, which are in upper case; documents write some of them in lower case.
+/// Reads one of the listed upper-case words; the documentation has some in lower case.
 pub(super) fn word(
     reader: &mut Reader<'_>,
     words: &[&'static str],
     path: &Path<'_>,
-) -> Result<&'static str, Flaw> {
+) -> Result<&'static str, BoxedError> {
     if reader.kind()? == Kind::String {
         let text = reader.ahead().string()?.decoded();
         if let Some(found) = words.iter().find(|word| word.eq_ignore_ascii_case(&text)) {

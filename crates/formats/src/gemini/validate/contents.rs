@@ -1,15 +1,15 @@
-//! The conversation.
+//! Validation of the conversation.
 
 use super::super::head::{GenerateHead, PartPlace, PartsPlace};
 use super::open_fields;
 use super::parts::{Calls, part};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 use crate::lossless::Span;
 
 const ROLES: &[&str] = &["user", "model", "function"];
 
-/// Whose parts are read, which decides about their kinds.
+/// The author of the parts, which decides their valid kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     System,
@@ -17,8 +17,11 @@ pub(super) enum Side {
     Model,
 }
 
-/// Reads the turns.
-pub(super) fn read(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), Flaw> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    head: &mut GenerateHead,
+    path: &Path<'_>,
+) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut calls = Calls::default();
     while reader.item()? {
@@ -31,8 +34,8 @@ pub(super) fn read(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path
     Ok(())
 }
 
-/// Reads `systemInstruction`. The official clients write a role into it, which says nothing.
-pub(super) fn system(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads `systemInstruction`. The official clients send a role in it, which has no meaning.
+pub(super) fn system(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let mut ignored = GenerateHead::default();
     content(
         reader,
@@ -48,7 +51,7 @@ fn turn(
     head: &mut GenerateHead,
     calls: &mut Calls,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     content(reader, head, calls, None, path)
 }
 
@@ -58,7 +61,7 @@ fn content(
     calls: &mut Calls,
     side: Option<Side>,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let side = match side {
         Some(side) => side,
         None => role(&mut reader.ahead(), path)?,
@@ -77,8 +80,9 @@ fn content(
     }
 }
 
-/// The role, wherever it stands: it decides about the parts. Without one, it is the user's turn.
-fn role(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Side, Flaw> {
+/// Reads the role ahead of the other fields: it decides which parts are valid. The default is the
+/// user.
+fn role(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Side, BoxedError> {
     let mut side = Side::User;
     open_fields(reader, &["role"], path, |reader, _, path| {
         if reader.word_at(ROLES, path)? == "model" {
@@ -95,7 +99,7 @@ fn parts(
     calls: &mut Calls,
     side: Side,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let start = reader.place();
     reader.array_at(path)?;
     let (mut places, mut index) = (Vec::<PartPlace>::new(), 0);

@@ -1,9 +1,9 @@
-//! The one place that says which requests are well formed. Reads the bytes once and keeps only a [`GenerateHead`];
-//! `decode_request` trusts what passed here.
+//! Validation of requests. Reads the bytes once and stores only a [`GenerateHead`];
+//! `decode_request` trusts validated bodies.
 //!
-//! Fields of the request, of its configurations and of a tool are refused when the format does not know them: a tool
-//! that nobody here knows may run at the provider. Unknown fields of parts are let through as they are. An optional
-//! field that is null counts as not sent. Errors name a field as it was written.
+//! Unknown fields of the request, of its configurations and of tools are refused: an unknown tool
+//! may run at the provider. Unknown fields of parts are accepted. An optional field that is null
+//! counts as not sent. Errors name a field as the caller wrote it.
 
 mod config;
 mod contents;
@@ -12,11 +12,11 @@ mod tools;
 
 use super::head::{FieldPlace, GenerateHead, Purpose};
 use super::name::canonical;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Key, Kind, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 
-/// Every top-level field.
+/// All top-level fields.
 const FIELDS: &[&str] = &[
     "contents",
     "systemInstruction",
@@ -31,10 +31,10 @@ const FIELDS: &[&str] = &[
     "model",
 ];
 
-/// Checks a whole request against the format (wire facts of `generateContent`): required fields, types, bounds, and the
-/// rules between fields.
+/// Checks a whole request against the format (wire facts of `generateContent`): required fields,
+/// types, bounds, and the rules between fields.
 ///
-/// Text that is not JSON is `invalid_json` whatever else is wrong with it.
+/// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
 pub fn validate(body: &[u8], purpose: Purpose) -> Result<GenerateHead, DecodeError> {
     read_body(body, purpose).map_err(|error| match well_formed(body) {
         Ok(()) => *error,
@@ -43,13 +43,13 @@ pub fn validate(body: &[u8], purpose: Purpose) -> Result<GenerateHead, DecodeErr
 }
 
 #[cold]
-fn well_formed(body: &[u8]) -> Result<(), Flaw> {
+fn well_formed(body: &[u8]) -> Result<(), BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.skip()?;
     reader.finish()
 }
 
-fn read_body(body: &[u8], purpose: Purpose) -> Result<GenerateHead, Flaw> {
+fn read_body(body: &[u8], purpose: Purpose) -> Result<GenerateHead, BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     let head = match purpose {
         Purpose::Count if is_wrapped(&mut reader.ahead())? => wrapped(&mut reader)?,
@@ -59,7 +59,7 @@ fn read_body(body: &[u8], purpose: Purpose) -> Result<GenerateHead, Flaw> {
     Ok(head)
 }
 
-fn is_wrapped(reader: &mut Reader<'_>) -> Result<bool, Flaw> {
+fn is_wrapped(reader: &mut Reader<'_>) -> Result<bool, BoxedError> {
     reader.object_at(&Path::TOP)?;
     while let Some(key) = reader.key()? {
         if canonical(&key.name) == "generateContentRequest" {
@@ -70,8 +70,8 @@ fn is_wrapped(reader: &mut Reader<'_>) -> Result<bool, Flaw> {
     Ok(false)
 }
 
-/// A request to count that has another one in it.
-fn wrapped(reader: &mut Reader<'_>) -> Result<GenerateHead, Flaw> {
+/// Reads a count request that contains a generate request.
+fn wrapped(reader: &mut Reader<'_>) -> Result<GenerateHead, BoxedError> {
     let mut head = None;
     fields(
         reader,
@@ -88,7 +88,7 @@ fn wrapped(reader: &mut Reader<'_>) -> Result<GenerateHead, Flaw> {
     head.ok_or_else(|| Path::TOP.missing("generateContentRequest"))
 }
 
-fn read_request(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<GenerateHead, Flaw> {
+fn read_request(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<GenerateHead, BoxedError> {
     reader.object_at(path)?;
     let mut request = Request::default();
     request.head.candidates = 1;
@@ -107,7 +107,7 @@ fn read_request(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<GenerateHead
     request.finish(path)
 }
 
-/// A request while it is read.
+/// State of a request during validation.
 #[derive(Default)]
 struct Request {
     head: GenerateHead,
@@ -115,7 +115,12 @@ struct Request {
 }
 
 impl Request {
-    fn value(&mut self, reader: &mut Reader<'_>, name: &'static str, path: &Path<'_>) -> Result<(), Flaw> {
+    fn value(
+        &mut self,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+        path: &Path<'_>,
+    ) -> Result<(), BoxedError> {
         let head = &mut self.head;
         match name {
             "contents" => contents::read(reader, head, path),
@@ -130,25 +135,25 @@ impl Request {
                 head.own_hint("safetySettings");
                 safety(reader, path)
             }
-            "cachedContent" => unsupported(path, "names a stored object, and none can be stored here"),
+            "cachedContent" => unsupported(path, "refers to a cached object, which is not supported"),
             "labels" => labels(reader, path),
             "serviceTier" => {
                 head.own_hint("serviceTier");
                 match config::word(reader, &["UNSPECIFIED", "STANDARD", "FLEX", "PRIORITY"], path)? {
                     "UNSPECIFIED" | "STANDARD" => Ok(()),
-                    _ => unsupported(path, "must be 'standard': there is no price for others here"),
+                    _ => unsupported(path, "must be 'standard'; other service tiers are not supported"),
                 }
             }
             "store" => match reader.boolean_at(path)? {
                 false => Ok(()),
-                true => unsupported(path, "is true, but no answer is stored here"),
+                true => unsupported(path, "is true, but storing responses is not supported"),
             },
             _ => reader.string_at(path).map(drop),
         }
     }
 
-    /// The rules between fields.
-    fn finish(self, path: &Path<'_>) -> Result<GenerateHead, Flaw> {
+    /// Checks the rules between fields.
+    fn finish(self, path: &Path<'_>) -> Result<GenerateHead, BoxedError> {
         if self.head.layout.field("contents").is_none() {
             return Err(path.missing("contents"));
         }
@@ -159,13 +164,13 @@ impl Request {
             return Err(path
                 .key("toolConfig")
                 .key("functionCallingConfig")
-                .invalid("asks for a call and there are no 'tools'"));
+                .invalid("requires a function call, but 'tools' is empty"));
         }
         Ok(self.head)
     }
 }
 
-fn safety(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn safety(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {
@@ -173,14 +178,14 @@ fn safety(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
             reader,
             &["category", "threshold", "method"],
             &path.index(index),
-            |reader, _, path| reader.filled_string_at(path).map(drop),
+            |reader, _, path| reader.non_empty_string_at(path).map(drop),
         )?;
         index += 1;
     }
     Ok(())
 }
 
-fn labels(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn labels(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     while let Some(key) = reader.key()? {
         reader.string_at(&path.key(&key.name))?;
@@ -188,13 +193,13 @@ fn labels(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// The documents' name of a field, which must be one of `names` and come once, however it is written.
+/// The documented name of a field. It must be one of `names` and appear only once in any spelling.
 pub(in super::super) fn known(
     key: &Key<'_>,
     names: &[&'static str],
     seen: &mut u32,
     path: &Path<'_>,
-) -> Result<&'static str, Flaw> {
+) -> Result<&'static str, BoxedError> {
     let name = canonical(&key.name);
     let Some(bit) = names.iter().position(|known| **known == *name) else {
         return Err(Box::new(DecodeError::unknown(path.to_string())));
@@ -206,13 +211,14 @@ pub(in super::super) fn known(
     Ok(names[bit])
 }
 
-/// Enters an object of these fields only and reads each by `read`, which gets the documents' name; null is not sent.
+/// Enters an object and calls `read` for each field, with its documented name. Refuses fields
+/// outside `names`; null counts as not sent.
 pub(in super::super) fn fields<'a>(
     reader: &mut Reader<'a>,
     names: &[&'static str],
     path: &Path<'_>,
-    mut read: impl FnMut(&mut Reader<'a>, &'static str, &Path<'_>) -> Result<(), Flaw>,
-) -> Result<(), Flaw> {
+    mut read: impl FnMut(&mut Reader<'a>, &'static str, &Path<'_>) -> Result<(), BoxedError>,
+) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -225,13 +231,13 @@ pub(in super::super) fn fields<'a>(
     Ok(())
 }
 
-/// As [`fields`], with others let through as they are.
+/// Like [`fields`], but accepts other fields.
 pub(in super::super) fn open_fields<'a>(
     reader: &mut Reader<'a>,
     names: &[&'static str],
     path: &Path<'_>,
-    mut read: impl FnMut(&mut Reader<'a>, &'static str, &Path<'_>) -> Result<(), Flaw>,
-) -> Result<(), Flaw> {
+    mut read: impl FnMut(&mut Reader<'a>, &'static str, &Path<'_>) -> Result<(), BoxedError>,
+) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -248,14 +254,17 @@ pub(in super::super) fn open_fields<'a>(
     Ok(())
 }
 
-/// An object of any content.
-fn any_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Accepts an object with any content.
+fn any_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     if reader.kind()? != Kind::Object {
         return reader.object_at(path);
     }
     reader.skip()
 }
 
-pub(in super::super) fn unsupported<T>(path: &Path<'_>, why: impl std::fmt::Display) -> Result<T, Flaw> {
+pub(in super::super) fn unsupported<T>(
+    path: &Path<'_>,
+    why: impl std::fmt::Display,
+) -> Result<T, BoxedError> {
     Err(Box::new(DecodeError::unsupported(path.to_string(), why)))
 }

@@ -1,16 +1,17 @@
-//! One part of a turn: exactly one of several fields says what it is, and others may stand beside it.
+//! One part of a turn: exactly one of several fields decides its kind, and others may be added.
 
 use super::super::decode::stored_id;
 use super::super::head::{GenerateHead, PartPlace, SealPlace};
 use super::super::name::canonical;
 use super::contents::Side;
 use super::{any_object, known, open_fields, unsupported};
-use crate::error::Flaw;
+use crate::error::BoxedError;
+use crate::image::{MUST_BE_IMAGE, is_image_type, text_begins_as_image};
 use crate::json::{Path, Reader};
 use crate::lossless::Span;
 use crate::request::Media;
 
-/// Fields of which a part has one.
+/// Fields that decide the kind; a part has exactly one.
 const DATA: &[&str] = &[
     "text",
     "inlineData",
@@ -32,12 +33,13 @@ const FIELDS: &[&str] = &[
     "thoughtSignature",
 ];
 
-/// The calls that wait for their results: id, if there is one, and name.
+/// The calls without a result so far: optional id, and name.
 #[derive(Default)]
 pub(super) struct Calls(Vec<(Option<String>, String)>);
 
 impl Calls {
-    /// Takes out the call that a result answers: that of its id, else the first one of its name.
+    /// Removes the call that a result answers: the one with the id, else the first one with the
+    /// name.
     fn answer(&mut self, id: Option<&str>, name: &str) -> bool {
         let by_id = id.and_then(|id| self.0.iter().position(|(known, _)| known.as_deref() == Some(id)));
         let found = by_id.or_else(|| self.0.iter().position(|(_, known)| known == name));
@@ -51,7 +53,7 @@ pub(super) fn part(
     calls: &mut Calls,
     side: Side,
     path: &Path<'_>,
-) -> Result<PartPlace, Flaw> {
+) -> Result<PartPlace, BoxedError> {
     let start = reader.place();
     reader.object_at(path)?;
     let (mut seen, mut kind) = (0, None);
@@ -82,7 +84,7 @@ pub(super) fn part(
                 });
             }
             _ if kind.is_some() => {
-                return Err(here.invalid("is a second content of this part; send it in a part of its own"));
+                return Err(here.invalid("is a second data field; send it in a separate part"));
             }
             _ => {
                 data(reader, head, calls, side, name, &here)?;
@@ -105,14 +107,14 @@ fn data(
     side: Side,
     name: &str,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let fits = match side {
         Side::System => name == "text",
         Side::User => name != "functionCall",
         Side::Model => name != "functionResponse",
     };
     if !fits {
-        return Err(path.invalid("cannot stand here"));
+        return Err(path.invalid("is not allowed here"));
     }
     match name {
         "text" => reader.string_at(path).map(drop),
@@ -122,23 +124,30 @@ fn data(
         "functionResponse" => response(reader, head, calls, path),
         _ => unsupported(
             path,
-            "is of a tool that runs at the provider, which is not served here",
+            "belongs to a tool that the provider runs, which is not supported",
         ),
     }
 }
 
-fn inline_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
-    let (mut mime_type, mut bytes) = (None, None);
+fn inline_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
+    let (mut mime_type, mut bytes, mut is_image) = (None, None, false);
     open_fields(reader, &["mimeType", "data"], path, |reader, name, path| {
         match name {
             "mimeType" => mime_type = Some(mime(reader, path)?),
-            _ => bytes = Some(reader.filled_string_at(path)?.raw.len() as u64),
+            _ => {
+                let text = reader.non_empty_string_at(path)?;
+                bytes = Some(text.raw.len() as u64);
+                is_image = text_begins_as_image(text);
+            }
         }
         Ok(())
     })?;
     match (mime_type, bytes) {
         (None, _) => Err(path.missing("mimeType")),
         (_, None) => Err(path.missing("data")),
+        (Some(mime_type), _) if is_image_type(&mime_type) && !is_image => {
+            Err(path.key("data").invalid(MUST_BE_IMAGE))
+        }
         (Some(mime_type), Some(bytes)) => {
             media.inline_bytes += bytes;
             match mime_type.split('/').next() {
@@ -151,20 +160,20 @@ fn inline_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> R
     }
 }
 
-fn mime(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, Flaw> {
-    let text = reader.filled_string_at(path)?.decoded();
+fn mime(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, BoxedError> {
+    let text = reader.non_empty_string_at(path)?.decoded();
     match text.split_once('/') {
         Some((first, second)) if !first.is_empty() && !second.is_empty() => Ok(text.to_ascii_lowercase()),
         _ => Err(path.invalid("must be a media type, such as 'image/png'")),
     }
 }
 
-fn file_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+fn file_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
     let (mut mime_type, mut is_stored) = (None, None);
     open_fields(reader, &["mimeType", "fileUri"], path, |reader, name, path| {
         match name {
             "mimeType" => mime_type = Some(mime(reader, path)?),
-            _ => is_stored = Some(names_file(reader, path)?),
+            _ => is_stored = Some(is_uploaded_file(reader, path)?),
         }
         Ok(())
     })?;
@@ -176,24 +185,24 @@ fn file_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Res
         Some("image") => media.images += 1,
         None if is_stored => return Err(path.missing("mimeType")),
         Some("audio" | "video") if is_stored => {
-            let what = "must be that of a picture or a document; other media must be inline";
-            return unsupported(&path.key("mimeType"), what);
+            let problem = "must be an image or document type; send other media inline";
+            return unsupported(&path.key("mimeType"), problem);
         }
         Some(_) if is_stored => media.files += 1,
-        // Nobody here knows how large anything else is, and so what it can cost.
+        // The size of other media at an address is unknown, and so is their maximum cost.
         _ => {
-            let what = "must be that of a picture; other media must be inline";
-            return unsupported(&path.key("mimeType"), what);
+            let problem = "must be an image type; send other media inline";
+            return unsupported(&path.key("mimeType"), problem);
         }
     }
     media.stored += u32::from(is_stored);
     Ok(())
 }
 
-/// Whether it is the name of an uploaded file; otherwise it is an address. Other schemes name files that are stored at
-/// the provider.
-fn names_file(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
-    let text = reader.filled_string_at(path)?.decoded();
+/// Whether the text names an uploaded file; otherwise it must be a web address. Other schemes name
+/// files stored at the provider.
+fn is_uploaded_file(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
+    let text = reader.non_empty_string_at(path)?.decoded();
     if stored_id(&text).is_some() {
         return Ok(true);
     }
@@ -207,12 +216,12 @@ fn names_file(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
     Err(path.invalid("must be an http or https URL, or the name of an uploaded file"))
 }
 
-fn call(reader: &mut Reader<'_>, calls: &mut Calls, path: &Path<'_>) -> Result<(), Flaw> {
+fn call(reader: &mut Reader<'_>, calls: &mut Calls, path: &Path<'_>) -> Result<(), BoxedError> {
     let (mut id, mut function) = (None, None);
     open_fields(reader, &["id", "name", "args"], path, |reader, name, path| {
         match name {
             "id" => id = Some(reader.string_at(path)?.decoded().into_owned()),
-            "name" => function = Some(reader.filled_string_at(path)?.decoded().into_owned()),
+            "name" => function = Some(reader.non_empty_string_at(path)?.decoded().into_owned()),
             _ => any_object(reader, path)?,
         }
         Ok(())
@@ -227,13 +236,13 @@ fn response(
     head: &mut GenerateHead,
     calls: &mut Calls,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let names = ["id", "name", "response", "parts"];
     let (mut id, mut function, mut has_response) = (None, None, false);
     open_fields(reader, &names, path, |reader, name, path| {
         match name {
             "id" => id = Some(reader.string_at(path)?.decoded().into_owned()),
-            "name" => function = Some(reader.filled_string_at(path)?.decoded().into_owned()),
+            "name" => function = Some(reader.non_empty_string_at(path)?.decoded().into_owned()),
             "response" => {
                 any_object(reader, path)?;
                 has_response = true;
@@ -249,15 +258,15 @@ fn response(
         return Err(path.missing("response"));
     }
     if !calls.answer(id.as_deref().filter(|id| !id.is_empty()), &function) {
-        return Err(path.key("name").invalid(
-            "answers no call: no turn before it has a 'functionCall' of this name without its result",
-        ));
+        return Err(path
+            .key("name")
+            .invalid("matches no call: no earlier turn has an unanswered 'functionCall' with this name"));
     }
     Ok(())
 }
 
-/// Pictures and documents of a result.
-fn media_parts(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads the images and documents of a result.
+fn media_parts(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {

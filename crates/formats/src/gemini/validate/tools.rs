@@ -1,14 +1,14 @@
-//! Tools and the choice among them.
+//! Validation of tools and the tool choice.
 
 use super::super::head::GenerateHead;
 use super::super::name::canonical;
 use super::config::word;
 use super::{any_object, fields, known, open_fields, unsupported};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 
 /// Tools that run at the provider and cost extra.
-const HOSTED: &[&str] = &[
+const HOSTED_TOOLS: &[&str] = &[
     "googleSearch",
     "googleSearchRetrieval",
     "codeExecution",
@@ -23,7 +23,11 @@ const HOSTED: &[&str] = &[
 
 const MODES: &[&str] = &["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"];
 
-pub(super) fn read(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), Flaw> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    head: &mut GenerateHead,
+    path: &Path<'_>,
+) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {
@@ -33,16 +37,19 @@ pub(super) fn read(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path
     Ok(())
 }
 
-fn tool(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), Flaw> {
+fn tool(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
         let here = path.key(&key.name);
-        if HOSTED.contains(&&*canonical(&key.name)) {
+        if HOSTED_TOOLS.contains(&&*canonical(&key.name)) {
             if reader.take_null()? {
                 continue;
             }
-            return unsupported(&here, "runs at the provider, which is not served here");
+            return unsupported(
+                &here,
+                "is a tool that the provider runs; such tools are not supported",
+            );
         }
         known(&key, &["functionDeclarations"], &mut seen, &here)?;
         if reader.take_null()? {
@@ -59,7 +66,7 @@ fn tool(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Re
     Ok(())
 }
 
-fn declaration(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn declaration(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let names = ["name", "description", "parameters", "parametersJsonSchema"];
     let (mut has_name, mut schemas) = (false, 0);
     open_fields(reader, &names, path, |reader, name, path| {
@@ -80,13 +87,13 @@ fn declaration(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
         (false, _) => Err(path.missing("name")),
         (_, 2) => Err(path
             .key("parameters")
-            .invalid("and 'parametersJsonSchema' say the same; send only one of the two")),
+            .invalid("cannot be combined with 'parametersJsonSchema'; send only one of them")),
         _ => Ok(()),
     }
 }
 
-fn function_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    let name = reader.filled_string_at(path)?.decoded();
+fn function_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
+    let name = reader.non_empty_string_at(path)?.decoded();
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
     let begins = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
     if name.len() <= 128 && name.bytes().all(fits) && name.bytes().next().is_some_and(begins) {
@@ -98,12 +105,12 @@ fn function_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     ))
 }
 
-/// What `toolConfig` asks for.
+/// The parsed `toolConfig`.
 pub(super) struct Choice {
     pub(super) needs_tools: bool,
 }
 
-pub(super) fn config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Option<Choice>, Flaw> {
+pub(super) fn config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Option<Choice>, BoxedError> {
     let mut choice = None;
     fields(reader, &["functionCallingConfig"], path, |reader, _, path| {
         choice = Some(calling(reader, path)?);
@@ -112,7 +119,7 @@ pub(super) fn config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Option<
     Ok(choice)
 }
 
-fn calling(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Choice, Flaw> {
+fn calling(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Choice, BoxedError> {
     let names = ["mode", "allowedFunctionNames", "streamFunctionCallArguments"];
     let (mut mode, mut allowed) = ("AUTO", 0);
     fields(reader, &names, path, |reader, name, path| {
@@ -121,12 +128,12 @@ fn calling(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Choice, Flaw> {
             "allowedFunctionNames" => {
                 reader.array_at(path)?;
                 while reader.item()? {
-                    reader.filled_string_at(&path.index(allowed))?;
+                    reader.non_empty_string_at(&path.index(allowed))?;
                     allowed += 1;
                 }
             }
             _ if reader.boolean_at(path)? => {
-                return unsupported(path, "is true, but calls are sent whole here");
+                return unsupported(path, "is true, but streaming call arguments is not supported");
             }
             _ => {}
         }
@@ -135,7 +142,7 @@ fn calling(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Choice, Flaw> {
     if allowed > 0 && !matches!(mode, "ANY" | "VALIDATED") {
         return Err(path
             .key("allowedFunctionNames")
-            .invalid("needs the mode 'ANY' or 'VALIDATED'"));
+            .invalid("requires the mode 'ANY' or 'VALIDATED'"));
     }
     Ok(Choice {
         needs_tools: mode == "ANY" || allowed > 0,

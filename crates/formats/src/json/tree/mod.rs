@@ -1,5 +1,5 @@
-//! A whole value. For formats that turn the order of a body around: what a member means is known only when all of
-//! its object has been read.
+//! A JSON tree, for formats that move content around in the body: a member can only be interpreted
+//! when its whole object has been read.
 
 mod typed;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::reader::{Kind, Reader};
 use super::write::write_string;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 
-/// A value with its numbers as they were written, and every key as often as it was.
+/// A value with verbatim numbers and all duplicate keys.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node<'a> {
     Null,
@@ -23,16 +23,16 @@ pub(crate) enum Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// The whole body, which may have `max_nodes` values.
-    pub(crate) fn of_body(body: &'a [u8], max_nodes: u32) -> Result<Self, Flaw> {
+    /// Parses the whole body, which may have up to `max_nodes` values.
+    pub(crate) fn of_body(body: &'a [u8], max_nodes: u32) -> Result<Self, BoxedError> {
         let mut reader = Reader::new(body, max_nodes)?;
         let node = Node::read(&mut reader)?;
         reader.finish()?;
         Ok(node)
     }
 
-    /// The value under the cursor. The reader bounds how deep it is and how many values it has.
-    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Flaw> {
+    /// Reads the value under the cursor. The reader limits its depth and number of values.
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, BoxedError> {
         Ok(match reader.kind()? {
             Kind::Null => {
                 reader.null()?;
@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of a key, if it is not null; of one that stands twice, the first.
+    /// The value of a key unless it is null; for a duplicate key, the first.
     pub(crate) fn get(&self, key: &str) -> Option<&Node<'a>> {
         let Node::Object(members) = self else {
             return None;
@@ -87,7 +87,7 @@ impl<'a> Node<'a> {
         (*value != Node::Null).then_some(value)
     }
 
-    /// The number nearest to it, of a number.
+    /// The nearest double, if the value is a number.
     pub(crate) fn as_f64(&self) -> Option<f64> {
         match self {
             Node::Number(token) => token.parse().ok(),
@@ -95,7 +95,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// As the common form has it: of a key that stands twice the last counts, numbers are those of a machine.
+    /// Converts to the common form: the last of duplicate keys counts, and numbers become machine
+    /// numbers.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Node::Null => Value::Null,
@@ -111,7 +112,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// As indented text: the same for the same value, however it was spaced or escaped.
+    /// Indented text, independent of the spacing and escapes of the source.
     pub(crate) fn pretty(&self) -> String {
         let mut out = Vec::new();
         self.write_pretty(&mut out, 1);
@@ -150,7 +151,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A new line, after a comma for every element but the first.
+/// Writes a line break, preceded by a comma except before the first element.
 fn new_line(out: &mut Vec<u8>, place: usize, depth: usize) {
     if place > 0 {
         out.push(b',');

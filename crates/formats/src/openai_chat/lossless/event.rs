@@ -1,4 +1,4 @@
-//! Events of a streamed answer. This runs for every one of them.
+//! Events of a streamed answer. This is a hot path: it runs for every event.
 
 use bytes::Bytes;
 use tollgate_types::Credits;
@@ -6,45 +6,45 @@ use tollgate_types::Credits;
 use super::super::usage::UsageReport;
 use super::output::Output;
 use super::usage_object::UsagePlace;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader, write_string};
 use crate::lossless::{Edit, Span, field_with_comma, splice};
 use crate::sse;
 
-/// What an event of a streamed answer is.
+/// The role of an event in a streamed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Framing: a role, an empty piece, no choices.
+    /// Framing: a role, an empty delta, or no choices.
     Preamble,
     /// Content of a choice.
     Content,
-    /// The reason why a choice ended, perhaps with its last content.
+    /// The finish reason of a choice, possibly with its last content.
     Finish,
     /// The usage report, with no choices.
     Usage,
     /// An error object: the upstream failed.
     Error,
-    /// `[DONE]`.
+    /// The end marker `[DONE]`.
     Done,
 }
 
-/// One event of a streamed answer, without its content.
+/// Metadata of one event of a streamed answer, without its content.
 #[derive(Clone, Copy, Debug)]
 pub struct EventHead {
-    /// What it is.
+    /// The role of the event in the stream.
     pub kind: EventKind,
-    /// What it says was consumed so far. A report may come with any kind.
+    /// The reported usage so far. Events of any kind may have a report.
     pub report: UsageReport,
     /// Bytes of text, reasoning, refusals and tool arguments, escapes resolved.
     pub output_bytes: u64,
     model: Option<Span>,
     usage: Option<UsagePlace>,
     open: u32,
-    /// How many keys it has.
+    /// Number of keys in the object.
     keys: u32,
 }
 
-/// Reads the data of one event. The error is that of a text that is neither `[DONE]` nor a JSON object.
+/// Inspects the data of one event. Fails if it is neither `[DONE]` nor a JSON object.
 pub fn inspect_event(data: &[u8]) -> Result<EventHead, DecodeError> {
     let mut head = EventHead {
         kind: EventKind::Done,
@@ -113,8 +113,8 @@ impl EventHead {
     }
 }
 
-/// Groq's own field, which has the report in streams that were not asked for one.
-fn read_groq(reader: &mut Reader<'_>, head: &mut EventHead) -> Result<(), Flaw> {
+/// Reads Groq's field `x_groq`, which has the usage of streams without `include_usage`.
+fn read_groq(reader: &mut Reader<'_>, head: &mut EventHead) -> Result<(), BoxedError> {
     if reader.kind()? != Kind::Object {
         return reader.skip();
     }
@@ -130,7 +130,7 @@ fn read_groq(reader: &mut Reader<'_>, head: &mut EventHead) -> Result<(), Flaw> 
     Ok(())
 }
 
-/// What the gateway changes about the events of one stream.
+/// Changes to the events of one stream.
 #[derive(Clone, Debug)]
 pub struct EventEdits {
     model: Box<[u8]>,
@@ -139,7 +139,7 @@ pub struct EventEdits {
 }
 
 impl EventEdits {
-    /// For a stream whose caller named the model so, and asked for usage or did not.
+    /// Creates the edits. `public_model` is the caller's name for the model.
     pub fn new(public_model: &str, include_usage: bool) -> Self {
         let mut model = Vec::new();
         write_string(&mut model, public_model);
@@ -151,12 +151,13 @@ impl EventEdits {
     }
 }
 
-/// The whole event as the caller gets it, `data: …` and blank line, in one piece: the caller's name for the model;
-/// usage as the upstream sent it when the caller asked for it, with `cost` for the upstream's own cost, and no `usage`
-/// at all when the caller did not ask. An event that needs no change is the upstream's own bytes.
+/// Rewrites an event for the caller as one chunk, `data: …` and a blank line: sets the caller's
+/// name for the model. If the caller requested usage, the upstream's usage stays, with `cost` in
+/// place of the upstream's cost; otherwise `usage` is removed. An event without changes is the
+/// upstream's own bytes.
 ///
-/// `None` when the caller must not see the event: usage that it did not ask for, and errors, which are in the
-/// upstream's words. `head` is what [`inspect_event`] made of `event.data`.
+/// Returns `None` if the caller must not see the event: usage that it did not request, and errors,
+/// whose text is the upstream's. `head` comes from [`inspect_event`] of `event.data`.
 pub fn splice_event(
     event: &sse::Event,
     head: &EventHead,
@@ -203,8 +204,8 @@ pub fn splice_event(
     Some(splice(b"data: ", data, &changes, b"\n\n"))
 }
 
-/// A nameless event with its JSON on one line: line feeds are white space there, and not every client joins `data`
-/// lines.
+/// Writes a nameless event with its JSON on one line: line feeds are white space in JSON, and some
+/// clients do not join `data` lines.
 fn one_line(data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 8);
     out.extend_from_slice(b"data: ");
@@ -227,7 +228,8 @@ fn model_edit(data: &[u8], head: &EventHead, edits: &EventEdits) -> ModelEdit {
     }
 }
 
-/// A whole event that was spliced before, with the cost in its `usage`. Unchanged when it has no usage object.
+/// Adds the cost to the `usage` of an event that was already rewritten. Returns it unchanged if it
+/// has no usage object.
 pub fn event_with_cost(event: &Bytes, cost: Credits) -> Result<Bytes, DecodeError> {
     let Some(data) = event
         .strip_prefix(b"data: ")

@@ -1,4 +1,4 @@
-//! The same format on both sides: bytes are forwarded, changed only where they must be.
+//! Relays this format to an upstream of the same format, with the minimum of changed bytes.
 
 mod event;
 mod output;

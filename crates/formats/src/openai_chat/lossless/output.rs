@@ -1,24 +1,31 @@
-//! How much an answer says. What an upstream gets wrong is passed over: only text that is not JSON is an error.
+//! Measures the output of an answer. Malformed fields are skipped: only text that is not JSON is an
+//! error.
 
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Reader};
 
-/// What the choices of an answer, or of one event of it, hold.
+/// Measures of the choices of an answer or of one event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
-    /// How many choices.
+    /// Number of choices.
     pub(super) choices: u32,
-    /// Bytes of text, reasoning, refusals and tool arguments.
+    /// Bytes of text, reasoning, refusals and tool arguments, escapes resolved.
     pub(super) bytes: u64,
-    /// Whether there is anything of that, or a tool call.
+    /// Whether there are any such bytes, or a tool call.
     pub(super) content: bool,
-    /// Whether a choice says why it ended.
+    /// Whether a choice has a finish reason.
     pub(super) finished: bool,
+    /// Number of choices that ended at the token cap.
+    pub(super) capped: u32,
+    /// Whether any choice has text.
+    has_text: bool,
+    /// Whether any choice has token probabilities.
+    has_logprobs: bool,
 }
 
 impl Output {
     /// Reads the value of `choices`.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Output, Flaw> {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Output, BoxedError> {
         let mut output = Output::default();
         if reader.kind()? != Kind::Array {
             reader.skip()?;
@@ -32,28 +39,43 @@ impl Output {
         Ok(output)
     }
 
-    fn read_choice(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    /// Whether there is text, but no choice has token probabilities.
+    pub(super) fn lacks_logprobs(&self) -> bool {
+        self.has_text && !self.has_logprobs
+    }
+
+    fn read_choice(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         each_key(reader, |reader, key| {
             match key {
                 "delta" | "message" => self.read_message(reader)?,
-                // Where completions, the older format, have theirs.
-                "text" => self.add(string_bytes(reader)?),
-                "finish_reason" => {
-                    self.finished |= reader.kind()? != Kind::Null;
+                // The text field of completions, the older format.
+                "text" => self.add_text(string_bytes(reader)?),
+                "logprobs" => {
+                    self.has_logprobs |= reader.kind()? != Kind::Null;
                     reader.skip()?;
                 }
+                "finish_reason" => match reader.kind()? {
+                    Kind::String => {
+                        self.finished = true;
+                        self.capped += u32::from(reader.string()?.decoded() == "length");
+                    }
+                    kind => {
+                        self.finished |= kind != Kind::Null;
+                        reader.skip()?;
+                    }
+                },
                 _ => reader.skip()?,
             }
             Ok(())
         })
     }
 
-    fn read_message(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_message(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         // Some servers send the same reasoning under both names.
         let (mut reasoning, mut reasoning_content) = (0, 0);
         each_key(reader, |reader, key| {
             match key {
-                "content" => self.add(text_bytes(reader)?),
+                "content" => self.add_text(text_bytes(reader)?),
                 "refusal" => self.add(string_bytes(reader)?),
                 "reasoning_content" => reasoning_content = string_bytes(reader)?,
                 "reasoning" => reasoning = string_bytes(reader)?,
@@ -68,7 +90,7 @@ impl Output {
         Ok(())
     }
 
-    fn read_tool_calls(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_tool_calls(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         if reader.kind()? != Kind::Array {
             return reader.skip();
         }
@@ -83,7 +105,7 @@ impl Output {
         Ok(())
     }
 
-    fn read_call(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_call(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         self.content |= reader.kind()? == Kind::Object;
         each_key(reader, |reader, key| {
             match key {
@@ -94,7 +116,7 @@ impl Output {
         })
     }
 
-    fn read_audio(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_audio(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         each_key(reader, |reader, key| {
             match key {
                 "transcript" => self.add(string_bytes(reader)?),
@@ -105,17 +127,22 @@ impl Output {
         })
     }
 
+    fn add_text(&mut self, bytes: u64) {
+        self.has_text |= bytes > 0;
+        self.add(bytes);
+    }
+
     fn add(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.content |= bytes > 0;
     }
 }
 
-/// Calls `read` for every key of an object; anything else is passed over.
+/// Calls `read` for every key of an object; skips other values.
 fn each_key<'a>(
     reader: &mut Reader<'a>,
-    mut read: impl FnMut(&mut Reader<'a>, &str) -> Result<(), Flaw>,
-) -> Result<(), Flaw> {
+    mut read: impl FnMut(&mut Reader<'a>, &str) -> Result<(), BoxedError>,
+) -> Result<(), BoxedError> {
     if reader.kind()? != Kind::Object {
         return reader.skip();
     }
@@ -126,7 +153,7 @@ fn each_key<'a>(
     Ok(())
 }
 
-fn string_bytes(reader: &mut Reader<'_>) -> Result<u64, Flaw> {
+fn string_bytes(reader: &mut Reader<'_>) -> Result<u64, BoxedError> {
     if reader.kind()? == Kind::String {
         return Ok(reader.string()?.len as u64);
     }
@@ -134,8 +161,9 @@ fn string_bytes(reader: &mut Reader<'_>) -> Result<u64, Flaw> {
     Ok(0)
 }
 
-/// Bytes of a content: a string, or (Mistral) parts with `text` and with `thinking`, which has parts again.
-fn text_bytes(reader: &mut Reader<'_>) -> Result<u64, Flaw> {
+/// Bytes of a content: a string, or (Mistral) parts with `text` and with `thinking`, which has
+/// nested parts.
+fn text_bytes(reader: &mut Reader<'_>) -> Result<u64, BoxedError> {
     if reader.kind()? != Kind::Array {
         return string_bytes(reader);
     }

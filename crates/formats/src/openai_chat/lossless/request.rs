@@ -1,61 +1,63 @@
-//! Requests: the caller's bytes for an upstream that speaks the same format.
+//! Rewriting of requests for an upstream with the same format.
 
 use bytes::Bytes;
 
 use super::super::head::{ChatHead, Field, FieldName, FieldPlace};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Reader, write_string};
-use crate::lossless::{Edit, Span, pieces, splice};
+use crate::lossless::{Edit, Span, splice, splice_chunks};
 
-/// Under which name the upstream knows the cap on output tokens.
+/// The upstream's name for the cap on output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CapName {
-    /// Under both: the caller's choice stays, and a clamp is `max_completion_tokens`.
+    /// The caller's name. A cap that the gateway sets is `max_tokens`, which every server but
+    /// OpenAI's supports.
     #[default]
     AsSent,
-    /// Only as `max_tokens`.
+    /// Always `max_tokens`.
     MaxTokens,
-    /// Only as `max_completion_tokens`.
+    /// Always `max_completion_tokens`.
     MaxCompletionTokens,
 }
 
-/// What the gateway changes about a request. Everything else is forwarded byte for byte.
+/// Changes to a request. Everything else is forwarded byte for byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestEdits<'e> {
-    /// The model's name at the upstream.
+    /// The upstream's name for the model.
     pub model: &'e str,
-    /// A cap on output tokens, sent when the caller set none or a larger one.
+    /// Maximum output tokens, sent when the caller set no cap or a larger one.
     pub clamp_output: Option<u64>,
-    /// Under which name the upstream knows that cap.
+    /// The upstream's name for the cap on output tokens.
     pub cap_name: CapName,
-    /// Top-level fields that the upstream does not take. With `stream_options` among them, usage is not asked for.
+    /// Top-level fields that the upstream does not accept. If `stream_options` is listed, usage is
+    /// not requested.
     pub remove: &'e [&'e str],
-    /// Top-level fields to add, each with its value as JSON text, unless the caller sent the field and it was not
-    /// removed.
+    /// Top-level fields to add, each with its value as JSON text. A field that the caller sent is
+    /// only replaced if `remove` lists it.
     pub add: &'e [(&'e str, &'e str)],
-    /// Fields outside the format that the upstream takes. All others outside the format are dropped.
+    /// Unknown fields that the upstream accepts. All other unknown fields are dropped.
     pub vendor_fields: &'e [&'e str],
-    /// Whether the upstream knows `system` but not `developer`.
+    /// Whether the upstream supports `system` but not `developer`.
     pub developer_as_system: bool,
 }
 
-/// The request as the upstream gets it: the model renamed, usage asked for when it is streamed, and what
-/// [`RequestEdits`] says. `head` is what [`validate`](super::super::validate()) made of this body.
+/// Rewrites a request for the upstream: renames the model, requests the usage of a stream, and
+/// applies [`RequestEdits`]. `head` comes from [`validate`](super::super::validate()) of this body.
 ///
-/// The pieces are to be sent one after another. What stays of a long body is shared with it and not copied.
+/// Send the chunks in order. The unchanged chunks of a long body share its memory.
 pub fn splice_request(body: &Bytes, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> Vec<Bytes> {
     let new = NewBytes::of(head, edits);
     let changes = changes(body, head, edits, &new);
-    if changes.is_empty() || body.len() >= WORTH_PIECES {
-        return pieces(body, &changes);
+    if changes.is_empty() || body.len() >= MIN_CHUNKED_BYTES {
+        return splice_chunks(body, &changes);
     }
     vec![splice(b"", body, &changes, b"")]
 }
 
-/// From this size on, copying a body costs more than sending it in pieces.
-pub(super) const WORTH_PIECES: usize = 16 << 10;
+/// Bytes from which copying a body costs more than sending it in chunks.
+pub(super) const MIN_CHUNKED_BYTES: usize = 16 << 10;
 
-/// What is to be changed, in the order of the body; nothing when the upstream gets the caller's own bytes.
+/// The edits in the order of the body; empty if the body is forwarded unchanged.
 fn changes<'e>(
     body: &[u8],
     head: &ChatHead<'_>,
@@ -65,17 +67,17 @@ fn changes<'e>(
     let mut out = Vec::with_capacity(8);
     out.push(Edit::insert(head.layout.open, &new.inserted));
     let mut gap_start = head.layout.open;
-    let mut kept_any = false;
+    let mut has_fields = false;
     for field in &head.layout.fields {
-        match fate(field, head, edits) {
-            Fate::Drop => out.push(Edit::delete(Span::new(gap_start, field.value.end))),
-            fate => {
-                if !kept_any && gap_start != head.layout.open {
-                    // Everything before it is gone, and so is the reason for its comma.
+        match field_action(field, head, edits) {
+            FieldAction::Drop => out.push(Edit::delete(Span::new(gap_start, field.value.end))),
+            field_action => {
+                if !has_fields && gap_start != head.layout.open {
+                    // All fields before it were deleted, so its comma goes, too.
                     out.push(Edit::delete(Span::new(gap_start, field.key)));
                 }
-                kept_any = true;
-                if let Fate::Rename(key) = fate {
+                has_fields = true;
+                if let FieldAction::Rename(key) = field_action {
                     out.push(Edit::replace(Span::new(field.key, field.value.start), key));
                 }
                 edit_value(field, head, edits, new, body, &mut out);
@@ -89,10 +91,10 @@ fn changes<'e>(
     out
 }
 
-/// Bytes that the edits bring in.
+/// Buffers for inserted bytes.
 struct NewBytes {
     model: Vec<u8>,
-    /// In place of a larger cap.
+    /// Replacement for a larger cap.
     cap: Option<Vec<u8>>,
     inserted: Vec<u8>,
 }
@@ -101,15 +103,15 @@ impl NewBytes {
     fn of(head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> Self {
         let mut model = Vec::with_capacity(edits.model.len() + 2);
         write_string(&mut model, edits.model);
-        let asked = head.max_tokens.map(|cap| cap.value);
+        let requested_cap = head.max_tokens.map(|cap| cap.value);
         let smaller = edits
             .clamp_output
-            .filter(|clamp| asked.is_some_and(|asked| *clamp < asked));
+            .filter(|clamp| requested_cap.is_some_and(|requested_cap| *clamp < requested_cap));
         let cap = smaller.map(|clamp| clamp.to_string().into_bytes());
         let mut inserted = Vec::new();
         if let (None, Some(clamp)) = (head.max_tokens, edits.clamp_output) {
             let name = match edits.cap_name {
-                CapName::MaxTokens => Field::MaxTokens,
+                CapName::MaxTokens | CapName::AsSent => Field::MaxTokens,
                 _ => Field::MaxCompletionTokens,
             };
             push_field(&mut inserted, name.as_str(), &clamp.to_string());
@@ -123,31 +125,29 @@ impl NewBytes {
         let removed = |name: &str| edits.remove.contains(&name);
         let options = Field::StreamOptions.as_str();
         if head.stream && !sent(Field::StreamOptions) && !removed(options) {
-            push_field(&mut inserted, options, ASK_USAGE);
+            push_field(&mut inserted, options, INCLUDE_USAGE);
         }
         for (name, value) in edits.add {
-            let stays = head
-                .layout
-                .fields
-                .iter()
-                .any(|place| name_of(place, head) == *name && fate(place, head, edits) != Fate::Drop);
-            if !stays {
+            let is_forwarded = head.layout.fields.iter().any(|place| {
+                name_of(place, head) == *name && field_action(place, head, edits) != FieldAction::Drop
+            });
+            if !is_forwarded {
                 push_field(&mut inserted, name, value);
             }
         }
-        let nothing_follows = head
+        let is_last = head
             .layout
             .fields
             .iter()
-            .all(|place| fate(place, head, edits) == Fate::Drop);
-        if nothing_follows {
+            .all(|place| field_action(place, head, edits) == FieldAction::Drop);
+        if is_last {
             inserted.pop();
         }
         Self { model, cap, inserted }
     }
 }
 
-const ASK_USAGE: &str = r#"{"include_usage":true}"#;
+const INCLUDE_USAGE: &str = r#"{"include_usage":true}"#;
 
 fn push_field(out: &mut Vec<u8>, name: &str, value: &str) {
     write_string(out, name);
@@ -156,12 +156,12 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &str) {
     out.push(b',');
 }
 
-/// What happens to a top-level field.
+/// The treatment of a top-level field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum FieldAction {
     Keep,
     Drop,
-    /// Kept under this key, which is written with its quotes and colon.
+    /// Forward under this key, which includes quotes and colon.
     Rename(&'static [u8]),
 }
 
@@ -172,36 +172,40 @@ fn name_of<'h>(field: &FieldPlace, head: &'h ChatHead<'_>) -> &'h str {
     }
 }
 
-fn fate(field: &FieldPlace, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> Fate {
+fn field_action(field: &FieldPlace, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> FieldAction {
     let name = name_of(field, head);
     if edits.remove.contains(&name) {
-        return Fate::Drop;
+        return FieldAction::Drop;
     }
     match field.name {
         FieldName::Known(known @ (Field::MaxTokens | Field::MaxCompletionTokens)) => {
-            fate_of_cap(known, head, edits)
+            cap_action(known, head, edits)
         }
-        FieldName::Known(_) => Fate::Keep,
-        FieldName::Unknown(_) if edits.vendor_fields.contains(&name) => Fate::Keep,
-        FieldName::Unknown(_) => Fate::Drop,
+        FieldName::Known(_) => FieldAction::Keep,
+        FieldName::Unknown(_) if edits.vendor_fields.contains(&name) => FieldAction::Keep,
+        FieldName::Unknown(_) => FieldAction::Drop,
     }
 }
 
-fn fate_of_cap(field: Field, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> Fate {
-    let (wanted, key): (_, &[u8]) = match edits.cap_name {
+fn cap_action(field: Field, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> FieldAction {
+    let (upstream_field, key): (_, &[u8]) = match edits.cap_name {
         CapName::AsSent => {
-            // A null beside a clamp would be the same key twice.
-            let gives_way = head.max_tokens.is_none() && edits.clamp_output.is_some();
-            return if gives_way { Fate::Drop } else { Fate::Keep };
+            // The null would be a duplicate of the key of the clamp.
+            let is_superseded = head.max_tokens.is_none() && edits.clamp_output.is_some();
+            return if is_superseded {
+                FieldAction::Drop
+            } else {
+                FieldAction::Keep
+            };
         }
         CapName::MaxTokens => (Field::MaxTokens, b"\"max_tokens\":"),
         CapName::MaxCompletionTokens => (Field::MaxCompletionTokens, b"\"max_completion_tokens\":"),
     };
-    match (head.has(field), field == wanted) {
-        (true, true) => Fate::Keep,
-        (true, false) if head.has(wanted) => Fate::Drop,
-        (true, false) => Fate::Rename(key),
-        (false, _) => Fate::Drop,
+    match (head.has(field), field == upstream_field) {
+        (true, true) => FieldAction::Keep,
+        (true, false) if head.has(upstream_field) => FieldAction::Drop,
+        (true, false) => FieldAction::Rename(key),
+        (false, _) => FieldAction::Drop,
     }
 }
 
@@ -220,7 +224,7 @@ fn edit_value<'e>(
         }
         FieldName::Known(Field::StreamOptions) if head.stream && !head.include_usage => {
             out.push(match head.layout.stream_options {
-                None => Edit::replace(field.value, ASK_USAGE.as_bytes()),
+                None => Edit::replace(field.value, INCLUDE_USAGE.as_bytes()),
                 Some(place) => match (place.include_usage, place.empty) {
                     (Some(value), _) => Edit::replace(value, b"true"),
                     (None, true) => Edit::insert(place.open, b"\"include_usage\":true"),
@@ -237,7 +241,8 @@ fn edit_value<'e>(
     }
 }
 
-/// Places of the roles that are `developer`. The messages were validated, so a failure to read them finds none.
+/// Positions of the roles that are `developer`. The messages were validated, so a read error cannot
+/// occur and yields none.
 fn developer_roles(messages: Span, body: &[u8]) -> Vec<Span> {
     let mut roles = Vec::new();
     if let Ok(mut reader) = Reader::new(messages.of(body), u32::MAX) {
@@ -249,7 +254,7 @@ fn developer_roles(messages: Span, body: &[u8]) -> Vec<Span> {
     roles
 }
 
-fn find_developer_roles(reader: &mut Reader<'_>, roles: &mut Vec<Span>) -> Result<(), Flaw> {
+fn find_developer_roles(reader: &mut Reader<'_>, roles: &mut Vec<Span>) -> Result<(), BoxedError> {
     reader.begin_array()?;
     while reader.item()? {
         reader.begin_object()?;

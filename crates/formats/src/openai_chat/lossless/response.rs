@@ -1,4 +1,4 @@
-//! Whole answers.
+//! Rewriting of whole answers.
 
 use bytes::Bytes;
 use tollgate_types::Credits;
@@ -10,33 +10,40 @@ use crate::error::DecodeError;
 use crate::json::{Kind, Reader, write_string};
 use crate::lossless::{Edit, Span, splice};
 
-/// A whole answer of an upstream, without its content.
+/// Metadata of a whole answer of an upstream, without its content.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead {
-    /// How many choices it has. None means that it is no answer.
+    /// Number of choices; zero if the body is not an answer.
     pub choices: u32,
-    /// What it says was consumed.
+    /// Number of choices that ended at the token cap.
+    pub capped: u32,
+    /// The reported usage.
     pub report: UsageReport,
     /// Bytes of text, reasoning, refusals and tool arguments, escapes resolved.
     pub output_bytes: u64,
-    /// Whether it is an error object in the guise of an answer.
+    /// Whether there is text, but no choice has token probabilities.
+    pub lacks_logprobs: bool,
+    /// Whether the body is an error object sent as a successful answer.
     pub is_error: bool,
     model: Option<Span>,
     usage: Option<UsagePlace>,
-    /// Just after the opening brace.
+    /// Position just after the opening brace.
     open: u32,
     empty: bool,
 }
 
-/// Reads a whole answer. The error is that of a text that is not a JSON object; what is merely odd is passed over.
+/// Inspects a whole answer. Fails only if the body is not a JSON object; other oddities are
+/// ignored.
 pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
     reader.begin_object()?;
     let mut head = ResponseHead {
         choices: 0,
+        capped: 0,
         report: UsageReport::default(),
         output_bytes: 0,
+        lacks_logprobs: false,
         is_error: false,
         model: None,
         usage: None,
@@ -54,7 +61,9 @@ pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
             "choices" => {
                 let output = Output::read(&mut reader)?;
                 head.choices = output.choices;
+                head.capped = output.capped;
                 head.output_bytes = output.bytes;
+                head.lacks_logprobs = output.lacks_logprobs();
             }
             "usage" => {
                 let (place, report) = UsagePlace::read(&mut reader, key.start)?;
@@ -72,8 +81,8 @@ pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     Ok(head)
 }
 
-/// The answer as the caller gets it: `model` as the caller named it, and in `usage` the cost to the caller in place of
-/// any cost that the upstream named. `head` is what [`inspect_response`] made of this body.
+/// Rewrites an answer for the caller: sets `model` to the caller's name and replaces any upstream
+/// cost in `usage` with the caller's cost. `head` comes from [`inspect_response`] of this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

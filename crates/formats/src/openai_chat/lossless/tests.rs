@@ -2,7 +2,7 @@ use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
 
 use super::super::validate;
-use super::request::WORTH_PIECES;
+use super::request::MIN_CHUNKED_BYTES;
 use super::*;
 use crate::sse;
 
@@ -10,8 +10,8 @@ use crate::sse;
 fn spliced(body: &str, edits: &RequestEdits<'_>) -> String {
     let out = whole(body, edits);
     validate(out.as_bytes()).unwrap_or_else(|error| panic!("{error} after splicing: {out:?}"));
-    // A long body goes in pieces.
-    let space = " ".repeat(WORTH_PIECES);
+    // A long body is sent in chunks.
+    let space = " ".repeat(MIN_CHUNKED_BYTES);
     assert_eq!(whole(&format!("{body}{space}"), edits), format!("{out}{space}"));
     out
 }
@@ -24,9 +24,9 @@ fn whole(body: &str, edits: &RequestEdits<'_>) -> String {
 
 #[test]
 fn a_long_request_is_not_copied() {
-    let body = Bytes::from(format!(r#"{{"model":"m",{M}}}{}"#, " ".repeat(WORTH_PIECES)));
-    let pieces = splice_request(&body, &validate(&body).unwrap(), &EDITS);
-    let longest = pieces.iter().max_by_key(|piece| piece.len()).unwrap();
+    let body = Bytes::from(format!(r#"{{"model":"m",{M}}}{}"#, " ".repeat(MIN_CHUNKED_BYTES)));
+    let chunks = splice_request(&body, &validate(&body).unwrap(), &EDITS);
+    let longest = chunks.iter().max_by_key(|chunk| chunk.len()).unwrap();
     assert_eq!(longest.as_ptr_range().end, body.as_ptr_range().end);
 }
 
@@ -78,14 +78,14 @@ fn the_model_is_renamed_and_nothing_else() {
 }
 
 #[test]
-fn a_request_that_is_right_already_is_not_copied() {
+fn unchanged_request_is_not_copied() {
     let body = Bytes::from(format!(r#"{{"model":"up",{M}}}"#));
     let out = splice_request(&body, &validate(&body).unwrap(), &EDITS);
     assert_eq!((out.len(), out[0].as_ptr()), (1, body.as_ptr()));
 }
 
 #[test]
-fn usage_is_always_asked_for_in_a_stream() {
+fn usage_is_always_requested_in_streams() {
     let body = |options: &str| format!(r#"{{"model":"m",{M},"stream":true{options}}}"#);
     let expected = |options: &str| format!(r#"{{"model":"up",{M},"stream":true{options}}}"#);
     assert_eq!(
@@ -142,7 +142,7 @@ fn usage_is_always_asked_for_in_a_stream() {
 }
 
 #[test]
-fn the_cap_gets_the_name_that_the_upstream_knows() {
+fn cap_uses_the_field_name_of_the_upstream() {
     use CapName::{AsSent, MaxCompletionTokens, MaxTokens};
     let cases = [
         (AsSent, r#","max_tokens":5"#, r#","max_tokens":5"#),
@@ -220,11 +220,11 @@ fn a_clamp_is_set_when_the_caller_set_no_cap_or_a_larger_one() {
         spliced(&format!(r#"{{"model":"m",{M}{sent}}}"#), &edits)
     };
     let expected = |name: &str| format!(r#"{{"{name}":1024,"model":"up",{M}}}"#);
-    assert_eq!(clamped("", CapName::AsSent), expected("max_completion_tokens"));
+    assert_eq!(clamped("", CapName::AsSent), expected("max_tokens"));
     assert_eq!(clamped("", CapName::MaxTokens), expected("max_tokens"));
     assert_eq!(
         clamped(r#","max_tokens":null"#, CapName::AsSent),
-        expected("max_completion_tokens")
+        expected("max_tokens")
     );
     assert_eq!(
         clamped(r#","max_tokens":null"#, CapName::MaxTokens),
@@ -269,7 +269,7 @@ fn a_clamp_is_set_when_the_caller_set_no_cap_or_a_larger_one() {
 }
 
 #[test]
-fn fields_are_taken_out_wherever_they_stand() {
+fn removed_fields_may_be_anywhere() {
     let fields = [
         ("seed", r#""seed":1"#),
         ("user", r#""user":"u""#),
@@ -295,7 +295,7 @@ fn fields_are_taken_out_wherever_they_stand() {
                 ..EDITS
             };
             let out = spliced(&body, &edits);
-            let kept: Vec<&str> = all
+            let forwarded: Vec<&str> = all
                 .iter()
                 .filter(|text| {
                     !fields
@@ -304,7 +304,7 @@ fn fields_are_taken_out_wherever_they_stand() {
                 })
                 .copied()
                 .collect();
-            let expected = kept.join(" , ").replace("\"m\"", "\"up\"");
+            let expected = forwarded.join(" , ").replace("\"m\"", "\"up\"");
             assert_eq!(
                 out.trim_matches(['{', '}', ' ']),
                 expected,
@@ -315,7 +315,7 @@ fn fields_are_taken_out_wherever_they_stand() {
 }
 
 #[test]
-fn only_vendor_fields_that_are_let_through_are_forwarded() {
+fn only_allowed_vendor_fields_are_forwarded() {
     let body = format!(r#"{{"top_k":4,"model":"m","betas":["x"],{M},"min_p":0.1,"to\u0070_a":1}}"#);
     let none = format!(r#"{{"model":"up",{M}}}"#);
     assert_eq!(spliced(&body, &EDITS), none);
@@ -381,7 +381,7 @@ fn answered(body: &str, cost: Option<Credits>) -> String {
 const COST: Option<Credits> = Some(Credits::from_nanos(100_000));
 
 #[test]
-fn answers_carry_the_public_model_and_the_cost() {
+fn responses_have_the_public_model_and_the_cost() {
     let cases = [
         (r#"{"model":"up"}"#, None, r#"{"model":"public/m"}"#),
         (r#"{"id":"x"}"#, None, r#"{"model":"public/m","id":"x"}"#),
@@ -426,7 +426,7 @@ fn answers_carry_the_public_model_and_the_cost() {
 }
 
 #[test]
-fn the_cost_can_come_later() {
+fn cost_can_be_added_later() {
     let cost = Credits::from_nanos(1_500_000_000);
     let event = Bytes::from_static(b"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\n");
     assert_eq!(
@@ -440,7 +440,7 @@ fn the_cost_can_come_later() {
 }
 
 #[test]
-fn answers_are_measured() {
+fn response_output_is_measured() {
     let text = |body: &str| {
         let head = inspect_response(body.as_bytes()).unwrap();
         (head.choices, head.output_bytes)
@@ -503,7 +503,7 @@ fn answers_are_measured() {
 }
 
 #[test]
-fn events_are_told_apart() {
+fn event_kinds_are_detected() {
     use EventKind::{Content, Done, Error, Finish, Preamble, Usage};
     let cases = [
         ("[DONE]", Done, 0),
@@ -626,7 +626,7 @@ fn reports_are_found_in_events() {
     assert!(report(r#"{"usage":{"prompt_tokens":18446744073709551615,"completion_tokens":1}}"#).implausible);
 }
 
-/// The bytes that the caller gets for an event with this data.
+/// The bytes that the caller receives for an event with this data.
 fn relayed(data: &str, include_usage: bool, cost: Option<Credits>) -> Option<String> {
     let event = sse::Event {
         name: None,
@@ -642,7 +642,7 @@ fn relayed(data: &str, include_usage: bool, cost: Option<Credits>) -> Option<Str
 }
 
 #[test]
-fn events_carry_the_public_model_and_usage_for_those_who_asked() {
+fn events_have_the_public_model_and_requested_usage() {
     let chunk = |before: &str, after: &str| {
         format!(
             r#"{{"id":"x"{before},"choices":[{{"index":0,"delta":{{"content":"\"usage\":null,\"model\":\"up\""}}}}]{after}}}"#
@@ -694,7 +694,7 @@ fn usage_events_are_hidden_or_priced() {
 }
 
 #[test]
-fn an_event_that_needs_no_change_is_passed_on_as_it_came() {
+fn unchanged_event_keeps_its_bytes() {
     let bytes = Bytes::from_static(
         b"data: {\"model\":\"public/m\",\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n",
     );
@@ -708,7 +708,7 @@ fn an_event_that_needs_no_change_is_passed_on_as_it_came() {
 }
 
 #[test]
-fn an_event_in_another_form_is_brought_into_the_plain_one() {
+fn other_event_forms_are_normalised() {
     let streams = [
         "data: {\"model\":\"MODEL\",\ndata: \"choices\":[]}\n\n",
         "data:{\"model\":\"MODEL\",\"choices\":[]}\r\n\r\n",

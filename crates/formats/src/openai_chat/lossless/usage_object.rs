@@ -1,32 +1,32 @@
-//! The usage object of an answer: what it says, and the same with the caller's cost in it.
+//! The usage object of an answer: reading it, and adding the caller's cost.
 
 use tollgate_types::Credits;
 
 use super::super::usage::{Reported, UsageReport, is_cost};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Reader};
 use crate::lossless::Span;
 
-/// Where the value of `usage` stands and what it says.
+/// Position and properties of the value of `usage`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UsagePlace {
-    /// The field, from its key.
+    /// The field, from key to value.
     pub(super) field: Span,
-    /// Its value.
+    /// The value alone.
     pub(super) value: Span,
     /// Whether the value is an object.
     pub(super) is_object: bool,
-    /// Whether it has a cost that is not the caller's.
+    /// Whether it contains the upstream's cost.
     pub(super) has_cost: bool,
-    /// Just after its last value, or after its brace.
+    /// Position just after its last value, or after its opening brace.
     last: u32,
-    /// Whether it has no values.
+    /// Whether it has no members.
     is_empty: bool,
 }
 
 impl UsagePlace {
-    /// Reads the value of the key that stands at `key`.
-    pub(super) fn read(reader: &mut Reader<'_>, key: u32) -> Result<(UsagePlace, UsageReport), Flaw> {
+    /// Reads the value of the key at the position `key`.
+    pub(super) fn read(reader: &mut Reader<'_>, key: u32) -> Result<(UsagePlace, UsageReport), BoxedError> {
         let start = reader.place();
         let kind = reader.kind()?;
         let mut place = UsagePlace {
@@ -51,7 +51,8 @@ impl UsagePlace {
         Ok((place, report))
     }
 
-    /// What is to be changed, and by what, if anything: without the upstream's own cost, with the caller's.
+    /// The range to replace and its new bytes, or `None`: removes the upstream's cost and adds the
+    /// caller's.
     pub(super) fn change(&self, body: &[u8], cost: Option<Credits>) -> Option<(Span, Vec<u8>)> {
         match cost {
             _ if !self.is_object => None,
@@ -69,7 +70,7 @@ impl UsagePlace {
     }
 }
 
-fn rewrite(object: &[u8], cost: Option<Credits>) -> Result<Vec<u8>, Flaw> {
+fn rewrite(object: &[u8], cost: Option<Credits>) -> Result<Vec<u8>, BoxedError> {
     let mut out = Vec::with_capacity(object.len() + 40);
     let mut reader = Reader::new(object, u32::MAX)?;
     reader.begin_object()?;

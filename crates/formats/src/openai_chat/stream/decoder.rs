@@ -1,44 +1,44 @@
-//! From events to the common form.
+//! Decoding of events to the common form.
 
 use tollgate_types::generate::Part;
 use tollgate_types::stream::StreamEvent;
 
 use super::super::decode::{finish_from_wire, parts_from_wire};
 use super::super::usage::read_usage_value;
-use super::super::wire::{Answer, CallPiece, Choice, Content, Delta};
+use super::super::wire::{Answer, CallDelta, Choice, Content, Delta};
 use crate::error::DecodeError;
 use crate::sse;
 
-/// Reads the events of one streamed answer of an upstream, leniently: what is missing gets a default, what is unknown
-/// is passed over.
+/// Decodes the events of one streamed answer leniently: missing fields get defaults, unknown ones
+/// are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
     started: bool,
-    /// Choice and place of every tool call that began.
+    /// Choice and index of every tool call so far.
     calls: Vec<(u32, u32)>,
 }
 
 impl StreamDecoder {
-    /// At the start of a stream.
+    /// Creates a decoder for one stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the data of one event says; nothing for `[DONE]`. The error is that of a text that is no chunk. Error
-    /// objects say nothing here: [`inspect_event`](super::super::inspect_event) tells them.
+    /// Decodes the data of one event; empty for `[DONE]`. Fails if the text is not a chunk. Error
+    /// objects yield nothing: [`inspect_event`](super::super::inspect_event) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         if data.trim_ascii() == sse::DONE {
             return Ok(Vec::new());
         }
         let chunk: Answer = serde_json::from_slice(data)
-            .map_err(|error| DecodeError::invalid_json(format!("The chunk cannot be read: {error}.")))?;
+            .map_err(|error| DecodeError::invalid_json(format!("The chunk cannot be parsed: {error}.")))?;
         let usage = chunk.extra.get("usage").filter(|usage| !usage.is_null());
         let usage = usage.or_else(|| chunk.extra.get("x_groq")?.get("usage"));
         let usage = usage.and_then(|usage| read_usage_value(usage).usage);
-        // Azure begins with a chunk about the prompt, which has not even an id.
-        let says_nothing = chunk.choices.is_empty() && usage.is_none();
+        // Azure starts with a chunk about the prompt, which has no id.
+        let is_empty_chunk = chunk.choices.is_empty() && usage.is_none();
         let mut events = Vec::new();
-        if says_nothing {
+        if is_empty_chunk {
             return Ok(events);
         }
         if !std::mem::replace(&mut self.started, true) {
@@ -80,23 +80,23 @@ impl StreamDecoder {
         }
     }
 
-    /// Texts of a delta; what is left are its tool calls.
+    /// Takes the texts of a delta; only its tool calls remain.
     fn decode_texts(
         &self,
         choice: u32,
         delta: Delta,
         logprobs: Option<serde_json::Value>,
         events: &mut Vec<StreamEvent>,
-    ) -> Vec<CallPiece> {
+    ) -> Vec<CallDelta> {
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         let reasoning = filled(delta.reasoning_content).or_else(|| filled(delta.reasoning));
         if let Some(text) = reasoning {
             events.push(StreamEvent::Reasoning { choice, text });
         }
-        let mut said = String::new();
+        let mut content_text = String::new();
         for part in parts_from_wire(delta.content) {
             match part {
-                Part::Text(text) => said.push_str(&text),
+                Part::Text(text) => content_text.push_str(&text),
                 Part::Reasoning(reasoning) => {
                     let text = reasoning.text.unwrap_or_default();
                     events.push(StreamEvent::Reasoning { choice, text });
@@ -104,10 +104,10 @@ impl StreamDecoder {
                 _ => {}
             }
         }
-        if !said.is_empty() || logprobs.is_some() {
+        if !content_text.is_empty() || logprobs.is_some() {
             events.push(StreamEvent::Text {
                 choice,
-                text: said,
+                text: content_text,
                 logprobs,
             });
         }
@@ -117,20 +117,20 @@ impl StreamDecoder {
         delta.tool_calls.unwrap_or_default()
     }
 
-    fn decode_call(&mut self, choice: u32, place: u32, piece: CallPiece, events: &mut Vec<StreamEvent>) {
-        let call = piece.index.unwrap_or(place);
-        let (name, arguments) = match (piece.function, piece.custom) {
+    fn decode_call(&mut self, choice: u32, place: u32, call_delta: CallDelta, events: &mut Vec<StreamEvent>) {
+        let call = call_delta.index.unwrap_or(place);
+        let (name, arguments) = match (call_delta.function, call_delta.custom) {
             (Some(function), _) => (function.name, function.arguments),
             (None, Some(custom)) => (custom.name, custom.input),
             (None, None) => (None, None),
         };
-        // Some servers repeat id and name on every piece.
+        // Some servers repeat id and name on every delta.
         if !self.calls.contains(&(choice, call)) {
             self.calls.push((choice, call));
             events.push(StreamEvent::ToolCallStart {
                 choice,
                 call,
-                id: piece.id.unwrap_or_default(),
+                id: call_delta.id.unwrap_or_default(),
                 name: name.unwrap_or_default(),
             });
         }

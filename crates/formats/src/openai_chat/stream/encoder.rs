@@ -1,4 +1,4 @@
-//! From the common form to events.
+//! Encoding of events from the common form.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -8,37 +8,37 @@ use tollgate_types::{Credits, Usage};
 
 use super::super::encode::finish_to_wire;
 use super::super::usage::encode_usage;
-use super::super::wire::{CallPiece, Content, Delta, FunctionCall};
+use super::super::wire::{CallDelta, Content, Delta, FunctionCall};
 use crate::sse;
 
-/// Writes a streamed answer, event by event, for one caller. The rules of the format that it keeps: the first chunk of
-/// a choice has the role and no text; id, time and model are the same on all chunks; a choice ends with an empty delta
-/// and its reason; when the caller asked for usage, it comes in a chunk of its own without choices and all chunks
-/// before have `usage: null`.
+/// Encodes a streamed answer for one caller. Rules of the format: the first chunk of a choice has
+/// the role and no text; id, time and model are the same on all chunks; a choice ends with an empty
+/// delta and its finish reason. If the caller requested usage, a separate chunk without choices
+/// carries it, and all chunks before have `usage: null`.
 #[derive(Debug)]
 pub struct StreamEncoder {
     id: String,
     created: i64,
     model: String,
     include_usage: bool,
-    /// Choices whose role was sent.
-    begun: Vec<u32>,
+    /// Choices whose role chunk was sent.
+    started_choices: Vec<u32>,
 }
 
 impl StreamEncoder {
-    /// For a caller who named the model so, and asked for usage or did not.
+    /// Creates an encoder. `public_model` is the caller's name for the model.
     pub fn new(public_model: &str, include_usage: bool) -> Self {
         Self {
             id: String::new(),
             created: 0,
             model: public_model.to_owned(),
             include_usage,
-            begun: Vec::new(),
+            started_choices: Vec::new(),
         }
     }
 
-    /// The bytes of one step of the answer: a whole event, or two when a choice begins. `None` for what the caller must
-    /// not see. `cost` goes into the usage event.
+    /// Encodes one event as a whole event of the format, or two at the start of a choice. `None` if
+    /// the caller must not see it. `cost` goes into the usage event.
     pub fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
         let (choice, delta, logprobs) = match event {
             StreamEvent::Start { id, created, .. } => {
@@ -50,11 +50,11 @@ impl StreamEncoder {
                 let usage = encode_usage(usage, cost);
                 return self.include_usage.then(|| self.chunk(Vec::new(), Some(usage)));
             }
-            // The format has no place for it.
+            // The format cannot express seals.
             StreamEvent::ReasoningSeal { .. } => return None,
             StreamEvent::Finish { choice, reason, .. } => {
                 let reason = Some(finish_to_wire(*reason));
-                return Some(self.piece(*choice, Delta::default(), None, reason));
+                return Some(self.content_chunk(*choice, Delta::default(), None, reason));
             }
             StreamEvent::Text {
                 choice,
@@ -75,19 +75,19 @@ impl StreamEncoder {
                 arguments,
             } => (*choice, call_arguments_delta(*call, arguments), None),
         };
-        Some(self.piece(choice, delta, logprobs, None))
+        Some(self.content_chunk(choice, delta, logprobs, None))
     }
 
-    /// The event that ends the stream. After an error there is none.
+    /// The event that ends the stream. Do not send it after an error.
     pub fn done() -> Bytes {
         Bytes::from_static(sse::DONE_EVENT)
     }
 
     fn begin(&mut self, choice: u32) -> Option<Bytes> {
-        if self.begun.contains(&choice) {
+        if self.started_choices.contains(&choice) {
             return None;
         }
-        self.begun.push(choice);
+        self.started_choices.push(choice);
         let delta = Delta {
             role: Some("assistant".to_owned()),
             ..text_delta("")
@@ -95,7 +95,7 @@ impl StreamEncoder {
         Some(self.chunk(vec![ChoiceChunk::new(choice, delta, None, None)], None))
     }
 
-    fn piece(
+    fn content_chunk(
         &mut self,
         choice: u32,
         delta: Delta,
@@ -103,13 +103,13 @@ impl StreamEncoder {
         finish_reason: Option<&'static str>,
     ) -> Bytes {
         let role = self.begin(choice);
-        let piece = self.chunk(
+        let content_chunk = self.chunk(
             vec![ChoiceChunk::new(choice, delta, logprobs, finish_reason)],
             None,
         );
         match role {
-            Some(role) => [role, piece].concat().into(),
-            None => piece,
+            Some(role) => [role, content_chunk].concat().into(),
+            None => content_chunk,
         }
     }
 
@@ -126,8 +126,8 @@ impl StreamEncoder {
     }
 }
 
-/// A usage event for a stream of which only single chunks are known: what a caller that asked for usage gets when the
-/// upstream sent none. `id` and `created` are those of the other chunks.
+/// A usage event for a relayed stream, when the caller requested usage and the upstream sent none.
+/// `id` and `created` are those of the other chunks.
 pub fn encode_usage_event(
     id: &str,
     created: i64,
@@ -163,7 +163,7 @@ impl Chunk<'_> {
     fn event(&self) -> Bytes {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(b"data: ");
-        // Writing plain data into memory cannot fail.
+        // Serializing plain data into memory cannot fail.
         let _ = serde_json::to_writer(&mut out, self);
         out.extend_from_slice(b"\n\n");
         Bytes::from(out)
@@ -211,7 +211,7 @@ fn refusal_delta(text: &str) -> Delta {
 }
 
 fn call_start_delta(call: u32, id: &str, name: &str) -> Delta {
-    call_delta(CallPiece {
+    call_delta(CallDelta {
         index: Some(call),
         id: Some(id.to_owned()),
         kind: Some("function".to_owned()),
@@ -224,17 +224,17 @@ fn call_start_delta(call: u32, id: &str, name: &str) -> Delta {
 }
 
 fn call_arguments_delta(call: u32, arguments: &str) -> Delta {
-    call_delta(CallPiece {
+    call_delta(CallDelta {
         index: Some(call),
         function: Some(FunctionCall {
             name: None,
             arguments: Some(arguments.to_owned()),
         }),
-        ..CallPiece::default()
+        ..CallDelta::default()
     })
 }
 
-fn call_delta(call: CallPiece) -> Delta {
+fn call_delta(call: CallDelta) -> Delta {
     Delta {
         tool_calls: Some(vec![call]),
         ..Delta::default()

@@ -1,4 +1,4 @@
-//! Streamed answers: chunks of `chat.completion.chunk`, each one event without a name, ended by `[DONE]`.
+//! Streamed answers: nameless events with `chat.completion.chunk` objects, ended by `[DONE]`.
 
 mod decoder;
 mod encoder;

@@ -1,34 +1,34 @@
-//! What an upstream says it consumed, brought into classes that do not overlap.
+//! Conversion of usage objects to disjoint token classes.
 //!
-//! In this format cached, cache-written and audio tokens are part of `prompt_tokens`, and reasoning and audio tokens
-//! part of `completion_tokens`. Known deviations: DeepSeek reports cache hits as `prompt_cache_hit_tokens`, Moonshot as
-//! `cached_tokens` beside the totals, xAI counts reasoning in the total only, Groq puts the report of a stream into
-//! `x_groq`.
+//! In this format `prompt_tokens` includes cached, cache-written and audio tokens, and
+//! `completion_tokens` includes reasoning and audio tokens. Known deviations: DeepSeek reports
+//! cache hits as `prompt_cache_hit_tokens`, Moonshot as `cached_tokens` beside the totals, xAI
+//! counts reasoning in the total only, Groq sends the report of a stream in `x_groq`.
 
 use serde_json::{Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 
-/// A report on consumption, as far as it is believed.
+/// A usage report after a plausibility check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct UsageReport {
-    /// `None` when there is no report or when it is useless; a report of zero is `Some`.
+    /// `None` if the report is missing or implausible; a report of zero is `Some`.
     pub usage: Option<Usage>,
-    /// A report was there but made no sense, wholly or in part: negative, fractional, textual or huge numbers, a
-    /// missing total, a part above its whole.
+    /// Whether a report was present but implausible, wholly or in part: negative, fractional,
+    /// textual or huge numbers, a missing total, a part above its whole.
     pub implausible: bool,
 }
 
-/// A quantity in a report.
+/// A count in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Count {
     #[default]
     Absent,
     Known(u64),
-    Nonsense,
+    Invalid,
 }
 
 impl Count {
@@ -44,7 +44,7 @@ impl Count {
     }
 }
 
-/// The numbers of a report that matter.
+/// The relevant numbers of a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reported {
     prompt: Count,
@@ -58,17 +58,18 @@ pub(super) struct Reported {
     reasoning: Count,
     reasoning_beside: Count,
     output_audio: Count,
-    /// Whether the upstream says what it charges the operator, which is not the caller's business.
+    /// Whether it contains the upstream's cost for the operator, which callers must not see.
     pub(super) has_cost: bool,
-    /// Place just after the last value, or after the brace.
+    /// Position just after the last value, or after the opening brace.
     pub(super) last: u32,
-    /// Whether the object has no values.
+    /// Whether the object has no members.
     pub(super) is_empty: bool,
 }
 
 impl Reported {
-    /// Reads the object under the cursor. Whatever is not a count is taken as nonsense and never as an error.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Reported, Flaw> {
+    /// Reads the object under the cursor. Any value that is not a count makes the report
+    /// implausible; it is never an error.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Reported, BoxedError> {
         let mut reported = Reported {
             is_empty: true,
             ..Reported::default()
@@ -96,7 +97,7 @@ impl Reported {
         Ok(reported)
     }
 
-    fn read_prompt_details(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_prompt_details(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         if reader.kind()? != Kind::Object {
             return reader.skip();
         }
@@ -112,7 +113,7 @@ impl Reported {
         Ok(())
     }
 
-    fn read_completion_details(&mut self, reader: &mut Reader<'_>) -> Result<(), Flaw> {
+    fn read_completion_details(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
         if reader.kind()? != Kind::Object {
             return reader.skip();
         }
@@ -127,16 +128,17 @@ impl Reported {
         Ok(())
     }
 
-    /// The report in disjoint classes. Their sum is `prompt_tokens + completion_tokens`, plus the reasoning tokens
-    /// when the upstream's own total shows that it counts them beside `completion_tokens`.
+    /// Converts the report to disjoint classes. Their sum is `prompt_tokens + completion_tokens`,
+    /// plus the reasoning tokens if the upstream's total shows that `completion_tokens` excludes
+    /// them.
     pub(super) fn normalise(&self) -> UsageReport {
         let (Some(prompt), Some(completion)) = self.totals() else {
-            let said_something = [self.prompt, self.completion, self.total]
+            let has_counts = [self.prompt, self.completion, self.total]
                 .iter()
                 .any(|count| *count != Count::Absent);
             return UsageReport {
                 usage: None,
-                implausible: said_something,
+                implausible: has_counts,
             };
         };
         let cached = self.cached.or(self.cache_hit).or(self.cached_beside);
@@ -153,7 +155,7 @@ impl Reported {
         let implausible = parts.iter().any(|(part, whole)| match part {
             Count::Absent => false,
             Count::Known(quantity) => quantity > whole,
-            Count::Nonsense => true,
+            Count::Invalid => true,
         });
         let mut usage = Usage::ZERO;
         let mut input_left = prompt;
@@ -177,7 +179,7 @@ impl Reported {
         }
     }
 
-    /// Prompt and completion; one of them may follow from the total.
+    /// Prompt and completion tokens; one of them may be derived from the total.
     fn totals(&self) -> (Option<u64>, Option<u64>) {
         let rest_of_total = |part: u64| self.total.known().and_then(|total| total.checked_sub(part));
         match (self.prompt, self.completion) {
@@ -190,8 +192,8 @@ impl Reported {
     fn reasoning_beside_completion(&self, prompt: u64, completion: u64, reasoning: Count) -> u64 {
         let reasoning = reasoning.known().unwrap_or(0);
         let counted_beside = self.total.known() == Some(prompt + completion + reasoning);
-        let believable = completion + reasoning <= MAX_QUANTITY;
-        if counted_beside && believable {
+        let is_plausible = completion + reasoning <= MAX_QUANTITY;
+        if counted_beside && is_plausible {
             reasoning
         } else {
             0
@@ -199,12 +201,12 @@ impl Reported {
     }
 }
 
-/// Whether a key of a usage object says what a call costs. `cost` is the gateway's own.
+/// Whether a key of a usage object contains the cost of a call. The gateway itself adds `cost`.
 pub(super) fn is_cost(name: &str) -> bool {
     matches!(name, "cost" | "cost_details" | "cost_in_usd_ticks" | "is_byok")
 }
 
-fn count(reader: &mut Reader<'_>) -> Result<Count, Flaw> {
+fn count(reader: &mut Reader<'_>) -> Result<Count, BoxedError> {
     match reader.kind()? {
         Kind::Null => {
             reader.null()?;
@@ -213,30 +215,30 @@ fn count(reader: &mut Reader<'_>) -> Result<Count, Flaw> {
         Kind::Number => {
             let number = reader.number()?;
             if let Some(quantity) = number.as_i64().and_then(|number| u64::try_from(number).ok()) {
-                let believable = quantity <= MAX_QUANTITY;
-                return Ok(if believable {
+                let is_plausible = quantity <= MAX_QUANTITY;
+                return Ok(if is_plausible {
                     Count::Known(quantity)
                 } else {
-                    Count::Nonsense
+                    Count::Invalid
                 });
             }
             let value = number.as_f64();
-            // Every quantity that is believed is exact in double precision.
-            let believable = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
-            Ok(if believable {
+            // All plausible quantities are exact in double precision.
+            let is_plausible = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
+            Ok(if is_plausible {
                 Count::Known(value as u64)
             } else {
-                Count::Nonsense
+                Count::Invalid
             })
         }
         _ => {
             reader.skip()?;
-            Ok(Count::Nonsense)
+            Ok(Count::Invalid)
         }
     }
 }
 
-/// The usage object of this format, with `cost` as the decimal string of credits when it is known.
+/// Writes the usage object; `cost` is written as a decimal string of credits, if known.
 pub fn encode_usage(usage: &Usage, cost: Option<Credits>) -> Value {
     let mut object = json!({
         "prompt_tokens": usage.total_input(),

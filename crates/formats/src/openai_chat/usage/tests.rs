@@ -69,7 +69,7 @@ fn reports_become_disjoint_classes() {
             r#"{"prompt_tokens":100,"completion_tokens":5,"cached_tokens":64}"#,
             &[(Input, 36), (CacheRead, 64), (Output, 5)],
         ),
-        // The same thing said twice.
+        // Cache hits reported in both fields.
         (
             r#"{"prompt_tokens":100,"completion_tokens":5,"prompt_cache_hit_tokens":64,"prompt_tokens_details":{"cached_tokens":64}}"#,
             &[(Input, 36), (CacheRead, 64), (Output, 5)],
@@ -95,7 +95,7 @@ fn reports_become_disjoint_classes() {
 }
 
 #[test]
-fn nonsense_is_noticed() {
+fn implausible_usage_is_flagged() {
     check("null", None, false);
     check("{}", None, false);
     check(r#"{"prompt_tokens":null,"completion_tokens":null}"#, None, false);
@@ -136,14 +136,14 @@ fn nonsense_is_noticed() {
 }
 
 #[test]
-fn the_largest_believed_quantity_is_believed() {
+fn max_quantity_is_accepted() {
     let text = format!(r#"{{"prompt_tokens":{MAX_QUANTITY},"completion_tokens":{MAX_QUANTITY}}}"#);
     let usage = read_usage(text.as_bytes()).unwrap().usage.unwrap();
     assert_eq!(usage, Usage::tokens(MAX_QUANTITY, MAX_QUANTITY));
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn encoded_usage_round_trips() {
     let usage = Usage::tokens(7, 5)
         .with(CacheRead, 3)
         .with(CacheWrite, 2)
@@ -202,7 +202,7 @@ proptest! {
         prop_assert_eq!(usage.total_input(), prompt, "{}", text);
         let beside = usage.total_output() - completion;
         if beside > 0 {
-            // Only when the upstream's own total says so.
+            // Only if the upstream's total shows it.
             prop_assert_eq!(beside, usage.get(Reasoning), "{}", text);
             prop_assert_eq!(total, Some((prompt + completion + beside).to_string()), "{}", text);
         }

@@ -1,17 +1,20 @@
-//! Content: a string, or parts by type.
+//! Content of messages: a string, or typed parts.
 
 use super::super::head::Media;
 use super::options::once;
-use crate::error::Flaw;
-use crate::json::{Kind, Path, Reader};
+use crate::decisions::is_base64;
+use crate::error::BoxedError;
+use crate::image::{MUST_BE_IMAGE, is_false_image};
+use crate::json::{Kind, Path, Reader, Text};
 
-/// Types of parts, in the order of [`Content::first`].
+/// Part types, in the order of [`Content::first`].
 const PART_TYPES: &[&str] = &["text", "refusal", "image_url", "input_audio", "file"];
 const TEXT: usize = 0;
 const REFUSAL: usize = 1;
 const DETAILS: &[&str] = &["auto", "low", "high", "original"];
 
-/// What a content holds. Which parts are allowed depends on the role, which may stand after the content.
+/// A parsed content. Its valid parts depend on the role, which may come after the content in the
+/// body.
 #[derive(Default)]
 pub(super) struct Content {
     pub(super) media: Media,
@@ -21,27 +24,27 @@ pub(super) struct Content {
 
 impl Content {
     /// Refuses parts other than text.
-    pub(super) fn only_text(&self, path: &Path<'_>) -> Result<(), Flaw> {
+    pub(super) fn only_text(&self, path: &Path<'_>) -> Result<(), BoxedError> {
         self.only(&[TEXT], path)
     }
 
-    /// Refuses parts that an assistant does not have.
-    pub(super) fn only_text_and_refusal(&self, path: &Path<'_>) -> Result<(), Flaw> {
+    /// Refuses parts that are invalid for an assistant.
+    pub(super) fn only_text_and_refusal(&self, path: &Path<'_>) -> Result<(), BoxedError> {
         self.only(&[TEXT, REFUSAL], path)
     }
 
-    /// Refuses parts that a user does not have.
-    pub(super) fn no_refusal(&self, path: &Path<'_>) -> Result<(), Flaw> {
+    /// Refuses parts that are invalid for a user.
+    pub(super) fn no_refusal(&self, path: &Path<'_>) -> Result<(), BoxedError> {
         self.only(&[TEXT, 2, 3, 4], path)
     }
 
-    fn only(&self, allowed: &[usize], path: &Path<'_>) -> Result<(), Flaw> {
+    fn only(&self, allowed: &[usize], path: &Path<'_>) -> Result<(), BoxedError> {
         for (place, first) in self.first.iter().enumerate() {
             if let Some(index) = first
                 && !allowed.contains(&place)
             {
                 return Err(path.index(*index).key("type").invalid(format_args!(
-                    "is '{}', which this role cannot have",
+                    "is '{}', which this role does not support",
                     PART_TYPES[place]
                 )));
             }
@@ -51,7 +54,7 @@ impl Content {
 }
 
 /// Reads a string or an array of parts.
-pub(super) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Content, Flaw> {
+pub(super) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Content, BoxedError> {
     let mut content = Content::default();
     match reader.kind()? {
         Kind::String => {
@@ -75,7 +78,12 @@ pub(super) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Content, 
     Ok(content)
 }
 
-fn part(reader: &mut Reader<'_>, index: u32, content: &mut Content, path: &Path<'_>) -> Result<(), Flaw> {
+fn part(
+    reader: &mut Reader<'_>,
+    index: u32,
+    content: &mut Content,
+    path: &Path<'_>,
+) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let (mut kind, mut bodies, mut seen) = (None, 0_u32, 0);
     while let Some(key) = reader.key()? {
@@ -112,7 +120,12 @@ fn part(reader: &mut Reader<'_>, index: u32, content: &mut Content, path: &Path<
     Ok(())
 }
 
-fn part_body(reader: &mut Reader<'_>, place: usize, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+fn part_body(
+    reader: &mut Reader<'_>,
+    place: usize,
+    media: &mut Media,
+    path: &Path<'_>,
+) -> Result<(), BoxedError> {
     match PART_TYPES[place] {
         "image_url" => image(reader, media, path),
         "input_audio" => audio(reader, media, path),
@@ -121,7 +134,7 @@ fn part_body(reader: &mut Reader<'_>, place: usize, media: &mut Media, path: &Pa
     }
 }
 
-fn image(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+fn image(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let (mut has_url, mut seen) = (false, 0);
     while let Some(key) = reader.key()? {
@@ -131,7 +144,7 @@ fn image(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<
                 once(&mut seen, 0, path, "url")?;
                 let url = reader.string_at(&here)?;
                 has_url = true;
-                match inline_bytes(url.raw, &here)? {
+                match inline_bytes(url, &here)? {
                     0 => media.addresses += 1,
                     bytes => media.inline_bytes += bytes,
                 }
@@ -148,25 +161,36 @@ fn image(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<
     if has_url { Ok(()) } else { Err(path.missing("url")) }
 }
 
-/// Bytes of a data URL, none for one that the model fetches. Other schemes are refused: some model servers read
+/// Bytes of a data URL; zero for a web address. Other schemes are refused: some model servers read
 /// `file:` from their own disk.
-fn inline_bytes(url: &str, path: &Path<'_>) -> Result<u64, Flaw> {
+fn inline_bytes(text: Text<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
+    let url = &*text.decoded();
     let has_scheme = |scheme: &str| {
         url.get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     };
-    // JavaScript and PHP clients escape slashes: `https:\/\/`.
-    let is_web = ["http://", "https://", r"http:\/\/", r"https:\/\/"]
-        .into_iter()
-        .any(has_scheme);
     match has_scheme("data:") {
-        true => Ok(url.len() as u64),
-        false if is_web => Ok(0),
+        true if has_broken_bytes(url) => {
+            Err(path
+                .invalid("must have valid base64 data after ';base64,' (standard alphabet, with padding)"))
+        }
+        true if is_false_image(url) => Err(path.invalid(MUST_BE_IMAGE)),
+        true => Ok(text.raw.len() as u64),
+        false if has_scheme("http://") || has_scheme("https://") => Ok(0),
         false => Err(path.invalid("must be an http, https or data URL")),
     }
 }
 
-fn audio(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+/// Whether a data URL declares base64 but contains none.
+fn has_broken_bytes(url: &str) -> bool {
+    const MARK: &str = ";base64,";
+    let Some(at) = memchr::memmem::find(url.as_bytes(), MARK.as_bytes()) else {
+        return false;
+    };
+    !is_base64(url.as_bytes().get(at + MARK.len()..).unwrap_or_default())
+}
+
+fn audio(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let (mut has_data, mut has_format, mut seen) = (false, false, 0);
     while let Some(key) = reader.key()? {
@@ -174,7 +198,7 @@ fn audio(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<
         match &*key.name {
             "data" => {
                 once(&mut seen, 0, path, "data")?;
-                media.inline_bytes += reader.filled_string_at(&here)?.raw.len() as u64;
+                media.inline_bytes += reader.non_empty_string_at(&here)?.raw.len() as u64;
                 has_data = true;
             }
             "format" => {
@@ -192,7 +216,7 @@ fn audio(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<
     }
 }
 
-fn file(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), Flaw> {
+fn file(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(), BoxedError> {
     const KEYS: [&str; 3] = ["file_id", "file_data", "filename"];
     reader.object_at(path)?;
     let (mut has_id, mut has_data, mut seen) = (false, false, 0);
@@ -205,7 +229,7 @@ fn file(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(
         if reader.take_null()? {
             continue;
         }
-        let value = reader.filled_string_at(&path.key(KEYS[place]))?;
+        let value = reader.non_empty_string_at(&path.key(KEYS[place]))?;
         match KEYS[place] {
             "file_id" => has_id = true,
             "file_data" => {
@@ -217,7 +241,7 @@ fn file(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<(
     }
     media.stored += u32::from(has_id);
     match (has_id, has_data) {
-        (true, true) => Err(path.key("file_id").invalid("cannot stand beside 'file_data'")),
+        (true, true) => Err(path.key("file_id").invalid("cannot be combined with 'file_data'")),
         (false, false) => Err(path.invalid("must have 'file_id' or 'file_data'")),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The conversation.
+//! Validation of the conversation.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,13 +6,13 @@ use std::collections::HashSet;
 use super::super::head::Media;
 use super::content::{self, Content};
 use super::options::{named, once};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 
 const ROLES: &[&str] = &["user", "assistant", "system", "developer", "tool", "function"];
 
-/// Reads the messages: how many there are, and what of them is not text.
-pub(super) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(u32, Media), Flaw> {
+/// Reads the messages; returns their number and the counts of their media.
+pub(super) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(u32, Media), BoxedError> {
     reader.array_at(path)?;
     let mut calls = HashSet::new();
     let mut media = Media::default();
@@ -51,7 +51,11 @@ struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn read(reader: &mut Reader<'a>, calls: &mut Calls<'a>, path: &Path<'_>) -> Result<Message<'a>, Flaw> {
+    fn read(
+        reader: &mut Reader<'a>,
+        calls: &mut Calls<'a>,
+        path: &Path<'_>,
+    ) -> Result<Message<'a>, BoxedError> {
         reader.object_at(path)?;
         let (mut message, mut seen) = (Message::default(), 0);
         while let Some(key) = reader.key()? {
@@ -71,7 +75,7 @@ impl<'a> Message<'a> {
         calls: &mut Calls<'a>,
         key: &str,
         path: &Path<'_>,
-    ) -> Result<(), Flaw> {
+    ) -> Result<(), BoxedError> {
         if key == "role" {
             self.role = Some(reader.word_at(ROLES, path)?);
             return Ok(());
@@ -82,7 +86,7 @@ impl<'a> Message<'a> {
         }
         match key {
             "content" => self.content = Some(content::read(reader, path)?),
-            "tool_call_id" => self.tool_call_id = Some(reader.filled_string_at(path)?.decoded()),
+            "tool_call_id" => self.tool_call_id = Some(reader.non_empty_string_at(path)?.decoded()),
             "tool_calls" => {
                 tool_calls(reader, calls, path)?;
                 self.has_tool_calls = true;
@@ -100,8 +104,8 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// The rules of each role.
-    fn check(&self, calls: &Calls<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+    /// Checks the rules of the message's role.
+    fn check(&self, calls: &Calls<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
         let Some(role) = self.role else {
             return Err(path.missing("role"));
         };
@@ -137,12 +141,12 @@ impl<'a> Message<'a> {
             Some(id) if calls.contains(id) => Ok(()),
             Some(_) => Err(path
                 .key("tool_call_id")
-                .invalid("answers no call: no message before it has a tool call with this id")),
+                .invalid("matches no tool call: no earlier message has a tool call with this id")),
         }
     }
 }
 
-/// Keys of a message that are checked; all but the role may be null.
+/// Validated keys of a message; all but the role may be null.
 const KEYS: [&str; 8] = [
     "role",
     "content",
@@ -154,7 +158,7 @@ const KEYS: [&str; 8] = [
     "audio",
 ];
 
-fn tool_calls<'a>(reader: &mut Reader<'a>, calls: &mut Calls<'a>, path: &Path<'_>) -> Result<(), Flaw> {
+fn tool_calls<'a>(reader: &mut Reader<'a>, calls: &mut Calls<'a>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {
@@ -164,8 +168,8 @@ fn tool_calls<'a>(reader: &mut Reader<'a>, calls: &mut Calls<'a>, path: &Path<'_
     Ok(())
 }
 
-/// One call: its id.
-fn tool_call<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<Cow<'a, str>, Flaw> {
+/// Reads one call and returns its id.
+fn tool_call<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<Cow<'a, str>, BoxedError> {
     reader.object_at(path)?;
     let (mut id, mut kind, mut bodies, mut seen) = (None, None, 0_u32, 0);
     while let Some(key) = reader.key()? {
@@ -173,7 +177,7 @@ fn tool_call<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<Cow<'a, str
         match &*key.name {
             "id" => {
                 once(&mut seen, 0, path, "id")?;
-                id = Some(reader.filled_string_at(&here)?.decoded());
+                id = Some(reader.non_empty_string_at(&here)?.decoded());
             }
             "type" => {
                 once(&mut seen, 1, path, "type")?;
@@ -203,19 +207,19 @@ fn tool_call<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<Cow<'a, str
     }
 }
 
-fn function_call(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn function_call(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     named_with(reader, "arguments", path)
 }
 
-/// An object with `name` and a second string.
-fn named_with(reader: &mut Reader<'_>, second: &str, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads an object with `name` and a second string.
+fn named_with(reader: &mut Reader<'_>, second: &str, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
         let here = path.key(&key.name);
         if key.name == "name" {
             once(&mut seen, 0, path, "name")?;
-            reader.filled_string_at(&here)?;
+            reader.non_empty_string_at(&here)?;
         } else if key.name == second {
             once(&mut seen, 1, path, second)?;
             reader.string_at(&here)?;

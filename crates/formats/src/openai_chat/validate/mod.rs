@@ -1,10 +1,10 @@
-//! The one place that says which chat requests are well formed. Reads the bytes once and keeps only a
-//! [`ChatHead`]; `decode_request` trusts what passed here.
+//! Validation of chat requests. Reads the bytes once and stores only a [`ChatHead`];
+//! `decode_request` trusts validated bodies.
 //!
-//! Fields that the format knows are checked to any depth. Top-level fields that it does not know are listed for
-//! [`check_unknown`](super::check_unknown). Unknown fields further inside (of messages, parts, tools) are let through
-//! as they are, because vendors add them and the body is forwarded byte for byte; only the bounds on depth and number
-//! of values hold for them. An optional field that is null counts as not sent.
+//! Known fields are checked to any depth. Unknown top-level fields are listed for
+//! [`check_unknown`](super::check_unknown). Unknown nested fields (of messages, parts, tools) are
+//! accepted, because vendors add them and the body is forwarded byte for byte; only the limits on
+//! depth and number of values apply to them. An optional field that is null counts as not sent.
 
 mod content;
 mod messages;
@@ -18,17 +18,17 @@ mod tests;
 use std::borrow::Cow;
 
 use super::head::{ChatHead, Field, FieldName, FieldPlace, Layout, MaxTokens};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Key, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 
-/// The most top-level fields that the format does not know; no provider lets more through.
+/// Maximum number of unknown top-level fields; no provider accepts more.
 const MAX_UNKNOWN_FIELDS: usize = 64;
 
-/// Checks a whole request against the format (wire facts of `POST /v1/chat/completions`): required fields, types,
-/// bounds, and the rules between fields.
+/// Checks a whole request against the format (wire facts of `POST /v1/chat/completions`): required
+/// fields, types, bounds, and the rules between fields.
 ///
-/// Text that is not JSON is `invalid_json` whatever else is wrong with it.
+/// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
 pub fn validate(body: &[u8]) -> Result<ChatHead<'_>, DecodeError> {
     read_request(body).map_err(|error| match well_formed(body) {
         Ok(()) => *error,
@@ -37,13 +37,13 @@ pub fn validate(body: &[u8]) -> Result<ChatHead<'_>, DecodeError> {
 }
 
 #[cold]
-fn well_formed(body: &[u8]) -> Result<(), Flaw> {
+fn well_formed(body: &[u8]) -> Result<(), BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.skip()?;
     reader.finish()
 }
 
-fn read_request(body: &[u8]) -> Result<ChatHead<'_>, Flaw> {
+fn read_request(body: &[u8]) -> Result<ChatHead<'_>, BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.object_at(&Path::TOP)?;
     let mut request = Request::new(reader.end());
@@ -57,14 +57,14 @@ fn read_request(body: &[u8]) -> Result<ChatHead<'_>, Flaw> {
     request.finish()
 }
 
-/// A request while it is read.
+/// State of a request during validation.
 struct Request<'a> {
     head: ChatHead<'a>,
     seen: u64,
     caps: Caps,
 }
 
-/// The two names of the cap on output tokens.
+/// The values under both names of the cap on output tokens.
 #[derive(Default)]
 struct Caps {
     max_tokens: Option<u64>,
@@ -85,7 +85,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn known_field(&mut self, reader: &mut Reader<'a>, field: Field, key: &Key<'a>) -> Result<(), Flaw> {
+    fn known_field(
+        &mut self,
+        reader: &mut Reader<'a>,
+        field: Field,
+        key: &Key<'a>,
+    ) -> Result<(), BoxedError> {
         let bit = 1 << field as u8;
         if self.seen & bit != 0 {
             return Err(Path::TOP.duplicate(field.as_str()));
@@ -105,7 +110,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    fn unknown_field(&mut self, reader: &mut Reader<'a>, key: Key<'a>) -> Result<(), Flaw> {
+    fn unknown_field(&mut self, reader: &mut Reader<'a>, key: Key<'a>) -> Result<(), BoxedError> {
         let unknown = &mut self.head.layout.unknown;
         if unknown.iter().any(|name| **name == *key.name) {
             return Err(Path::TOP.duplicate(&key.name));
@@ -126,10 +131,10 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    fn value(&mut self, reader: &mut Reader<'a>, field: Field, path: &Path<'_>) -> Result<(), Flaw> {
+    fn value(&mut self, reader: &mut Reader<'a>, field: Field, path: &Path<'_>) -> Result<(), BoxedError> {
         let head = &mut self.head;
         match field {
-            Field::Model => head.model = reader.filled_string_at(path)?.decoded(),
+            Field::Model => head.model = reader.non_empty_string_at(path)?.decoded(),
             Field::Messages => (head.messages, head.media) = messages::read(reader, path)?,
             Field::Stream => head.stream = reader.boolean_at(path)?,
             Field::StreamOptions => {
@@ -161,8 +166,8 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// The rules between fields.
-    fn finish(mut self) -> Result<ChatHead<'a>, Flaw> {
+    /// Checks the rules between fields.
+    fn finish(mut self) -> Result<ChatHead<'a>, BoxedError> {
         for required in [Field::Model, Field::Messages] {
             if !self.head.has(required) {
                 return Err(Path::TOP.missing(required.as_str()));
@@ -194,13 +199,13 @@ impl<'a> Request<'a> {
 }
 
 impl Caps {
-    fn agree(&self) -> Result<Option<MaxTokens>, Flaw> {
+    fn agree(&self) -> Result<Option<MaxTokens>, BoxedError> {
         let cap = |value, field| Some(MaxTokens { value, field });
         Ok(match (self.max_completion_tokens, self.max_tokens) {
             (Some(new), Some(old)) if new != old => {
                 return Err(Path::TOP
                     .key(Field::MaxTokens.as_str())
-                    .invalid("differs from 'max_completion_tokens'; send only one of the two"));
+                    .invalid("differs from 'max_completion_tokens'; send only one of them"));
             }
             (Some(value), _) => cap(value, Field::MaxCompletionTokens),
             (None, Some(value)) => cap(value, Field::MaxTokens),

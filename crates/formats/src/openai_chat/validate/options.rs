@@ -1,8 +1,8 @@
-//! Every top-level field but the conversation and the tools.
+//! Validation of the top-level fields other than messages and tools.
 
 use super::super::head::{Field, StreamOptionsPlace};
 use super::{content, tools};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader};
 use crate::lossless::Span;
 
@@ -16,14 +16,14 @@ const SERVICE_TIERS: &[&str] = &[
     "fast",
     "ultrafast",
 ];
-/// Those that are charged at the list prices.
-const USUAL_TIERS: &[&str] = &["auto", "default"];
+/// Tiers that are charged at list price.
+const LIST_PRICE_TIERS: &[&str] = &["auto", "default"];
 const LEVELS: &[&str] = &["low", "medium", "high"];
 const CACHE_RETENTIONS: &[&str] = &["in_memory", "in-memory", "24h"];
 const AUDIO_FORMATS: &[&str] = &["wav", "aac", "mp3", "flac", "opus", "pcm16"];
 
-/// Fields of which nothing is kept.
-pub(super) fn plain(reader: &mut Reader<'_>, field: Field, path: &Path<'_>) -> Result<(), Flaw> {
+/// Validates fields whose values the head does not store.
+pub(super) fn plain(reader: &mut Reader<'_>, field: Field, path: &Path<'_>) -> Result<(), BoxedError> {
     match field {
         Field::TopP => {
             reader.number_at(0.0..=1.0, path)?;
@@ -54,22 +54,27 @@ pub(super) fn plain(reader: &mut Reader<'_>, field: Field, path: &Path<'_>) -> R
         Field::Metadata => metadata(reader, path)?,
         Field::Audio => audio(reader, path)?,
         Field::Prediction => prediction(reader, path)?,
-        Field::Moderation => moderation(reader, path)?,
+        Field::Moderation => return Err(path.unsupported("is not supported")),
+        Field::WebSearchOptions => {
+            return Err(
+                path.unsupported("runs searches at the provider, which is not supported; use a function")
+            );
+        }
         Field::ToolChoice => tools::tool_choice(reader, path)?,
         Field::FunctionCall => tools::function_choice(reader, path)?,
-        // Options of the provider's own services: an object, whose content is the provider's to judge.
+        // Options of the provider's own services: an object, whose content the provider validates.
         _ => open_object(reader, path)?,
     }
     Ok(())
 }
 
-/// An integer of at least 1.
-pub(super) fn positive(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
+/// Reads an integer of at least 1.
+pub(super) fn positive(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     Ok(reader.integer_at(1..=i64::MAX, path)?.cast_unsigned())
 }
 
-/// An object of any content.
-pub(super) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads an object with any content.
+pub(super) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     while reader.key()?.is_some() {
         reader.skip()?;
@@ -77,8 +82,8 @@ pub(super) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<()
     Ok(())
 }
 
-/// Refuses the second appearance of a key of a small object. `seen` has one bit for each key.
-pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Result<(), Flaw> {
+/// Refuses a duplicate key of a small object. `seen` has one bit for each key.
+pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Result<(), BoxedError> {
     if *seen & (1 << bit) != 0 {
         return Err(path.duplicate(key));
     }
@@ -86,24 +91,22 @@ pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Resu
     Ok(())
 }
 
-/// The tier in which a request is worked on: one with a price of its own would be charged wrongly.
-pub(crate) fn service_tier(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads the service tier. Tiers with separate prices are refused: they would be charged wrongly.
+pub(crate) fn service_tier(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let tier = reader.word_at(SERVICE_TIERS, path)?;
-    match USUAL_TIERS.contains(&tier) {
+    match LIST_PRICE_TIERS.contains(&tier) {
         true => Ok(()),
-        false => Err(path.unsupported(
-            "must be 'auto' or 'default': other tiers have prices of their own, which are not charged here",
-        )),
+        false => Err(path.unsupported("must be 'auto' or 'default'; other service tiers are not supported")),
     }
 }
 
-/// What `stream_options` says and where.
+/// The parsed `stream_options` with their position.
 pub(crate) struct StreamOptions {
     pub(crate) include_usage: bool,
     pub(super) place: StreamOptionsPlace,
 }
 
-pub(crate) fn stream_options(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<StreamOptions, Flaw> {
+pub(crate) fn stream_options(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<StreamOptions, BoxedError> {
     reader.object_at(path)?;
     let mut options = StreamOptions {
         include_usage: false,
@@ -138,7 +141,7 @@ pub(crate) fn stream_options(reader: &mut Reader<'_>, path: &Path<'_>) -> Result
     Ok(options)
 }
 
-pub(crate) fn stop(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+pub(crate) fn stop(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     if reader.kind()? == Kind::String {
         reader.string()?;
         return Ok(());
@@ -158,7 +161,7 @@ pub(crate) fn stop(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw>
     Ok(())
 }
 
-pub(crate) fn logit_bias(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+pub(crate) fn logit_bias(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     while let Some(key) = reader.key()? {
         reader.number_at(-100.0..=100.0, &path.key(&key.name))?;
@@ -166,7 +169,7 @@ pub(crate) fn logit_bias(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(),
     Ok(())
 }
 
-fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut names = Vec::new();
     while let Some(key) = reader.key()? {
@@ -186,8 +189,8 @@ fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Whether audio is among them.
-pub(super) fn modalities(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
+/// Reads `modalities`; returns whether audio is requested.
+pub(super) fn modalities(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     reader.array_at(path)?;
     let (mut count, mut audio) = (0, false);
     while reader.item()? {
@@ -200,7 +203,7 @@ pub(super) fn modalities(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<boo
     Ok(audio)
 }
 
-fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let (mut format, mut voice) = (false, false);
     while let Some(key) = reader.key()? {
@@ -230,7 +233,7 @@ fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-fn prediction(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn prediction(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let (mut kind, mut content) = (false, false);
     while let Some(key) = reader.key()? {
@@ -254,12 +257,8 @@ fn prediction(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-fn moderation(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    named(reader, "model", path)
-}
-
-/// An object that must have this key with a string that is not empty; its other keys do not matter.
-pub(super) fn named(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), Flaw> {
+/// Checks that the value is an object with a non-empty string under this key; ignores other keys.
+pub(super) fn named(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut found = false;
     while let Some(key) = reader.key()? {
@@ -271,7 +270,7 @@ pub(super) fn named(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
         if std::mem::replace(&mut found, true) {
             return Err(here.duplicate_here());
         }
-        reader.filled_string_at(&here)?;
+        reader.non_empty_string_at(&here)?;
     }
     if found { Ok(()) } else { Err(path.missing(name)) }
 }

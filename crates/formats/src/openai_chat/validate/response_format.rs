@@ -1,12 +1,12 @@
-//! The shape that the answer must have.
+//! Validation of `response_format`.
 
 use super::super::head::ResponseFormatKind;
 use super::options::{once, open_object};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 
-/// Reads `response_format`: which of the three it is.
-pub(crate) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, Flaw> {
+/// Reads `response_format` and returns its kind.
+pub(crate) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, BoxedError> {
     reader.object_at(path)?;
     let (mut kind, mut has_schema, mut seen) = (None, false, 0);
     while let Some(key) = reader.key()? {
@@ -35,7 +35,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseF
     }
 }
 
-fn json_schema(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn json_schema(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let (mut has_name, mut seen) = (false, 0);
     while let Some(key) = reader.key()? {
@@ -74,7 +74,7 @@ fn json_schema(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-fn schema_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn schema_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let name = reader.string_at(path)?.decoded();
     let fits = (1..=64).contains(&name.len())
         && name

@@ -1,4 +1,4 @@
-//! Every rule on both sides, as tables.
+//! Tables with valid and invalid values for every rule.
 
 use tollgate_types::ErrorCode;
 use tollgate_types::ErrorCode::{InvalidJson, InvalidParameter, MissingRequiredParameter, UnknownParameter};
@@ -109,8 +109,7 @@ fn fields_within_bounds_are_accepted() {
         r#""audio":{"voice":{"id":"v"},"format":"pcm16"}"#,
         r#""prediction":{"type":"content","content":"x"}"#,
         r#""prediction":{"type":"content","content":[{"type":"text","text":"x"}]}"#,
-        r#""web_search_options":{}"#,
-        r#""moderation":{"model":"omni"}"#,
+        r#""usage":{"include":true}"#,
         r#""prompt_cache_key":"k","prompt_cache_retention":"24h","prompt_cache_options":{"mode":"implicit"}"#,
         r#""user":"u","store":true"#,
         r#""functions":[{"name":"f","parameters":{}}],"function_call":{"name":"f"}"#,
@@ -238,7 +237,6 @@ fn fields_outside_bounds_are_refused() {
         (r#""audio":{"voice":7,"format":"wav"}"#, "audio.voice"),
         (r#""audio":{"voice":"a","format":"ogg"}"#, "audio.format"),
         (r#""prediction":{"type":"text","content":"x"}"#, "prediction.type"),
-        (r#""web_search_options":true"#, "web_search_options"),
         (r#""prompt_cache_retention":"1h""#, "prompt_cache_retention"),
         (r#""user":7"#, "user"),
         (r#""function_call":"required""#, "function_call"),
@@ -423,7 +421,6 @@ fn required_fields_are_missed() {
             "prediction.content",
         ),
         (with_fields(r#""prediction":{"content":"x"}"#), "prediction.type"),
-        (with_fields(r#""moderation":{}"#), "moderation.model"),
         (with_fields(r#""functions":[{}]"#), "functions[0].name"),
         (with_fields(r#""function_call":{}"#), "function_call.name"),
     ];
@@ -594,7 +591,7 @@ fn messages_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn duplicate_keys_are_refused_wherever_something_is_read() {
+fn duplicate_keys_are_refused() {
     let cases = [
         (with_fields(r#""model":"n""#), "model"),
         (with_fields(r#""mod\u0065l":"n""#), "model"),
@@ -648,7 +645,7 @@ fn duplicate_keys_are_refused_wherever_something_is_read() {
 }
 
 #[test]
-fn what_is_not_json_is_told_first() {
+fn invalid_json_is_reported_first() {
     let cases = [
         "",
         "hello",
@@ -673,7 +670,7 @@ fn what_is_not_json_is_told_first() {
 }
 
 #[test]
-fn a_body_that_is_no_object_is_refused() {
+fn non_object_bodies_are_refused() {
     for body in ["[]", "null", "7", "\"x\"", "true"] {
         let error = validate(body.as_bytes()).unwrap_err();
         assert_eq!((error.code, &error.param), (InvalidParameter, &None), "{body}");
@@ -685,7 +682,7 @@ fn a_body_that_is_no_object_is_refused() {
 }
 
 #[test]
-fn unknown_fields_are_listed_and_judged_later() {
+fn unknown_fields_are_listed_for_a_later_check() {
     let body = with_fields(r#""top_k":40,"client_metadata":{"a":[1,{"model":"x"}]},"min\u005fp":0.1"#);
     let head = accepted(&body);
     let names: Vec<&str> = head.unknown_fields().collect();
@@ -709,7 +706,7 @@ fn unknown_fields_are_listed_and_judged_later() {
 }
 
 #[test]
-fn the_head_tells_what_is_asked_for() {
+fn head_has_the_requested_options() {
     let body = with_fields(
         r#""stream":true,"stream_options":{"include_usage":true},"max_tokens":9,"n":3,"tools":[{"type":"function","function":{"name":"f"}}],"functions":[{"name":"g"}],"response_format":{"type":"json_schema","json_schema":{"name":"x"}},"logprobs":true,"reasoning_effort":"low","temperature":0.5,"service_tier":"default","store":true,"modalities":["text","audio"],"audio":{"format":"wav","voice":"v"},"seed":null"#,
     );
@@ -736,10 +733,40 @@ fn the_head_tells_what_is_asked_for() {
 }
 
 #[test]
+fn inline_images_are_images() {
+    let of = |url: &str| {
+        with_messages(&format!(
+            r#"{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"{url}"}}}}]}}"#
+        ))
+    };
+    for url in [
+        "data:image/png;base64,iVBORw0KGgo+",
+        // PHP escapes slashes, .NET the plus sign.
+        r"data:image\/jpeg;base64,\/9j\/4AAQ",
+        r"data:image/png;base64,iVBORw0KGgo\u002B",
+        // Providers themselves handle a JPEG declared as PNG, and data that is not declared as an
+        // image.
+        "data:image/png;base64,/9j/4AAQ",
+        "data:application/pdf;base64,JVBERi0=",
+    ] {
+        assert_eq!(accepted(&of(url)).media.images, 1, "{url}");
+    }
+    for url in [
+        "data:image/png;base64,aGVsbG8=",
+        "data:image/svg+xml;base64,PHN2Zy8+",
+        r"data:image/png;base64,PHN2Zy8\u002B",
+        "data:image/png;base64,iVBOR",
+    ] {
+        let path = "messages[0].content[0].image_url.url";
+        refused(&of(url), ErrorCode::InvalidParameter, path);
+    }
+}
+
+#[test]
 fn media_are_counted() {
     let body = with_messages(
         r#"{"role":"user","content":[
-            {"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},
+            {"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}},
             {"type":"image_url","image_url":{"url":"https:\/\/x\/y.png","detail":null}},
             {"type":"input_audio","input_audio":{"data":"BBBB","format":"mp3"}},
             {"type":"file","file":{"file_id":"f","filename":"a.pdf"}}]},
@@ -751,7 +778,7 @@ fn media_are_counted() {
         files: 2,
         addresses: 1,
         stored: 1,
-        inline_bytes: 26 + 4 + 30,
+        inline_bytes: 34 + 4 + 30,
     };
     assert_eq!(accepted(&body).media, expected);
 }

@@ -1,27 +1,27 @@
-//! Tools and the choice among them.
+//! Validation of tools and the tool choice.
 
 use super::options::{named, once, open_object};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader};
 
-/// The most tools, and the most deprecated functions.
+/// Maximum number of tools, and of deprecated functions.
 const MAX_TOOLS: u32 = 128;
 
-/// Reads `tools`: how many there are.
-pub(super) fn tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u32, Flaw> {
+/// Reads `tools` and returns their number.
+pub(super) fn tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u32, BoxedError> {
     each(reader, path, tool)
 }
 
-/// Reads the deprecated `functions`: how many there are.
-pub(super) fn functions(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u32, Flaw> {
+/// Reads the deprecated `functions` and returns their number.
+pub(super) fn functions(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u32, BoxedError> {
     each(reader, path, function)
 }
 
 fn each(
     reader: &mut Reader<'_>,
     path: &Path<'_>,
-    read: impl Fn(&mut Reader<'_>, &Path<'_>) -> Result<(), Flaw>,
-) -> Result<u32, Flaw> {
+    read: impl Fn(&mut Reader<'_>, &Path<'_>) -> Result<(), BoxedError>,
+) -> Result<u32, BoxedError> {
     reader.array_at(path)?;
     let mut count = 0;
     while reader.item()? {
@@ -34,7 +34,7 @@ fn each(
     Ok(count)
 }
 
-fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let (mut kind, mut seen) = (None, 0);
     while let Some(key) = reader.key()? {
@@ -63,7 +63,7 @@ fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-fn function(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn function(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -71,7 +71,7 @@ fn function(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
         match &*key.name {
             "name" => {
                 once(&mut seen, 0, path, "name")?;
-                reader.filled_string_at(&here)?;
+                reader.non_empty_string_at(&here)?;
             }
             "description" => {
                 once(&mut seen, 1, path, "description")?;
@@ -101,7 +101,7 @@ fn function(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-fn custom(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn custom(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -109,7 +109,7 @@ fn custom(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
         match &*key.name {
             "name" => {
                 once(&mut seen, 0, path, "name")?;
-                reader.filled_string_at(&here)?;
+                reader.non_empty_string_at(&here)?;
             }
             "description" => {
                 once(&mut seen, 1, path, "description")?;
@@ -133,7 +133,7 @@ fn custom(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let (mut kind, mut seen) = (None, 0);
     while let Some(key) = reader.key()? {
@@ -157,7 +157,7 @@ fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-fn grammar(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn grammar(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -181,8 +181,8 @@ fn grammar(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-/// `none`, `auto`, `required`, or an object that names tools.
-pub(super) fn tool_choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads the tool choice: `none`, `auto`, `required`, or an object that names tools.
+pub(super) fn tool_choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     match reader.kind()? {
         Kind::String => reader.word_at(&["none", "auto", "required"], path).map(|_| ()),
         Kind::Object => tool_choice_object(reader, path),
@@ -190,7 +190,7 @@ pub(super) fn tool_choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<()
     }
 }
 
-fn tool_choice_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn tool_choice_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     const TYPES: &[&str] = &["function", "custom", "allowed_tools"];
     reader.begin_object()?;
     let (mut kind, mut seen) = (None, 0_u32);
@@ -222,7 +222,7 @@ fn tool_choice_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Fl
     }
 }
 
-fn allowed_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn allowed_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;
     while let Some(key) = reader.key()? {
@@ -246,8 +246,8 @@ fn allowed_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-/// The deprecated `function_call`: `none`, `auto`, or an object with a name.
-pub(super) fn function_choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads the deprecated `function_call`: `none`, `auto`, or an object with a name.
+pub(super) fn function_choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     match reader.kind()? {
         Kind::String => reader.word_at(&["none", "auto"], path).map(|_| ()),
         _ => named(reader, "name", path),

@@ -8,68 +8,76 @@ use tollgate_types::{Credits, Usage};
 
 use super::super::identity::Identity;
 use super::super::wire::to_bytes;
+use super::numbering::{Numbered, Numbering};
 use super::places::{Item, ObjectPlaces};
 use super::{changed, seal_edits};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 use crate::lossless::Span;
 use crate::sse;
 
-/// What an event of a streamed answer is.
+/// The role of an event in a streamed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Framing: the beginning of the response, the beginning and the end of items and parts.
+    /// Framing: the start of the response, the start and end of items and parts.
     Preamble,
-    /// Content.
+    /// Text, reasoning or tool arguments, or the start of a call.
     Content,
-    /// A sign of life.
+    /// A keep-alive event.
     Ping,
-    /// The upstream failed.
+    /// The report of a failure.
     Error,
-    /// The end, with the whole response.
+    /// The last event, with the whole response.
     End,
 }
 
-/// One event as it is passed on.
+/// One event, rewritten for forwarding.
 #[derive(Clone, Debug)]
 pub struct Relayed {
-    /// What it is.
+    /// The role of the event in the stream.
     pub kind: EventKind,
-    /// The whole event; `None` for what the caller must not see: signs of life, which are the gateway's own, and
-    /// failures, which are in the upstream's words.
+    /// The whole event; `None` for events that the caller must not see: pings, since the gateway
+    /// sends its own, and failures, since their text is the upstream's.
     pub bytes: Option<Bytes>,
-    /// What was consumed, when the answer has ended.
+    /// The usage, when the answer has ended.
     pub usage: Option<Usage>,
     /// Bytes of text, reasoning and arguments, escapes resolved.
     pub output_bytes: u64,
-    /// Why the upstream failed, as the body of an error.
+    /// The upstream's failure in the shape of an error body.
     pub failure: Option<Bytes>,
 }
 
-/// Passes on the events of one stream with reasoning sealed with its origin. What the gateway itself says about the
-/// response is put in by [`dress_event`].
+/// Relays the events of one stream with the origin in the seals of reasoning, and with the indices
+/// that the format requires. [`apply_identity`] then sets the gateway's own members of the
+/// response.
 #[derive(Debug)]
 pub struct Relay {
     origin: String,
+    numbering: Numbering,
 }
 
 impl Relay {
-    /// For an upstream whose seals have this origin.
+    /// Creates a relay for an upstream whose seals have this origin.
     pub fn new(origin: &str) -> Self {
         Self {
             origin: origin.to_owned(),
+            numbering: Numbering::default(),
         }
     }
 
-    /// The event as it is passed on. The error is that of a text that is no JSON object.
-    pub fn pass(&self, event: &sse::Event) -> Result<Relayed, DecodeError> {
+    /// Rewrites one event for forwarding. Fails if the data is not a JSON object.
+    pub fn pass(&mut self, event: &sse::Event) -> Result<Relayed, DecodeError> {
         let places = EventPlaces::read(&event.data)?;
         let kind = places.event_kind();
-        let is_seen = !matches!(kind, EventKind::Ping | EventKind::Error);
+        let is_visible = !matches!(kind, EventKind::Ping | EventKind::Error);
+        let missing = match is_visible {
+            true => self.numbering.missing(&places.numbered()),
+            false => Vec::new(),
+        };
         let response = places.response.as_ref();
         Ok(Relayed {
             kind,
-            bytes: is_seen.then(|| self.sealed(&places, event)),
+            bytes: is_visible.then(|| self.written(&places, missing, event)),
             usage: response
                 .filter(|_| kind == EventKind::End)
                 .and_then(|response| response.usage(&event.data)),
@@ -78,24 +86,32 @@ impl Relay {
         })
     }
 
-    fn sealed(&self, places: &EventPlaces<'_>, event: &sse::Event) -> Bytes {
+    fn written(&self, places: &EventPlaces<'_>, missing: Vec<u8>, event: &sse::Event) -> Bytes {
         let seals = places
             .response
             .as_ref()
             .map_or(&places.seals, |response| &response.seals);
-        if seals.is_empty() {
+        if seals.is_empty() && missing.is_empty() {
             return named(&places.kind, &event.data);
         }
-        let changes = seal_edits(&event.data, seals, &self.origin);
+        let mut changes = seal_edits(&event.data, seals, &self.origin);
+        if !missing.is_empty() {
+            changes.push((Span::at(places.open), missing));
+        }
         named(&places.kind, &changed(&event.data, changes))
     }
 }
 
-/// Where things stand in the data of an event.
+/// Positions of values in the data of an event.
 #[derive(Debug, Default)]
 struct EventPlaces<'a> {
     kind: Cow<'a, str>,
-    item: Cow<'a, str>,
+    /// Position just after the opening brace.
+    open: u32,
+    item: Item<'a>,
+    item_id: Cow<'a, str>,
+    has_output_index: bool,
+    has_inner_index: bool,
     seals: Vec<Span>,
     response: Option<ObjectPlaces>,
     response_place: Option<Span>,
@@ -105,24 +121,33 @@ struct EventPlaces<'a> {
 }
 
 impl<'a> EventPlaces<'a> {
-    fn read(data: &'a [u8]) -> Result<Self, Flaw> {
+    fn read(data: &'a [u8]) -> Result<Self, BoxedError> {
         let mut reader = Reader::new(data, u32::MAX)?;
         let mut places = EventPlaces::default();
         reader.kind()?;
         reader.begin_object()?;
+        places.open = reader.end();
         while let Some(key) = reader.key()? {
             let start = reader.place();
             match (&*key.name, reader.kind()?) {
                 ("type", Kind::String) => places.kind = reader.string()?.decoded(),
+                ("item_id", Kind::String) => places.item_id = reader.string()?.decoded(),
+                ("output_index", Kind::Number) => {
+                    reader.skip()?;
+                    places.has_output_index = true;
+                }
+                ("content_index" | "summary_index", Kind::Number) => {
+                    reader.skip()?;
+                    places.has_inner_index = true;
+                }
                 ("delta", Kind::String) => places.delta_bytes = reader.string()?.len as u64,
                 ("sequence_number", Kind::Number) => {
                     reader.skip()?;
                     places.sequence = Some(Span::new(start, reader.end()));
                 }
                 ("item", Kind::Object) => {
-                    let item = Item::read(&mut reader)?;
-                    places.seals.extend(item.seal);
-                    places.item = item.kind;
+                    places.item = Item::read(&mut reader)?;
+                    places.seals.extend(places.item.seal);
                 }
                 ("response", Kind::Object) => {
                     places.response = Some(ObjectPlaces::read(&mut reader)?);
@@ -139,8 +164,22 @@ impl<'a> EventPlaces<'a> {
         Ok(places)
     }
 
+    fn numbered(&self) -> Numbered<'_> {
+        let item = match (&*self.item_id, &*self.item.id) {
+            ("", id) => id,
+            (id, _) => id,
+        };
+        Numbered {
+            kind: &self.kind,
+            item,
+            has_sequence: self.sequence.is_some(),
+            has_output_index: self.has_output_index,
+            has_inner_index: self.has_inner_index,
+        }
+    }
+
     fn event_kind(&self) -> EventKind {
-        match (&*self.kind, &*self.item) {
+        match (&*self.kind, &*self.item.kind) {
             ("response.completed" | "response.incomplete", _) => EventKind::End,
             ("response.failed" | "response.cancelled" | "error", _) => EventKind::Error,
             ("", _) if self.has_error => EventKind::Error,
@@ -152,19 +191,19 @@ impl<'a> EventPlaces<'a> {
     }
 }
 
-/// The error that an event tells of. It stands in the response, in an object of its own, or beside the type.
+/// The error of a failure event. It is in the response, in a separate object, or beside the type.
 fn failure(data: &[u8]) -> Bytes {
     let event: Value = serde_json::from_slice(data).unwrap_or_default();
-    let told = [event.pointer("/response/error"), event.get("error")];
-    let error = told.into_iter().flatten().find(|error| !error.is_null());
+    let candidates = [event.pointer("/response/error"), event.get("error")];
+    let error = candidates.into_iter().flatten().find(|error| !error.is_null());
     let error = error.cloned().unwrap_or_else(
         || json!({"code": event["code"], "message": event["message"], "param": event["param"]}),
     );
     Bytes::from(to_bytes(&json!({ "error": error })))
 }
 
-/// The event on one line: line feeds are white space in JSON. It has its type as its name, which some clients go by; a
-/// type that is no word would be more than a name.
+/// Writes the event on one line: line feeds are white space in JSON. The event name is its type,
+/// which some clients require; a malformed type is left out, since it could inject other fields.
 fn named(kind: &str, data: &[u8]) -> Bytes {
     let name = kind
         .bytes()
@@ -177,15 +216,15 @@ fn named(kind: &str, data: &[u8]) -> Bytes {
     sse::write_event(name, &line)
 }
 
-/// Name and data of a whole event that was written here.
+/// Name and data of an event that this module wrote.
 fn parts(event: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = event.strip_suffix(b"\n\n")?;
     let at = memchr::memmem::find(text, b"\ndata: ")?;
     Some((text.get(..at)?.strip_prefix(b"event: ")?, text.get(at + 7..)?))
 }
 
-/// Events that have the whole response in them.
-const OF_THE_RESPONSE: &[&[u8]] = &[
+/// Types of events that contain the whole response.
+const RESPONSE_EVENTS: &[&[u8]] = &[
     b"response.created",
     b"response.queued",
     b"response.in_progress",
@@ -194,12 +233,12 @@ const OF_THE_RESPONSE: &[&[u8]] = &[
     b"response.failed",
 ];
 
-/// An event as the caller gets it: in those that have the response in them, what the gateway itself says about it. At
-/// the end there are what was counted, for a response without a report, and the cost.
-pub fn dress_event(event: &Bytes, identity: &Identity, end: Option<(&Usage, Credits)>) -> Bytes {
-    let dressed = || {
+/// Rewrites an event for the caller: sets the gateway's own members of the response, if the event
+/// contains one. `end` adds the cost, and the counted usage if there is no report.
+pub fn apply_identity(event: &Bytes, identity: &Identity, end: Option<(&Usage, Credits)>) -> Bytes {
+    let rewritten = || {
         let (name, data) = parts(event)?;
-        if !OF_THE_RESPONSE.contains(&name) {
+        if !RESPONSE_EVENTS.contains(&name) {
             return None;
         }
         let response = EventPlaces::read(data).ok()?.response?;
@@ -207,17 +246,17 @@ pub fn dress_event(event: &Bytes, identity: &Identity, end: Option<(&Usage, Cred
         changes.extend(end.map(|(counted, cost)| response.usage_edit(data, counted, cost)));
         Some(sse::write_event(Some(name), &changed(data, changes)))
     };
-    dressed().unwrap_or_else(|| event.clone())
+    rewritten().unwrap_or_else(|| event.clone())
 }
 
-/// The response object in an event that has it: the last one of a stream has all of it.
+/// The response object of an event; complete only in the last event of a stream.
 pub fn response_in_event(event: &Bytes) -> Option<Bytes> {
     let (_, data) = parts(event)?;
     let place = EventPlaces::read(data).ok()?.response_place?;
     Some(event.slice_ref(place.of(data)))
 }
 
-/// The number of an event.
+/// The `sequence_number` of an event.
 pub fn sequence_number(event: &Bytes) -> Option<u64> {
     #[derive(serde::Deserialize)]
     struct Numbered {
@@ -228,14 +267,14 @@ pub fn sequence_number(event: &Bytes) -> Option<u64> {
     Some(numbered.sequence_number)
 }
 
-/// The event with this number instead of its own.
+/// Replaces or adds the `sequence_number` of an event.
 pub fn with_sequence_number(event: &Bytes, number: u64) -> Bytes {
     let numbered = || {
         let (name, data) = parts(event)?;
         let text = number.to_string().into_bytes();
         let change = match EventPlaces::read(data).ok()?.sequence {
             Some(place) => (place, text),
-            // An object that has a type has a member behind its brace.
+            // The object has at least its type after the brace, so a comma is valid.
             None => (Span::at(1), [b"\"sequence_number\":", &*text, b","].concat()),
         };
         Some(sse::write_event(Some(name), &changed(data, vec![change])))
@@ -243,8 +282,8 @@ pub fn with_sequence_number(event: &Bytes, number: u64) -> Bytes {
     numbered().unwrap_or_else(|| event.clone())
 }
 
-/// An event of this type that has the whole response in it.
-pub fn encode_event_of(kind: &str, response: &Value, number: u64) -> Bytes {
+/// Writes an event of this type that contains the whole response.
+pub fn encode_response_event(kind: &str, response: &Value, number: u64) -> Bytes {
     let event = json!({"type": kind, "response": response, "sequence_number": number});
     sse::write_event(Some(kind.as_bytes()), &to_bytes(&event))
 }
@@ -254,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_replaced_or_put_in() {
+    fn sequence_numbers_are_replaced_or_inserted() {
         for (data, expected) in [
             (
                 r#"{"type":"x","sequence_number":7,"delta":"a"}"#,

@@ -1,36 +1,38 @@
-//! From this format to an upstream that speaks it: bytes in, nearly the same bytes out. Changed are the name of the
-//! model, what the gateway itself says about a response, the wrapping of sealed reasoning, and the cost that is added.
+//! Relays this format to an upstream of the same format. Only the model's name, the gateway's own
+//! members of a response, the wrapping of sealed reasoning and the added cost change; all other
+//! bytes stay.
 
 mod event;
+mod numbering;
 mod places;
 mod request;
 mod response;
 
 pub use event::{
-    EventKind, Relay, Relayed, dress_event, encode_event_of, response_in_event, sequence_number,
+    EventKind, Relay, Relayed, apply_identity, encode_response_event, response_in_event, sequence_number,
     with_sequence_number,
 };
 pub use request::{RequestEdits, has_foreign_seal, splice_request};
-pub use response::{ResponseHead, inspect_response, not_kept, splice_response};
+pub use response::{ResponseHead, inspect_response, splice_response, with_store_false};
 
 use super::super::json::write_string;
 use crate::lossless::{Edit, Span, splice};
 use bytes::Bytes;
 use tollgate_types::generate::Seal;
 
-/// Seals as callers get them, in the order of the body.
+/// Edits that wrap the seals for a caller, in the order of the body.
 fn seal_edits(body: &[u8], seals: &[Span], origin: &str) -> Vec<(Span, Vec<u8>)> {
     let wrapped = |place: &Span| {
         let seal = Seal {
             origin: origin.to_owned(),
             data: serde_json::from_slice(place.of(body)).unwrap_or_default(),
         };
-        (*place, json_string(&crate::seal::wrap(&seal)))
+        (*place, json_string(&crate::reasoning_envelope::wrap(&seal)))
     };
     seals.iter().map(wrapped).collect()
 }
 
-/// The body with these places changed.
+/// Applies these replacements to the body.
 fn changed(body: &[u8], mut changes: Vec<(Span, Vec<u8>)>) -> Bytes {
     changes.sort_by_key(|(place, _)| place.start);
     let edits: Vec<Edit<'_>> = changes

@@ -1,4 +1,4 @@
-//! Where things stand in a response object and in its items.
+//! Positions of values in a response object and in its items.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use tollgate_types::{Credits, Usage};
 use super::super::identity::Identity;
 use super::super::usage::{encode_usage, read_usage, with_cost};
 use super::json_string;
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 use crate::lossless::Span;
 
-/// A response object, without its content.
+/// Positions in a response object, without its content.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObjectPlaces {
-    /// Just after the opening brace.
+    /// Position just after the opening brace.
     open: u32,
     id: Option<Span>,
     model: Option<Span>,
@@ -23,24 +23,24 @@ pub(super) struct ObjectPlaces {
     background: Option<Span>,
     previous: Option<Span>,
     usage: Option<Span>,
-    /// Strings that seal reasoning.
+    /// Positions of the strings that seal reasoning.
     pub(super) seals: Vec<Span>,
     pub(super) has_output: bool,
-    /// Whether it says that it failed.
+    /// Whether the status is a failure.
     pub(super) has_failed: bool,
     /// Bytes of text, reasoning and arguments.
     pub(super) output_bytes: u64,
 }
 
 impl ObjectPlaces {
-    /// Where it says whether it is kept.
+    /// Position of the value of `store`.
     pub(super) fn store(&self) -> Option<Span> {
         self.store
     }
 
-    /// Reads the object under the cursor. One without members is no response, and what is put before its members would have
-    /// none to stand before.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Flaw> {
+    /// Reads the object under the cursor. Refuses an empty object: it is not a response, and an
+    /// insertion into it would leave a trailing comma.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, BoxedError> {
         reader.begin_object()?;
         let mut is_empty = true;
         let mut places = ObjectPlaces {
@@ -88,16 +88,16 @@ impl ObjectPlaces {
         }
     }
 
-    /// What it says was consumed.
+    /// The reported usage; `None` if it is missing or implausible.
     pub(super) fn usage(&self, body: &[u8]) -> Option<Usage> {
         let report: Value = serde_json::from_slice(self.usage?.of(body)).ok()?;
         read_usage(&report)
     }
 
-    /// What the gateway itself says about the response, in the places of what the upstream says.
+    /// Edits that replace the upstream's values with the gateway's own members of the response.
     pub(super) fn edits(&self, identity: &Identity) -> Vec<(Span, Vec<u8>)> {
         let previous = identity.previous_response_id.as_deref();
-        let said = [
+        let members = [
             ("id", self.id, json_string(&identity.id())),
             ("model", self.model, json_string(&identity.model)),
             ("store", self.store, identity.store.to_string().into_bytes()),
@@ -107,10 +107,14 @@ impl ObjectPlaces {
                 previous.map_or_else(|| b"null".to_vec(), json_string),
             ),
         ];
-        let mut edits: Vec<_> = said
+        let mut edits: Vec<_> = members
             .into_iter()
             .map(|(name, place, value)| self.edit(name, place, value))
             .collect();
+        // llama.cpp starts a stream without `output`, and clients append to it.
+        if !self.has_output {
+            edits.push(self.edit("output", None, b"[]".to_vec()));
+        }
         if self.background.is_some() || identity.background {
             let value = identity.background.to_string().into_bytes();
             edits.push(self.edit("background", self.background, value));
@@ -118,7 +122,7 @@ impl ObjectPlaces {
         edits
     }
 
-    /// The report with the cost; what the gateway counted, where there is none.
+    /// The edit that adds the cost to the report, or writes the counted usage if there is none.
     pub(super) fn usage_edit(&self, body: &[u8], counted: &Usage, cost: Credits) -> (Span, Vec<u8>) {
         let report = self
             .usage
@@ -144,19 +148,21 @@ impl ObjectPlaces {
     }
 }
 
-/// An item of the output, without its content.
+/// Properties of an output item, without its content.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Item<'a> {
     pub(super) kind: Cow<'a, str>,
-    /// The string that seals it, if it is reasoning.
+    /// The item's `id`; for a call without one, its `call_id`.
+    pub(super) id: Cow<'a, str>,
+    /// Position of the seal, if the item is reasoning.
     pub(super) seal: Option<Span>,
     /// Bytes of text, reasoning and arguments.
     pub(super) output_bytes: u64,
 }
 
 impl<'a> Item<'a> {
-    /// Reads the value under the cursor. What is no object has nothing in it.
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, Flaw> {
+    /// Reads the value under the cursor. Anything but an object yields an empty item.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, BoxedError> {
         let mut item = Item::default();
         if reader.kind()? != Kind::Object {
             reader.skip()?;
@@ -167,6 +173,8 @@ impl<'a> Item<'a> {
             let start = reader.place();
             match (&*key.name, reader.kind()?) {
                 ("type", Kind::String) => item.kind = reader.string()?.decoded(),
+                ("id", Kind::String) => item.id = reader.string()?.decoded(),
+                ("call_id", Kind::String) if item.id.is_empty() => item.id = reader.string()?.decoded(),
                 ("encrypted_content", Kind::String) => {
                     reader.string()?;
                     item.seal = Some(Span::new(start, reader.end()));
@@ -188,7 +196,7 @@ impl<'a> Item<'a> {
     }
 }
 
-fn part_bytes(reader: &mut Reader<'_>) -> Result<u64, Flaw> {
+fn part_bytes(reader: &mut Reader<'_>) -> Result<u64, BoxedError> {
     if reader.kind()? != Kind::Object {
         reader.skip()?;
         return Ok(0);

@@ -1,4 +1,4 @@
-//! Whole answers.
+//! Rewriting of whole answers.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -11,23 +11,24 @@ use super::{changed, seal_edits};
 use crate::error::DecodeError;
 use crate::json::Reader;
 
-/// A whole answer, without its content.
+/// Metadata of a whole answer, without its content.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
-    /// Whether it says that it failed.
+    /// Whether the status is a failure.
     pub is_error: bool,
-    /// Whether it has an output at all.
+    /// Whether the answer has an `output` field.
     pub has_output: bool,
-    /// What it says was consumed.
+    /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
     /// Bytes of text, reasoning and arguments.
     pub output_bytes: u64,
-    /// Whose the seals are.
+    /// Origin of the seals.
     origin: String,
     places: ObjectPlaces,
 }
 
-/// Reads a whole answer of an upstream whose seals have this origin. The error is that of a text that is no JSON object.
+/// Inspects a whole answer of an upstream whose seals have this origin. Fails if the body is not a
+/// JSON object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -43,8 +44,9 @@ pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, Decod
     })
 }
 
-/// The answer as the caller gets it: what the gateway itself says about it, reasoning sealed with its origin, and the
-/// cost. `head` is what [`inspect_response`] made of this body, `counted` the report for one that has none.
+/// Rewrites an answer for the caller: the gateway's own members of the response, the origin in the
+/// seals of reasoning, and the cost. `head` comes from [`inspect_response`] of this body; `counted`
+/// is the usage for an answer without a report.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,
@@ -58,8 +60,9 @@ pub fn splice_response(
     changed(body, changes)
 }
 
-/// An answer that was made here, or the event that ends it, as it is when it could not be kept: `store` is false.
-pub fn not_kept(bytes: &Bytes) -> Bytes {
+/// Sets `store` to false in a response of the gateway, or in the event that ends it, after storing
+/// it failed.
+pub fn with_store_false(bytes: &Bytes) -> Bytes {
     let response = response_in_event(bytes).unwrap_or_else(|| bytes.clone());
     let places = Reader::new(&response, u32::MAX).and_then(|mut reader| ObjectPlaces::read(&mut reader));
     let (Ok(places), Some(start)) = (places, memmem::find(bytes, &response)) else {

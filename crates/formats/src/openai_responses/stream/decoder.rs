@@ -1,4 +1,4 @@
-//! From events to the common form.
+//! Decoding of events to the common form.
 
 use serde_json::{Value, json};
 use tollgate_types::generate::Seal;
@@ -9,44 +9,45 @@ use super::super::decode::lenient;
 use super::super::usage::read_usage;
 use crate::error::DecodeError;
 
-/// Reads the events of one streamed answer of an upstream, leniently: what is unknown is passed over.
+/// Decodes the events of one streamed answer leniently: unknown events and fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
-    /// Calls that began: the index of each among the items, and whether anything of its arguments came.
+    /// Calls so far: item index, and whether any arguments arrived.
     calls: Vec<(u64, bool)>,
-    /// Whether text of the open reasoning came, in which of the two ways, and whether another part of it began.
+    /// Source of the open reasoning's text (`summary` or `content`), and whether another part of it
+    /// started.
     reasoned: Option<&'static str>,
-    breaks: bool,
+    starts_part: bool,
 }
 
 impl StreamDecoder {
-    /// What the data of one event says. The error is that of a text that is no event. Error objects say nothing here: a
-    /// [`Relay`](super::super::Relay) tells them.
+    /// Decodes the data of one event. Fails if the text is not an event. Error objects yield
+    /// nothing: [`Relay`](super::super::Relay) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let event: Value = lenient(data)?;
-        let piece = || event["delta"].as_str().unwrap_or_default().to_owned();
+        let delta_text = || event["delta"].as_str().unwrap_or_default().to_owned();
         let index = event["output_index"].as_u64().unwrap_or(0);
         let mut events = Vec::new();
         match event["type"].as_str().unwrap_or_default() {
             "response.created" => events.push(start(&event["response"])),
             "response.output_text.delta" => events.push(StreamEvent::Text {
                 choice: 0,
-                text: piece(),
+                text: delta_text(),
                 logprobs: logprobs(&event["logprobs"]),
             }),
             "response.refusal.delta" => events.push(StreamEvent::Refusal {
                 choice: 0,
-                text: piece(),
+                text: delta_text(),
             }),
-            "response.reasoning_summary_part.added" => self.breaks = self.reasoned.is_some(),
-            "response.reasoning_summary_text.delta" => self.reasoning("summary", piece(), &mut events),
-            // Two names for the same.
+            "response.reasoning_summary_part.added" => self.starts_part = self.reasoned.is_some(),
+            "response.reasoning_summary_text.delta" => self.reasoning("summary", delta_text(), &mut events),
+            // Both names mean the same event.
             "response.reasoning_text.delta" | "response.reasoning.delta" => {
-                self.reasoning("content", piece(), &mut events);
+                self.reasoning("content", delta_text(), &mut events);
             }
             "response.output_item.added" => self.added(index, &event["item"], &mut events),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                self.arguments(index, piece(), &mut events);
+                self.arguments(index, delta_text(), &mut events);
             }
             "response.output_item.done" => self.done(index, &event["item"], &mut events),
             "response.completed" | "response.incomplete" => self.end(&event["response"], &mut events),
@@ -55,15 +56,15 @@ impl StreamDecoder {
         Ok(events)
     }
 
-    fn reasoning(&mut self, way: &'static str, piece: String, events: &mut Vec<StreamEvent>) {
-        // What is shown twice is told once.
-        if *self.reasoned.get_or_insert(way) != way {
+    fn reasoning(&mut self, source: &'static str, delta_text: String, events: &mut Vec<StreamEvent>) {
+        // Only the first source counts, if a server sends both.
+        if *self.reasoned.get_or_insert(source) != source {
             return;
         }
-        if std::mem::take(&mut self.breaks) {
+        if std::mem::take(&mut self.starts_part) {
             events.push(reasoned("\n\n".to_owned()));
         }
-        events.push(reasoned(piece));
+        events.push(reasoned(delta_text));
     }
 
     fn added(&mut self, index: u64, item: &Value, events: &mut Vec<StreamEvent>) {
@@ -107,7 +108,7 @@ impl StreamDecoder {
                     });
                 }
             }
-            // Some servers send no pieces of them.
+            // Some servers send no deltas of the arguments.
             Some("function_call" | "custom_tool_call") if self.calls.contains(&(index, false)) => {
                 let whole = item["arguments"].as_str().or_else(|| item["input"].as_str());
                 self.arguments(index, whole.unwrap_or_default().to_owned(), events);
@@ -143,7 +144,7 @@ fn reasoned(text: String) -> StreamEvent {
     StreamEvent::Reasoning { choice: 0, text }
 }
 
-/// Probabilities as in chat completions, if there are any.
+/// Token probabilities as in chat completions, if there are any.
 fn logprobs(tokens: &Value) -> Option<Value> {
     let tokens = tokens.as_array().filter(|tokens| !tokens.is_empty())?;
     Some(json!({"content": tokens, "refusal": null}))

@@ -1,4 +1,4 @@
-//! From the common form to events.
+//! Encoding of events from the common form.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -6,41 +6,41 @@ use tollgate_types::generate::{FinishReason, Reasoning, Seal, ToolCall};
 use tollgate_types::stream::StreamEvent;
 use tollgate_types::{Credits, Error, Usage};
 
-use super::super::answer::begun_call;
+use super::super::answer::started_call;
 use super::super::echo::Echo;
 use super::super::error_body::{error_event, failure};
 use super::super::identity::Identity;
 use super::super::object::{self, State};
 use super::super::usage::encode_usage;
-use super::written;
+use super::encode_event;
 
-/// Writes a streamed answer, event by event, for one caller. The rules of the format that it keeps: `response.created`
-/// and `response.in_progress` come first; items are numbered from 0, each is added and done, one after the other, and so
-/// are the parts of each; one event with the whole response ends the stream.
+/// Encodes a streamed answer for one caller. Rules of the format: `response.created` and
+/// `response.in_progress` come first; items are numbered from 0 and never overlap, and neither do
+/// the parts of an item; one event with the whole response ends the stream.
 #[derive(Debug)]
 pub struct StreamEncoder {
     identity: Identity,
     echo: Echo,
     show_reasoning: bool,
-    /// The number of the next event.
+    /// Sequence number of the next event.
     sequence: u64,
     started: bool,
-    open: Option<Open>,
-    /// Calls that began while another one was open: pieces of several may come by turns.
-    waiting: Vec<(u32, ToolCall)>,
-    /// Items that are done.
+    open: Option<OpenItem>,
+    /// Calls that started while another one was open: deltas of several calls may interleave.
+    pending: Vec<(u32, ToolCall)>,
+    /// Finished items, for the final response object.
     output: Vec<Value>,
     finish: Option<FinishReason>,
     usage: Usage,
 }
 
-/// The item that is open.
+/// The unfinished item.
 #[derive(Debug)]
-enum Open {
+enum OpenItem {
     Message {
-        /// Parts that are done.
+        /// Finished parts, for the finished message item.
         parts: Vec<Value>,
-        /// The one that is not.
+        /// The unfinished part.
         part: Option<OpenPart>,
     },
     Reasoning(Reasoning),
@@ -72,7 +72,7 @@ impl OpenPart {
 }
 
 impl StreamEncoder {
-    /// For a caller who has made these settings. Without `show_reasoning`, only the seals of reasoning are sent.
+    /// Creates an encoder. Without `show_reasoning`, only the seals of reasoning are sent.
     pub fn new(identity: Identity, echo: Echo, show_reasoning: bool) -> Self {
         Self {
             identity,
@@ -81,14 +81,14 @@ impl StreamEncoder {
             sequence: 0,
             started: false,
             open: None,
-            waiting: Vec::new(),
+            pending: Vec::new(),
             output: Vec::new(),
             finish: None,
             usage: Usage::ZERO,
         }
     }
 
-    /// The bytes of one step of the answer: whole events, none for what is told at the end.
+    /// Encodes one event as whole events of the format; empty for data that is sent at the end.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);
@@ -98,19 +98,19 @@ impl StreamEncoder {
                 let logprobs = logprobs
                     .as_ref()
                     .and_then(|logprobs| logprobs["content"].as_array());
-                self.say(
+                self.push_text(
                     text,
                     false,
                     logprobs.map(Vec::as_slice).unwrap_or_default(),
                     &mut out,
                 );
             }
-            StreamEvent::Refusal { text, .. } => self.say(text, true, &[], &mut out),
+            StreamEvent::Refusal { text, .. } => self.push_text(text, true, &[], &mut out),
             StreamEvent::Reasoning { text, .. } => self.reason(text, &mut out),
             StreamEvent::ReasoningSeal { seal, hidden, .. } => self.seal(seal, *hidden, &mut out),
             StreamEvent::ToolCallStart { call, id, name, .. } => {
                 let custom = self.echo.is_custom(name);
-                self.call(*call, begun_call(id, name, custom), &mut out);
+                self.call(*call, started_call(id, name, custom), &mut out);
             }
             StreamEvent::ToolCallArguments { call, arguments, .. } => {
                 self.arguments(*call, arguments, &mut out);
@@ -121,7 +121,7 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// The events that end the stream. After a failure there are none of these.
+    /// The events that end the stream; empty after a failure.
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>, completed_at: i64) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);
@@ -137,7 +137,7 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// The events that say why the stream breaks off. What was open stays undone.
+    /// The events that report why the stream breaks off. Open items stay unfinished.
     pub fn fail(&mut self, error: &Error, kind: &str) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);
@@ -145,7 +145,7 @@ impl StreamEncoder {
         let state = State {
             status: "failed",
             error: failure(error),
-            ..State::begun()
+            ..State::started()
         };
         self.lifecycle("response.failed", state, &mut out);
         Bytes::from(out)
@@ -155,8 +155,8 @@ impl StreamEncoder {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        self.lifecycle("response.created", State::begun(), out);
-        self.lifecycle("response.in_progress", State::begun(), out);
+        self.lifecycle("response.created", State::started(), out);
+        self.lifecycle("response.in_progress", State::started(), out);
     }
 
     fn lifecycle(&mut self, kind: &str, state: State, out: &mut Vec<u8>) {
@@ -164,38 +164,38 @@ impl StreamEncoder {
         self.push(json!({"type": kind, "response": response}), out);
     }
 
-    fn say(&mut self, text: &str, is_refusal: bool, logprobs: &[Value], out: &mut Vec<u8>) {
+    fn push_text(&mut self, text: &str, is_refusal: bool, logprobs: &[Value], out: &mut Vec<u8>) {
         if text.is_empty() {
             return;
         }
-        if !matches!(self.open, Some(Open::Message { .. })) {
+        if !matches!(self.open, Some(OpenItem::Message { .. })) {
             self.close("completed", out);
             self.add(object::message(&self.item_id("msg"), "in_progress", &[]), out);
-            self.open = Some(Open::Message {
+            self.open = Some(OpenItem::Message {
                 parts: Vec::new(),
                 part: None,
             });
         }
         let is_other = |part: &OpenPart| part.is_refusal != is_refusal;
-        if matches!(&self.open, Some(Open::Message { part: Some(part), .. }) if is_other(part)) {
+        if matches!(&self.open, Some(OpenItem::Message { part: Some(part), .. }) if is_other(part)) {
             self.close_part(out);
         }
         let (id, index) = (self.item_id("msg"), self.output.len());
-        let Some(Open::Message { parts, part }) = &mut self.open else {
+        let Some(OpenItem::Message { parts, part }) = &mut self.open else {
             return;
         };
         let content_index = parts.len();
-        let begun = part.is_none().then(|| OpenPart::new(is_refusal).to_wire());
+        let started = part.is_none().then(|| OpenPart::new(is_refusal).to_wire());
         let part = part.get_or_insert_with(|| OpenPart::new(is_refusal));
         part.text.push_str(text);
         part.logprobs.extend_from_slice(logprobs);
-        if let Some(begun) = begun {
+        if let Some(started) = started {
             let added = json!({
                 "type": "response.content_part.added",
                 "item_id": id,
                 "output_index": index,
                 "content_index": content_index,
-                "part": begun,
+                "part": started,
             });
             self.push(added, out);
         }
@@ -217,7 +217,7 @@ impl StreamEncoder {
             return;
         }
         self.open_reasoning(Some(String::new()), out);
-        let Some(Open::Reasoning(open)) = &mut self.open else {
+        let Some(OpenItem::Reasoning(open)) = &mut self.open else {
             return;
         };
         let so_far = open.text.get_or_insert_default();
@@ -227,14 +227,14 @@ impl StreamEncoder {
             return;
         }
         if is_new {
-            let added = self.of_summary(
+            let added = self.summary_event(
                 "response.reasoning_summary_part.added",
                 "part",
                 object::summary_part(""),
             );
             self.push(added, out);
         }
-        let delta = self.of_summary("response.reasoning_summary_text.delta", "delta", json!(text));
+        let delta = self.summary_event("response.reasoning_summary_text.delta", "delta", json!(text));
         self.push(delta, out);
     }
 
@@ -243,23 +243,23 @@ impl StreamEncoder {
             self.close("completed", out);
         }
         self.open_reasoning((!hidden).then(String::new), out);
-        if let Some(Open::Reasoning(open)) = &mut self.open {
+        if let Some(OpenItem::Reasoning(open)) = &mut self.open {
             open.seal = Some(seal.clone());
         }
         self.close("completed", out);
     }
 
     fn open_reasoning(&mut self, text: Option<String>, out: &mut Vec<u8>) {
-        if matches!(self.open, Some(Open::Reasoning(_))) {
+        if matches!(self.open, Some(OpenItem::Reasoning(_))) {
             return;
         }
         self.close("completed", out);
-        let begun = Reasoning { text, seal: None };
-        self.add(object::reasoning(&self.item_id("rs"), &begun, false), out);
-        self.open = Some(Open::Reasoning(begun));
+        let started = Reasoning { text, seal: None };
+        self.add(object::reasoning(&self.item_id("rs"), &started, false), out);
+        self.open = Some(OpenItem::Reasoning(started));
     }
 
-    fn of_summary(&self, kind: &str, name: &str, value: Value) -> Value {
+    fn summary_event(&self, kind: &str, name: &str, value: Value) -> Value {
         json!({
             "type": kind,
             "item_id": self.item_id("rs"),
@@ -270,8 +270,8 @@ impl StreamEncoder {
     }
 
     fn call(&mut self, number: u32, call: ToolCall, out: &mut Vec<u8>) {
-        if matches!(self.open, Some(Open::Call(..))) {
-            self.waiting.push((number, call));
+        if matches!(self.open, Some(OpenItem::Call(..))) {
+            self.pending.push((number, call));
             return;
         }
         self.close("completed", out);
@@ -281,7 +281,7 @@ impl StreamEncoder {
     fn open_call(&mut self, number: u32, call: ToolCall, out: &mut Vec<u8>) {
         let id = self.item_id(object::call_prefix(call.custom));
         self.add(object::call(&id, "in_progress", &call), out);
-        self.open = Some(Open::Call(number, call));
+        self.open = Some(OpenItem::Call(number, call));
     }
 
     fn arguments(&mut self, number: u32, arguments: &str, out: &mut Vec<u8>) {
@@ -289,22 +289,22 @@ impl StreamEncoder {
             return;
         }
         match &mut self.open {
-            Some(Open::Call(open, call)) if *open == number => {
+            Some(OpenItem::Call(open, call)) if *open == number => {
                 call.arguments.push_str(arguments);
                 let custom = call.custom;
-                let delta = self.of_call(custom, "delta", "delta", arguments);
+                let delta = self.call_event(custom, "delta", "delta", arguments);
                 self.push(delta, out);
             }
             _ => {
-                let waiting = self.waiting.iter_mut().find(|(waiting, _)| *waiting == number);
-                if let Some((_, call)) = waiting {
+                let pending = self.pending.iter_mut().find(|(pending, _)| *pending == number);
+                if let Some((_, call)) = pending {
                     call.arguments.push_str(arguments);
                 }
             }
         }
     }
 
-    fn of_call(&self, custom: bool, step: &str, name: &str, value: &str) -> Value {
+    fn call_event(&self, custom: bool, step: &str, name: &str, value: &str) -> Value {
         let kind = match custom {
             true => format!("response.custom_tool_call_input.{step}"),
             false => format!("response.function_call_arguments.{step}"),
@@ -317,10 +317,10 @@ impl StreamEncoder {
         })
     }
 
-    /// Closes the open item, and sends the calls that wait.
+    /// Closes the open item and sends the pending calls.
     fn close(&mut self, status: &str, out: &mut Vec<u8>) {
         self.close_item(status, out);
-        for (number, mut call) in std::mem::take(&mut self.waiting) {
+        for (number, mut call) in std::mem::take(&mut self.pending) {
             let arguments = std::mem::take(&mut call.arguments);
             self.open_call(number, call, out);
             self.arguments(number, &arguments, out);
@@ -332,21 +332,22 @@ impl StreamEncoder {
         self.close_part(out);
         let item = match self.open.take() {
             None => return,
-            Some(Open::Message { parts, .. }) => object::message(&self.item_id("msg"), status, &parts),
-            Some(Open::Reasoning(open)) => {
+            Some(OpenItem::Message { parts, .. }) => object::message(&self.item_id("msg"), status, &parts),
+            Some(OpenItem::Reasoning(open)) => {
                 let text = open.text.as_deref().unwrap_or_default();
                 if self.show_reasoning && !text.is_empty() {
-                    let done = self.of_summary("response.reasoning_summary_text.done", "text", json!(text));
+                    let done =
+                        self.summary_event("response.reasoning_summary_text.done", "text", json!(text));
                     self.push(done, out);
                     let part = object::summary_part(text);
-                    let done = self.of_summary("response.reasoning_summary_part.done", "part", part);
+                    let done = self.summary_event("response.reasoning_summary_part.done", "part", part);
                     self.push(done, out);
                 }
                 object::reasoning(&self.item_id("rs"), &open, self.show_reasoning)
             }
-            Some(Open::Call(_, call)) => {
+            Some(OpenItem::Call(_, call)) => {
                 let name = if call.custom { "input" } else { "arguments" };
-                let done = self.of_call(call.custom, "done", name, &call.arguments);
+                let done = self.call_event(call.custom, "done", name, &call.arguments);
                 self.push(done, out);
                 object::call(&self.item_id(object::call_prefix(call.custom)), status, &call)
             }
@@ -360,25 +361,25 @@ impl StreamEncoder {
     /// Closes the open part of a message.
     fn close_part(&mut self, out: &mut Vec<u8>) {
         let (id, index) = (self.item_id("msg"), self.output.len());
-        let Some(Open::Message { parts, part }) = &mut self.open else {
+        let Some(OpenItem::Message { parts, part }) = &mut self.open else {
             return;
         };
         let Some(done) = part.take() else { return };
         let (content_index, part) = (parts.len(), done.to_wire());
         parts.push(part.clone());
-        let mut said = json!({
+        let mut text_done = json!({
             "type": if done.is_refusal { "response.refusal.done" } else { "response.output_text.done" },
             "item_id": id,
             "output_index": index,
             "content_index": content_index,
         });
         if done.is_refusal {
-            said["refusal"] = json!(done.text);
+            text_done["refusal"] = json!(done.text);
         } else {
-            said["text"] = json!(done.text);
-            said["logprobs"] = json!(done.logprobs);
+            text_done["text"] = json!(done.text);
+            text_done["logprobs"] = json!(done.logprobs);
         }
-        self.push(said, out);
+        self.push(text_done, out);
         let closed = json!({
             "type": "response.content_part.done",
             "item_id": id,
@@ -402,6 +403,6 @@ impl StreamEncoder {
     fn push(&mut self, mut event: Value, out: &mut Vec<u8>) {
         event["sequence_number"] = json!(self.sequence);
         self.sequence += 1;
-        out.extend_from_slice(&written(&event));
+        out.extend_from_slice(&encode_event(&event));
     }
 }

@@ -12,8 +12,8 @@ use crate::sse;
 pub use decoder::StreamDecoder;
 pub use encoder::StreamEncoder;
 
-/// The bytes of an event, which has its type as its name.
-pub(super) fn written(event: &Value) -> Bytes {
+/// Writes an event, with its type as its name.
+pub(super) fn encode_event(event: &Value) -> Bytes {
     let name = event["type"].as_str().unwrap_or_default();
     sse::write_event(Some(name.as_bytes()), &to_bytes(event))
 }

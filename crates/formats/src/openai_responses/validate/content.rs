@@ -1,13 +1,14 @@
-//! Content: a text, or parts by type.
+//! Content of items: a text, or typed parts.
 
 use super::super::head::ResponsesHead;
-use crate::error::Flaw;
+use crate::error::BoxedError;
+use crate::image::{MUST_BE_IMAGE, is_false_image};
 use crate::json::{Kind, Path, Reader, once, open_keys};
 use crate::request::Media;
 
 const DETAILS: &[&str] = &["auto", "low", "high", "original"];
 
-/// Where a content stands, which decides about its types of parts.
+/// The location of a content, which decides the valid part types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     System,
@@ -28,7 +29,7 @@ impl Place {
     }
 }
 
-/// Keys that are checked, whatever the type of the part.
+/// Validated keys of a part of any type.
 const KEYS: [&str; 10] = [
     "type",
     "text",
@@ -48,7 +49,7 @@ pub(super) fn read(
     head: &mut ResponsesHead<'_>,
     place: Place,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     match reader.kind()? {
         Kind::String => {
             reader.string()?;
@@ -70,12 +71,12 @@ pub(super) fn read(
     Ok(())
 }
 
-/// A part, as far as it was read.
+/// A parsed part.
 #[derive(Default)]
 struct Part {
     kind: Option<&'static str>,
     seen: u32,
-    /// Bytes of media that are in it.
+    /// Bytes of inline media in the part.
     inline: u64,
 }
 
@@ -84,16 +85,16 @@ fn part(
     head: &mut ResponsesHead<'_>,
     place: Place,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     let part = Part::read(reader, place, path)?;
-    let way = part.way(path)?;
-    part.check_required(way, path)?;
-    part.count(way, &mut head.media);
+    let source_key = part.source_key(path)?;
+    part.check_required(source_key, path)?;
+    part.count(source_key, &mut head.media);
     Ok(())
 }
 
 impl Part {
-    fn read(reader: &mut Reader<'_>, place: Place, path: &Path<'_>) -> Result<Self, Flaw> {
+    fn read(reader: &mut Reader<'_>, place: Place, path: &Path<'_>) -> Result<Self, BoxedError> {
         reader.object_at(path)?;
         let mut part = Part::default();
         while let Some(key) = reader.key()? {
@@ -121,17 +122,17 @@ impl Part {
         place: Place,
         key: &str,
         path: &Path<'_>,
-    ) -> Result<(), Flaw> {
+    ) -> Result<(), BoxedError> {
         match key {
             "type" => self.kind = Some(reader.word_at(place.types(), path)?),
             "image_url" => self.inline += image_bytes(reader, path)?,
             "detail" => {
                 reader.word_at(DETAILS, path)?;
             }
-            "file_data" => self.inline += reader.filled_string_at(path)?.raw.len() as u64,
+            "file_data" => self.inline += reader.non_empty_string_at(path)?.raw.len() as u64,
             "input_audio" => self.inline += audio(reader, path)?,
             "file_id" => {
-                reader.filled_string_at(path)?;
+                reader.non_empty_string_at(path)?;
             }
             "file_url" => web_address(reader, path)?,
             _ => {
@@ -146,27 +147,30 @@ impl Part {
         bit.is_some_and(|bit| self.seen & (1 << bit) != 0)
     }
 
-    /// The one way in which a picture or a document is named, if there is one.
-    fn way(&self, path: &Path<'_>) -> Result<Option<&'static str>, Flaw> {
-        let ways: &[&'static str] = match self.kind {
+    /// The only source key of an image or document, if there is one.
+    fn source_key(&self, path: &Path<'_>) -> Result<Option<&'static str>, BoxedError> {
+        let source_keys: &[&'static str] = match self.kind {
             Some("input_image") => &["image_url", "file_id"],
             Some("input_file") => &["file_data", "file_url", "file_id"],
             _ => &[],
         };
-        let mut said = ways.iter().copied().filter(|way| self.has(way));
-        match (said.next(), said.next()) {
-            (Some(way), Some(other)) => {
-                let what = format_args!("cannot stand beside '{way}'");
-                Err(path.key(other).invalid(what))
+        let mut sent_keys = source_keys
+            .iter()
+            .copied()
+            .filter(|source_key| self.has(source_key));
+        match (sent_keys.next(), sent_keys.next()) {
+            (Some(source_key), Some(other)) => {
+                let problem = format_args!("cannot be combined with '{source_key}'");
+                Err(path.key(other).invalid(problem))
             }
-            (way, _) => Ok(way),
+            (source_key, _) => Ok(source_key),
         }
     }
 
-    fn check_required(&self, way: Option<&str>, path: &Path<'_>) -> Result<(), Flaw> {
+    fn check_required(&self, source_key: Option<&str>, path: &Path<'_>) -> Result<(), BoxedError> {
         let required = match self.kind {
             None => "type",
-            Some("input_image" | "input_file") if way.is_some() => return Ok(()),
+            Some("input_image" | "input_file") if source_key.is_some() => return Ok(()),
             Some("input_text" | "output_text") => "text",
             Some("refusal") => "refusal",
             Some("input_image") => "image_url",
@@ -179,36 +183,38 @@ impl Part {
         }
     }
 
-    fn count(&self, way: Option<&str>, media: &mut Media) {
+    fn count(&self, source_key: Option<&str>, media: &mut Media) {
         match self.kind {
             Some("input_image") => media.images += 1,
             Some("input_file") => media.files += 1,
             Some("input_audio") => media.audio += 1,
             _ => return,
         }
-        let is_address = match way {
+        let is_address = match source_key {
             Some("image_url") => self.inline == 0,
-            way => way == Some("file_url"),
+            source_key => source_key == Some("file_url"),
         };
         media.addresses += u32::from(is_address);
-        media.stored += u32::from(way == Some("file_id"));
+        media.stored += u32::from(source_key == Some("file_id"));
         media.inline_bytes += self.inline;
     }
 }
 
-/// Bytes of a data URL, none for one that the model fetches. Other schemes are refused: some model servers read
+/// Bytes of a data URL; zero for a web address. Other schemes are refused: some model servers read
 /// `file:` from their own disk.
-fn image_bytes(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
-    let url = reader.filled_string_at(path)?;
-    match has_scheme(&url.decoded(), &["data:"]) {
-        true => Ok(url.raw.len() as u64),
-        false if has_scheme(&url.decoded(), WEB) => Ok(0),
+fn image_bytes(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
+    let text = reader.non_empty_string_at(path)?;
+    let url = &*text.decoded();
+    match has_scheme(url, &["data:"]) {
+        true if is_false_image(url) => Err(path.invalid(MUST_BE_IMAGE)),
+        true => Ok(text.raw.len() as u64),
+        false if has_scheme(url, WEB) => Ok(0),
         false => Err(path.invalid("must be an http, https or data URL")),
     }
 }
 
-fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    match has_scheme(&reader.filled_string_at(path)?.decoded(), WEB) {
+fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
+    match has_scheme(&reader.non_empty_string_at(path)?.decoded(), WEB) {
         true => Ok(()),
         false => Err(path.invalid("must be an http or https URL")),
     }
@@ -224,11 +230,11 @@ fn has_scheme(text: &str, schemes: &[&str]) -> bool {
     schemes.iter().any(begins)
 }
 
-fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
+fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let (mut bytes, mut has_format) = (None, false);
     open_keys(reader, &["data", "format"], path, |reader, key, path| {
         if key == "data" {
-            bytes = Some(reader.filled_string_at(path)?.raw.len() as u64);
+            bytes = Some(reader.non_empty_string_at(path)?.raw.len() as u64);
         } else {
             reader.word_at(&["wav", "mp3"], path)?;
             has_format = true;
@@ -242,8 +248,8 @@ fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, Flaw> {
     }
 }
 
-/// Reads the parts of reasoning, which are all of one type.
-pub(super) fn texts(reader: &mut Reader<'_>, kind: &'static str, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads the parts of reasoning, which must all have the same type.
+pub(super) fn texts(reader: &mut Reader<'_>, kind: &'static str, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {

@@ -1,18 +1,18 @@
-//! The input: a text, or items by type.
+//! Validation of the input: a text, or typed items.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::super::head::{ItemPlace, ResponsesHead};
 use super::content::{self, Place};
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader, once};
 use crate::lossless::Span;
 
 /// Ids of the calls so far.
 type Calls<'a> = HashSet<Cow<'a, str>>;
 
-/// Items that every model can be told.
+/// Item types that work with every model.
 const TYPES: &[&str] = &[
     "message",
     "function_call",
@@ -22,8 +22,9 @@ const TYPES: &[&str] = &[
     "custom_tool_call_output",
 ];
 
-/// Calls of tools that the caller runs, and their results. An upstream of this format takes them as they are.
-const RUN_BY_THE_CALLER: &[&str] = &[
+/// Calls of tools that the caller runs, and their results. They are forwarded unchanged to an
+/// upstream of this format.
+const CLIENT_TOOL_ITEMS: &[&str] = &[
     "local_shell_call",
     "local_shell_call_output",
     "apply_patch_call",
@@ -32,7 +33,7 @@ const RUN_BY_THE_CALLER: &[&str] = &[
     "computer_call_output",
 ];
 
-/// What must be there.
+/// Required fields by item type.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("message", &["role", "content"]),
     ("function_call", &["call_id", "name", "arguments"]),
@@ -42,7 +43,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("custom_tool_call_output", &["call_id", "output"]),
 ];
 
-/// Keys that are checked, whatever the type of the item.
+/// Validated keys of an item of any type.
 const KEYS: [&str; 13] = [
     "type",
     "role",
@@ -59,12 +60,11 @@ const KEYS: [&str; 13] = [
     "phase",
 ];
 
-/// Reads the input.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     head: &mut ResponsesHead<'_>,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     match reader.kind()? {
         Kind::String => {
             reader.string()?;
@@ -87,16 +87,16 @@ pub(super) fn read(
         head.items += 1;
     }
     if !has_reasoning {
-        // Nothing of the input is changed.
+        // Without reasoning, the input is not changed.
         head.layout.items = Vec::new();
     }
     Ok(())
 }
 
-/// An item of a type that every model can be told, as far as it was read.
+/// A parsed item of a type that works with every model.
 struct Item<'a> {
     kind: &'static str,
-    /// Where it stands, which decides about its content.
+    /// The location, which decides the valid content.
     place: Place,
     seen: u32,
     call_id: Option<Cow<'a, str>>,
@@ -108,10 +108,10 @@ fn item<'a>(
     head: &mut ResponsesHead<'_>,
     calls: &mut Calls<'a>,
     path: &Path<'_>,
-) -> Result<ItemPlace, Flaw> {
+) -> Result<ItemPlace, BoxedError> {
     let start = reader.place();
     let (kind, place) = kind_and_role(&mut reader.ahead(), path)?;
-    if RUN_BY_THE_CALLER.contains(&&*kind) {
+    if CLIENT_TOOL_ITEMS.contains(&&*kind) {
         reader.skip()?;
         return Ok(ItemPlace {
             span: Span::new(start, reader.end()),
@@ -140,7 +140,7 @@ impl<'a> Item<'a> {
         kind: &'static str,
         place: Place,
         path: &Path<'_>,
-    ) -> Result<Self, Flaw> {
+    ) -> Result<Self, BoxedError> {
         reader.object_at(path)?;
         let mut item = Item {
             kind,
@@ -160,14 +160,14 @@ impl<'a> Item<'a> {
         Ok(item)
     }
 
-    /// The value of a key, which is of use only in items of some types.
+    /// Reads the value of a key, which only some item types use.
     fn value(
         &mut self,
         reader: &mut Reader<'a>,
         head: &mut ResponsesHead<'_>,
         key: &str,
         path: &Path<'_>,
-    ) -> Result<(), Flaw> {
+    ) -> Result<(), BoxedError> {
         match (key, self.kind) {
             ("type" | "role", _) => reader.skip()?,
             ("content", "message") => content::read(reader, head, self.place, path)?,
@@ -180,9 +180,9 @@ impl<'a> Item<'a> {
             ("output", "function_call_output" | "custom_tool_call_output") => {
                 content::read(reader, head, Place::Output, path)?;
             }
-            ("call_id", _) => self.call_id = Some(reader.filled_string_at(path)?.decoded()),
+            ("call_id", _) => self.call_id = Some(reader.non_empty_string_at(path)?.decoded()),
             ("name", "function_call" | "custom_tool_call") => {
-                reader.filled_string_at(path)?;
+                reader.non_empty_string_at(path)?;
             }
             ("arguments", "function_call") | ("input", "custom_tool_call") => {
                 reader.string_at(path)?;
@@ -209,14 +209,14 @@ impl<'a> Item<'a> {
         bit.is_some_and(|bit| self.seen & (1 << bit) != 0)
     }
 
-    fn check_required(&self, path: &Path<'_>) -> Result<(), Flaw> {
+    fn check_required(&self, path: &Path<'_>) -> Result<(), BoxedError> {
         let required = REQUIRED.iter().find(|(name, _)| *name == self.kind);
         let missing = required.and_then(|(_, keys)| keys.iter().find(|key| !self.has(key)));
         missing.map_or(Ok(()), |key| Err(path.missing(key)))
     }
 
-    /// A call is noted, and a result answers one that was.
-    fn match_call(self, calls: &mut Calls<'a>, path: &Path<'_>) -> Result<(), Flaw> {
+    /// Records a call, or checks that a result answers a recorded one.
+    fn match_call(self, calls: &mut Calls<'a>, path: &Path<'_>) -> Result<(), BoxedError> {
         let Some(id) = self.call_id else { return Ok(()) };
         match self.kind {
             "function_call" | "custom_tool_call" => {
@@ -226,14 +226,14 @@ impl<'a> Item<'a> {
             _ if calls.contains(&id) => Ok(()),
             _ => Err(path
                 .key("call_id")
-                .invalid("answers no call: no item before it calls a tool with this id")),
+                .invalid("matches no tool call: no earlier item calls a tool with this id")),
         }
     }
 }
 
-/// Type and role, wherever they stand: they decide about the content. An item without a type that has a role is a
-/// message.
-fn kind_and_role<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<(Cow<'a, str>, Place), Flaw> {
+/// Reads type and role ahead of the other fields: they decide which content is valid. An item with
+/// a role and without a type is a message.
+fn kind_and_role<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<(Cow<'a, str>, Place), BoxedError> {
     reader.object_at(path)?;
     let (mut kind, mut role) = (None, None);
     while let Some(key) = reader.key()? {
@@ -262,11 +262,11 @@ fn kind_and_role<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<(Cow<'a
     }
 }
 
-fn refused(kind: &str, path: &Path<'_>) -> Flaw {
+fn refused(kind: &str, path: &Path<'_>) -> BoxedError {
     match kind {
-        "item_reference" => path.unsupported("refers to an item that is not kept here; send the item"),
+        "item_reference" => path.unsupported("refers to an item that is not stored; send the item itself"),
         "compaction" | "compaction_summary" | "compaction_trigger" => {
-            path.unsupported("is not served here; send the items themselves")
+            path.unsupported("is not supported; send the items themselves")
         }
         _ if [
             "_call",
@@ -279,8 +279,8 @@ fn refused(kind: &str, path: &Path<'_>) -> Flaw {
         .iter()
         .any(|end| kind.ends_with(end)) =>
         {
-            path.unsupported("is of a tool that runs at the provider, which is not served here")
+            path.unsupported("belongs to a tool that the provider runs, which is not supported")
         }
-        _ => path.invalid("is no type of item"),
+        _ => path.invalid("is not a valid item type"),
     }
 }

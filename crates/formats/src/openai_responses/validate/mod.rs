@@ -1,8 +1,8 @@
-//! The one place that says which requests for a response are well formed. Reads the bytes once and keeps only a
-//! [`ResponsesHead`]; `decode_request` trusts what passed here.
+//! Validation of responses requests. Reads the bytes once and stores only a [`ResponsesHead`];
+//! `decode_request` trusts validated bodies.
 //!
-//! Top-level fields that the format does not know are refused. Unknown fields of items and tools are let through as they
-//! are. An optional field that is null counts as not sent.
+//! Unknown top-level fields are refused. Unknown fields of items and tools are accepted. An
+//! optional field that is null counts as not sent.
 
 mod content;
 mod input;
@@ -15,12 +15,12 @@ mod tests;
 use std::borrow::Cow;
 
 use super::head::{FieldPlace, Layout, ResponsesHead};
-use crate::error::{DecodeError, Flaw};
+use crate::error::{BoxedError, DecodeError};
 use crate::json::{Key, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 use crate::request::ResponseFormatKind;
 
-/// Every top-level field, the usual ones first.
+/// All top-level fields, the most frequent first.
 const FIELDS: &[&str] = &[
     "model",
     "input",
@@ -62,7 +62,7 @@ const FIELDS: &[&str] = &[
     "labels",
 ];
 
-/// Fields that other formats have no place for and no answer depends on.
+/// Fields that other formats cannot express and that do not affect the answer.
 const OWN_HINTS: &[&str] = &[
     "max_tool_calls",
     "prompt_cache_key",
@@ -70,10 +70,10 @@ const OWN_HINTS: &[&str] = &[
     "prompt_cache_retention",
 ];
 
-/// Checks a whole request against the format (wire facts of `POST /v1/responses`): required fields, types, bounds, and
-/// the rules between fields.
+/// Checks a whole request against the format (wire facts of `POST /v1/responses`): required fields,
+/// types, bounds, and the rules between fields.
 ///
-/// Text that is not JSON is `invalid_json` whatever else is wrong with it.
+/// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
 pub fn validate(body: &[u8]) -> Result<ResponsesHead<'_>, DecodeError> {
     read_request(body).map_err(|error| match well_formed(body) {
         Ok(()) => *error,
@@ -82,13 +82,13 @@ pub fn validate(body: &[u8]) -> Result<ResponsesHead<'_>, DecodeError> {
 }
 
 #[cold]
-fn well_formed(body: &[u8]) -> Result<(), Flaw> {
+fn well_formed(body: &[u8]) -> Result<(), BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.skip()?;
     reader.finish()
 }
 
-fn read_request(body: &[u8]) -> Result<ResponsesHead<'_>, Flaw> {
+fn read_request(body: &[u8]) -> Result<ResponsesHead<'_>, BoxedError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     reader.object_at(&Path::TOP)?;
     let mut request = Request::new();
@@ -99,11 +99,11 @@ fn read_request(body: &[u8]) -> Result<ResponsesHead<'_>, Flaw> {
     request.finish()
 }
 
-/// A request while it is read.
+/// State of a request during validation.
 struct Request<'a> {
     head: ResponsesHead<'a>,
-    /// Whether `tool_choice` asks for a call.
-    must_call: bool,
+    /// Whether `tool_choice` requires a call.
+    requires_call: bool,
 }
 
 impl<'a> Request<'a> {
@@ -123,18 +123,18 @@ impl<'a> Request<'a> {
             tools: 0,
             response_format: ResponseFormatKind::Text,
             media: Default::default(),
-            says_how_to_reason: false,
+            has_reasoning_params: false,
             shows_reasoning: false,
             own_hints: Vec::new(),
             layout,
         };
         Self {
             head,
-            must_call: false,
+            requires_call: false,
         }
     }
 
-    fn field(&mut self, reader: &mut Reader<'a>, key: &Key<'a>) -> Result<(), Flaw> {
+    fn field(&mut self, reader: &mut Reader<'a>, key: &Key<'a>) -> Result<(), BoxedError> {
         let Some(name) = FIELDS.iter().copied().find(|name| **name == *key.name) else {
             let name = Path::TOP.key(&key.name).to_string();
             return Err(Box::new(DecodeError::unknown(name)));
@@ -151,26 +151,31 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    fn value(&mut self, reader: &mut Reader<'a>, name: &'static str, path: &Path<'_>) -> Result<(), Flaw> {
+    fn value(
+        &mut self,
+        reader: &mut Reader<'a>,
+        name: &'static str,
+        path: &Path<'_>,
+    ) -> Result<(), BoxedError> {
         let head = &mut self.head;
         match name {
-            "model" => head.model = reader.filled_string_at(path)?.decoded(),
+            "model" => head.model = reader.non_empty_string_at(path)?.decoded(),
             "input" => input::read(reader, head, path)?,
             "stream" => head.stream = reader.boolean_at(path)?,
             "store" => head.store = reader.boolean_at(path)?,
             "background" => head.background = reader.boolean_at(path)?,
             "previous_response_id" => {
-                head.previous_response_id = Some(reader.filled_string_at(path)?.decoded());
+                head.previous_response_id = Some(reader.non_empty_string_at(path)?.decoded());
             }
             "max_output_tokens" => {
-                let cap = reader.integer_at(options::LEAST_OUTPUT..=i64::MAX, path)?;
+                let cap = reader.integer_at(options::MIN_OUTPUT_TOKENS..=i64::MAX, path)?;
                 head.max_tokens = Some(cap.cast_unsigned());
             }
             "tools" => tools::read(reader, head, path)?,
-            "tool_choice" => self.must_call = tools::choice(reader, path)?,
+            "tool_choice" => self.requires_call = tools::choice(reader, path)?,
             "text" => head.response_format = options::text(reader, path)?,
             "reasoning" => {
-                (head.says_how_to_reason, head.shows_reasoning) = options::reasoning(reader, path)?;
+                (head.has_reasoning_params, head.shows_reasoning) = options::reasoning(reader, path)?;
             }
             "include" => head.layout.includes_seal = options::include(reader, path)?,
             "truncation" => {
@@ -187,8 +192,8 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// The rules between fields.
-    fn finish(self) -> Result<ResponsesHead<'a>, Flaw> {
+    /// Checks the rules between fields.
+    fn finish(self) -> Result<ResponsesHead<'a>, BoxedError> {
         let head = self.head;
         if head.layout.field("model").is_none() {
             return Err(Path::TOP.missing("model"));
@@ -199,13 +204,13 @@ impl<'a> Request<'a> {
                 Some(_) => Path::TOP.key("input").invalid("must have at least one item"),
             });
         }
-        if self.must_call && head.tools == 0 {
-            return Err(Path::TOP.key("tool_choice").invalid("needs 'tools'"));
+        if self.requires_call && head.tools == 0 {
+            return Err(Path::TOP.key("tool_choice").invalid("requires 'tools'"));
         }
         if head.background && !head.store {
             return Err(Path::TOP
                 .key("background")
-                .invalid("needs 'store': true, since the response is asked for later"));
+                .invalid("requires 'store': true, because the response is retrieved later"));
         }
         if head.layout.field("stream_options").is_some() && !head.stream {
             return Err(Path::TOP

@@ -1,18 +1,18 @@
-//! Every top-level field but the input and the tools.
+//! Validation of the top-level fields other than input and tools.
 
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Path, Reader, once, open_keys, open_object, small_object};
 use crate::openai_chat::validate::options::service_tier;
 use crate::request::ResponseFormatKind;
 
-/// The least cap on output tokens.
-pub(super) const LEAST_OUTPUT: i64 = 16;
+/// Smallest valid cap on output tokens.
+pub(super) const MIN_OUTPUT_TOKENS: i64 = 16;
 
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
 const CACHE_RETENTIONS: &[&str] = &["in_memory", "in-memory", "24h"];
 
-/// What may be asked for besides the answer.
+/// Valid values in `include`.
 const INCLUDABLE: &[&str] = &[
     SEALED_REASONING,
     "message.output_text.logprobs",
@@ -25,8 +25,8 @@ const INCLUDABLE: &[&str] = &[
 ];
 const SEALED_REASONING: &str = "reasoning.encrypted_content";
 
-/// Fields of which nothing is kept.
-pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), Flaw> {
+/// Validates fields whose values the head does not store.
+pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), BoxedError> {
     match name {
         "instructions" | "user" | "prompt_cache_key" => {
             reader.string_at(path)?;
@@ -61,24 +61,24 @@ pub(super) fn plain(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Res
         "stream_options" => small_object(reader, &["include_obfuscation"], path, |reader, _, path| {
             reader.boolean_at(path).map(|_| ())
         })?,
-        "starting_after" => return Err(path.unsupported("goes on with a stream, which is not served here")),
+        "starting_after" => return Err(path.unsupported("resumes a stream, which is not supported")),
         "conversation" => {
             return Err(
-                path.unsupported("is kept at the provider, which is not served here; send the 'input'")
+                path.unsupported("is stored by the provider, which is not supported; send the 'input'")
             );
         }
         "prompt" => {
             return Err(
-                path.unsupported("is kept at the provider, which is not served here; send the 'input'")
+                path.unsupported("is stored by the provider, which is not supported; send the 'input'")
             );
         }
-        "moderation" => return Err(path.unsupported("is not served here")),
+        "moderation" => return Err(path.unsupported("is not supported")),
         _ => reader.skip()?,
     }
     Ok(())
 }
 
-fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut names = Vec::new();
     while let Some(key) = reader.key()? {
@@ -98,12 +98,12 @@ fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Reads `reasoning`: whether it says anything, and whether it asks for a summary.
-pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(bool, bool), Flaw> {
-    let (mut says_how, mut shows) = (false, false);
+/// Reads `reasoning`; returns whether it has parameters, and whether it requests a summary.
+pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(bool, bool), BoxedError> {
+    let (mut has_params, mut shows) = (false, false);
     let keys = ["effort", "summary", "generate_summary", "mode", "context"];
     small_object(reader, &keys, path, |reader, key, path| {
-        says_how = true;
+        has_params = true;
         match key {
             "effort" => {
                 reader.word_at(EFFORTS, path)?;
@@ -118,11 +118,11 @@ pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(boo
         }
         Ok(())
     })?;
-    Ok((says_how, shows))
+    Ok((has_params, shows))
 }
 
-/// Reads `text`: the kind of its format.
-pub(super) fn text(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, Flaw> {
+/// Reads `text` and returns the kind of its format.
+pub(super) fn text(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, BoxedError> {
     let mut kind = ResponseFormatKind::Text;
     small_object(reader, &["format", "verbosity"], path, |reader, key, path| {
         match key {
@@ -136,7 +136,7 @@ pub(super) fn text(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseF
     Ok(kind)
 }
 
-fn format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, Flaw> {
+fn format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind, BoxedError> {
     let (mut kind, mut seen) = (None, 0);
     let keys = ["type", "name", "schema", "strict", "description"];
     open_keys(reader, &keys, path, |reader, key, path| {
@@ -169,22 +169,22 @@ fn format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<ResponseFormatKind
     }
 }
 
-fn schema_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
-    let name = reader.filled_string_at(path)?.decoded();
+fn schema_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
+    let name = reader.non_empty_string_at(path)?.decoded();
     match is_plain_name(&name, 64) {
         true => Ok(()),
         false => Err(path.invalid("must have 1 to 64 letters, digits, underscores or dashes")),
     }
 }
 
-/// Whether a name has letters, digits, underscores and dashes only, and not too many.
-pub(super) fn is_plain_name(name: &str, most: usize) -> bool {
+/// Whether a name has only letters, digits, underscores and dashes, and at most `max` of them.
+pub(super) fn is_plain_name(name: &str, max: usize) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    (1..=most).contains(&name.len()) && name.bytes().all(fits)
+    (1..=max).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// Reads `include`: whether sealed reasoning is asked for.
-pub(super) fn include(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
+/// Reads `include`; returns whether it requests sealed reasoning.
+pub(super) fn include(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     reader.array_at(path)?;
     let (mut index, mut seal, mut seen) = (0, false, 0);
     while reader.item()? {

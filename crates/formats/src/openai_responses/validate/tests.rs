@@ -1,4 +1,4 @@
-//! Tables of accepted and refused bodies. More of them run through the built binary, in its API tests.
+//! Tables of accepted and refused bodies. The API tests run more of them through the built binary.
 
 use serde_json::{Value, json};
 use tollgate_types::ErrorCode;
@@ -6,7 +6,7 @@ use tollgate_types::ErrorCode;
 use super::*;
 
 #[test]
-fn what_may_stand_in_any_order_may() {
+fn keys_may_come_in_any_order() {
     for text in [
         r#"{"input":[{"content":[{"text":"x","type":"input_text"}],"role":"user"}],"model":"m"}"#,
         r#"{"model":"m","input":[{"arguments":"","name":"f","call_id":"a","type":"function_call"}],"tools":null}"#,
@@ -56,23 +56,23 @@ fn fields_are_sent_once() {
 
 #[test]
 fn media_are_counted_wherever_they_stand() {
-    let picture = json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA"});
+    let image = json!({"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="});
     let file = json!({"type": "input_file", "file_data": "AAAA"});
-    let sound = json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}});
+    let audio = json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}});
     let text = json!({"model": "m", "input": [
-        {"role": "user", "content": [picture, file, sound]},
+        {"role": "user", "content": [image, file, audio]},
         {"type": "function_call", "call_id": "a", "name": "f", "arguments": ""},
-        {"type": "function_call_output", "call_id": "a", "output": [picture]},
+        {"type": "function_call_output", "call_id": "a", "output": [image]},
     ]})
     .to_string();
     let head = validate(text.as_bytes()).unwrap();
-    let url = picture["image_url"].as_str().unwrap().len() as u64;
+    let url = image["image_url"].as_str().unwrap().len() as u64;
     assert_eq!((head.media.images, head.media.files, head.media.audio), (2, 1, 1));
     assert_eq!((head.media.inline_bytes, head.items), (2 * url + 8, 3));
 }
 
 #[test]
-fn hints_are_told_apart() {
+fn ignored_and_own_hints_are_separate() {
     let body = json!({"model": "m", "input": "x", "labels": {}, "context_management": [], "prompt_cache_key": "k",
         "truncation": "auto", "max_tool_calls": 2});
     let text = body.to_string();

@@ -1,12 +1,13 @@
-//! Tools and the choice among them.
+//! Validation of tools and the tool choice.
 
 use super::super::head::ResponsesHead;
 use super::options::is_plain_name;
-use crate::error::Flaw;
+use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader, open_keys, open_object};
 
-/// Tools that the caller runs and that only this format has. An upstream of this format takes them as they are.
-const RUN_BY_THE_CALLER: &[&str] = &[
+/// Tools that the caller runs and that only this format has. They are forwarded unchanged to an
+/// upstream of this format.
+const CLIENT_TOOLS: &[&str] = &[
     "local_shell",
     "apply_patch",
     "computer",
@@ -14,8 +15,8 @@ const RUN_BY_THE_CALLER: &[&str] = &[
     "namespace",
 ];
 
-/// Tools that run at the provider: they cost extra, and some reach what is kept there for others.
-const RUN_AT_THE_PROVIDER: &[&str] = &[
+/// Tools that run at the provider: they cost extra, and some access data stored there for others.
+const HOSTED_TOOLS: &[&str] = &[
     "web_search",
     "file_search",
     "code_interpreter",
@@ -25,12 +26,11 @@ const RUN_AT_THE_PROVIDER: &[&str] = &[
     "tool_search",
 ];
 
-/// Reads `tools`.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     head: &mut ResponsesHead<'_>,
     path: &Path<'_>,
-) -> Result<(), Flaw> {
+) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     while reader.item()? {
         tool(reader, &path.index(head.tools))?;
@@ -39,7 +39,7 @@ pub(super) fn read(
     Ok(())
 }
 
-fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     const KEYS: [&str; 7] = [
         "type",
         "name",
@@ -55,7 +55,7 @@ fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
         match (key, &*kind) {
             ("type", _) => reader.skip()?,
             ("name", "function" | "custom" | "namespace") => {
-                let name = reader.filled_string_at(path)?.decoded();
+                let name = reader.non_empty_string_at(path)?.decoded();
                 name_fits = is_plain_name(&name, 128);
                 has_name = true;
             }
@@ -82,8 +82,8 @@ fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-/// The type, wherever it stands: it decides about the other keys.
-fn kind_of<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<std::borrow::Cow<'a, str>, Flaw> {
+/// Reads the type ahead of the other keys: it decides which keys are valid.
+fn kind_of<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<std::borrow::Cow<'a, str>, BoxedError> {
     let mut kind = None;
     open_keys(reader, &["type"], path, |reader, _, path| {
         kind = Some(reader.string_at(path)?.decoded());
@@ -93,18 +93,18 @@ fn kind_of<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<std::borrow::
         return Err(path.missing("type"));
     };
     let here = path.key("type");
-    if matches!(&*kind, "function" | "custom") || RUN_BY_THE_CALLER.contains(&&*kind) {
+    if matches!(&*kind, "function" | "custom") || CLIENT_TOOLS.contains(&&*kind) {
         return Ok(kind);
     }
-    // Some have a date or a stage behind their name.
-    if RUN_AT_THE_PROVIDER.iter().any(|known| kind.starts_with(known)) {
-        return Err(here.unsupported("is a tool that runs at the provider, which is not served here"));
+    // Some types have a date or release stage after the name.
+    if HOSTED_TOOLS.iter().any(|known| kind.starts_with(known)) {
+        return Err(here.unsupported("is a tool that the provider runs; such tools are not supported"));
     }
-    Err(here.invalid("is no type of tool"))
+    Err(here.invalid("is not a valid tool type"))
 }
 
-/// The tools of a namespace are functions and custom tools.
-fn inner_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+/// Reads the tools of a namespace, which are functions and custom tools.
+fn inner_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {
@@ -121,7 +121,7 @@ fn inner_tools(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     Ok(())
 }
 
-fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let (mut kind, mut seen) = (None, 0);
     open_keys(
         reader,
@@ -150,8 +150,8 @@ fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
     }
 }
 
-/// Reads `tool_choice`: whether it asks for a call.
-pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
+/// Reads `tool_choice`; returns whether it requires a call.
+pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     match reader.kind()? {
         Kind::String => Ok(reader.word_at(&["none", "auto", "required"], path)? == "required"),
         Kind::Object => chosen(reader, path),
@@ -159,7 +159,7 @@ pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, F
     }
 }
 
-fn chosen(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
+fn chosen(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     let (mut kind, mut seen) = (None, 0);
     open_keys(
         reader,
@@ -167,9 +167,9 @@ fn chosen(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
         path,
         |reader, key, path| {
             match key {
-                "type" => kind = Some(reader.filled_string_at(path)?.decoded()),
+                "type" => kind = Some(reader.non_empty_string_at(path)?.decoded()),
                 "name" => {
-                    reader.filled_string_at(path)?;
+                    reader.non_empty_string_at(path)?;
                     seen |= 0b001;
                 }
                 "mode" => {
@@ -191,15 +191,15 @@ fn chosen(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, Flaw> {
         (Some("allowed_tools"), seen) if seen & 0b010 == 0 => Err(path.missing("mode")),
         (Some("allowed_tools"), seen) if seen & 0b100 == 0 => Err(path.missing("tools")),
         (Some("function" | "custom" | "allowed_tools"), _) => Ok(true),
-        (Some(kind), _) if RUN_BY_THE_CALLER.contains(&kind) => Ok(true),
-        (Some(kind), _) if RUN_AT_THE_PROVIDER.iter().any(|known| kind.starts_with(known)) => {
-            Err(here.unsupported("is a tool that runs at the provider, which is not served here"))
+        (Some(kind), _) if CLIENT_TOOLS.contains(&kind) => Ok(true),
+        (Some(kind), _) if HOSTED_TOOLS.iter().any(|known| kind.starts_with(known)) => {
+            Err(here.unsupported("is a tool that the provider runs; such tools are not supported"))
         }
         (Some(_), _) => Err(here.invalid("must be one of 'function', 'custom' or 'allowed_tools'")),
     }
 }
 
-fn allowed(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), Flaw> {
+fn allowed(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;
     while reader.item()? {

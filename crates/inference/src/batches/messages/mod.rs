@@ -1,4 +1,5 @@
-//! `/v1/messages/batches`: the same in Anthropic's shape. Requests come in the body, and are kept as a file of lines.
+//! `/v1/messages/batches`: batches in Anthropic's format. The requests are in the body and are
+//! stored as a file of lines.
 
 mod routes;
 mod service;

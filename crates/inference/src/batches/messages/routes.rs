@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the Message Batches API.
 
 use axum::Json;
 use axum::body::Body;
@@ -21,7 +21,7 @@ use crate::batches::read::invalid;
 use crate::batches::request::{Endpoint, Reading};
 use crate::messages::{MessageErrorBody, betas, version};
 
-/// The routes of this group.
+/// Returns the router of `/v1/messages/batches`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new()
         .routes(routes!(create_message_batch, list_message_batches))
@@ -30,7 +30,10 @@ pub fn routes() -> OpenApiRouter<Inference> {
         .routes(routes!(get_message_batch_results))
 }
 
-/// Carries many messages out within a day, each at 35 % below list. All of them are held for at once; each costs what it costs.
+/// Creates a batch of messages.
+///
+/// The requests are executed within 24 hours at 35 % below the list price. The maximum cost of all
+/// requests is held when the batch is created. Each request is charged its actual cost.
 #[utoipa::path(
     post, path = "/v1/messages/batches", tag = "Files", operation_id = "create_message_batch",
     request_body = CreateMessageBatch,
@@ -54,7 +57,7 @@ async fn create_message_batch(
     Ok(Json(service::show(&inference.batches, &job, &origin).await?))
 }
 
-/// Batches of the account in the format of messages, the newest first.
+/// Lists the message batches of the account, newest first.
 #[utoipa::path(
     get, path = "/v1/messages/batches", tag = "Files", operation_id = "list_message_batches",
     params(MessageBatchesQuery),
@@ -69,14 +72,14 @@ async fn list_message_batches(
 ) -> Result<Json<MessageBatchList>, ApiError> {
     let limit = query.limit.unwrap_or(20);
     if !(1..=1_000).contains(&limit) {
-        return Err(ApiError(invalid("limit", "is 1 to 1000")));
+        return Err(ApiError(invalid("limit", "must be 1 to 1000")));
     }
     let (account, edges) = (caller.account_id(), query.edges()?);
     let (batches, has_more) = service::list(&inference.batches, account, edges, limit, &origin).await?;
     Ok(Json(MessageBatchList::of(batches, has_more)))
 }
 
-/// A batch in the format of messages, and how far it is.
+/// Returns a message batch and its progress.
 #[utoipa::path(
     get, path = "/v1/messages/batches/{message_batch_id}", tag = "Files", operation_id = "get_message_batch",
     params(("message_batch_id" = String, Path, description = "Id of the batch")),
@@ -93,7 +96,7 @@ async fn get_message_batch(
     Ok(Json(batch))
 }
 
-/// Deletes a batch that has ended, with its requests and its results.
+/// Deletes an ended message batch with its requests and results.
 #[utoipa::path(
     delete, path = "/v1/messages/batches/{message_batch_id}", tag = "Files", operation_id = "delete_message_batch",
     params(("message_batch_id" = String, Path, description = "Id of the batch")),
@@ -109,7 +112,10 @@ async fn delete_message_batch(
     Ok(Json(deleted))
 }
 
-/// Begins no more requests of a batch. Those that run are answered and paid; the others cost nothing.
+/// Cancels a message batch.
+///
+/// Requests that are already running finish and are charged. The others are not started and cost
+/// nothing.
 #[utoipa::path(
     post, path = "/v1/messages/batches/{message_batch_id}/cancel", tag = "Files", operation_id = "cancel_message_batch",
     params(("message_batch_id" = String, Path, description = "Id of the batch")),
@@ -126,12 +132,14 @@ async fn cancel_message_batch(
     Ok(Json(batch))
 }
 
-/// What came of each request of a batch that has ended, one on each line: `{"custom_id", "result"}`, in any order.
+/// Returns the results of an ended message batch.
+///
+/// Each line is the result of one request, `{"custom_id", "result"}`, in any order.
 #[utoipa::path(
     get, path = "/v1/messages/batches/{message_batch_id}/results", tag = "Files", operation_id = "get_message_batch_results",
     params(("message_batch_id" = String, Path, description = "Id of the batch")),
     responses(
-        (status = 200, description = "The results", content_type = "application/x-jsonl", body = Vec<u8>),
+        (status = 200, description = "The results as JSON Lines", content_type = "application/x-jsonl", body = Vec<u8>),
         (status = "default", body = MessageErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))

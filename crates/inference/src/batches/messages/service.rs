@@ -1,4 +1,4 @@
-//! The use cases.
+//! Use cases of message batches: create, get, list, cancel, delete and results.
 
 use std::time::Duration;
 
@@ -12,44 +12,44 @@ use tollgate_storage::blob::{BlobContent, whole};
 use tollgate_storage::{FilePurpose, Job, JobCancel, JobFilter, LineCounts};
 use tollgate_types::{AccountId, Error, ErrorCode, JobId, MessageBatchId};
 
-use super::wire::{DeletedMessageBatch, Edges, MessageBatch, Shown};
+use super::wire::{BatchView, DeletedMessageBatch, Edges, MessageBatch};
 use crate::batches::job::Batches;
-use crate::batches::order::{MESSAGES_KIND, Order};
+use crate::batches::payload::{BatchPayload, MESSAGES_KIND};
 use crate::batches::request::{Endpoint, Fault, Reading};
 use crate::batches::service::{accept, examine};
-use crate::files::{Label, Pieces};
-use crate::responses::kept::unavailable;
+use crate::files::{ChunkSource, Label};
+use crate::responses::store::unavailable;
 
-/// How long the requests are kept as a file: longer than a batch may take.
-const INPUT_KEPT: Duration = Duration::from_hours(2 * 24);
+/// Retention of the stored requests, longer than a batch may take.
+const INPUT_RETENTION: Duration = Duration::from_hours(2 * 24);
 
-/// A body.
+/// Request body before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Written<'b> {
+struct RawBatch<'b> {
     #[serde(borrow)]
-    requests: Option<Vec<WrittenRequest<'b>>>,
+    requests: Option<Vec<RawRequest<'b>>>,
 }
 
-/// A request in it.
+/// One request of the body before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct WrittenRequest<'b> {
+struct RawRequest<'b> {
     custom_id: Option<String>,
     #[serde(borrow)]
     params: Option<&'b RawValue>,
 }
 
-/// Lines, one after another.
+/// Encoded lines as the content of a file.
 struct Requests(std::vec::IntoIter<Bytes>);
 
-impl Pieces for Requests {
+impl ChunkSource for Requests {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         Ok(self.0.next())
     }
 }
 
-/// Accepts a batch. A fault in a request refuses all of it.
+/// Creates a batch. An error in one request rejects the whole batch.
 pub(super) async fn create(
     batches: &Batches,
     ctx: &RequestContext,
@@ -57,15 +57,15 @@ pub(super) async fn create(
     reading: Reading,
     body: &Bytes,
 ) -> Result<Job, Error> {
-    let written: Written<'_> = serde_json::from_slice(body).map_err(|error| {
+    let written: RawBatch<'_> = serde_json::from_slice(body).map_err(|error| {
         let message = format!(
-            "The body is no JSON object with 'requests', each with 'custom_id' and 'params': {error}."
+            "The body must be a JSON object with 'requests', each with 'custom_id' and 'params': {error}."
         );
         Error::new(ErrorCode::InvalidJson, message)
     })?;
     let requests = written.requests.ok_or_else(|| missing("requests".to_owned()))?;
     if requests.is_empty() {
-        let message = "'requests' has at least one request.";
+        let message = "'requests' must have at least one request.";
         return Err(Error::new(ErrorCode::InvalidParameter, message).with_param("requests"));
     }
     let lines = requests.iter().enumerate();
@@ -76,31 +76,36 @@ pub(super) async fn create(
     let label = Label {
         filename: "requests.jsonl".to_owned(),
         purpose: FilePurpose::Batch,
-        expires_after: Some(INPUT_KEPT),
+        expires_after: Some(INPUT_RETENTION),
     };
     let id = batches.files.next_id();
-    let mut pieces = Requests(lines.into_iter());
-    let file = batches.files.make(account, id, &mut pieces, label).await?;
+    let mut chunks = Requests(lines.into_iter());
+    let file = batches.files.make(account, id, &mut chunks, label).await?;
     let accepted = async {
         let examined = examine(batches, ctx, &caller, &reading, &file).await?;
         if let Some(fault) = examined.faults.first() {
             return Err(refusal(fault));
         }
-        let order = Order {
+        let payload = BatchPayload {
             input: file.id,
             endpoint: Endpoint::Messages,
             version: Some(reading.version.as_str().to_owned()),
-            previews: reading.betas.told.iter().map(|&name| name.to_owned()).collect(),
+            previews: reading
+                .betas
+                .forwarded
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect(),
             total: examined.total,
             tokens: examined.tokens,
             metadata: None,
-            kept: None,
+            retention_seconds: None,
             mode: caller.mode.as_str().to_owned(),
             compat: caller.compat.as_str().to_owned(),
             accepted_at: ctx.accepted_at,
             faults: Vec::new(),
         };
-        accept(batches, ctx, &caller, (MESSAGES_KIND, None), &order, examined).await
+        accept(batches, ctx, &caller, (MESSAGES_KIND, None), &payload, examined).await
     };
     match accepted.await {
         Ok(job) => Ok(job),
@@ -111,8 +116,8 @@ pub(super) async fn create(
     }
 }
 
-/// A request as a line, without what would break it.
-fn line(place: usize, request: &WrittenRequest<'_>) -> Result<Bytes, Error> {
+/// Writes a request as one line, without line breaks.
+fn line(place: usize, request: &RawRequest<'_>) -> Result<Bytes, Error> {
     let absent = |name: &str| missing(format!("requests[{place}].{name}"));
     let name = request.custom_id.as_deref().ok_or_else(|| absent("custom_id"))?;
     let params = request.params.ok_or_else(|| absent("params"))?;
@@ -128,7 +133,7 @@ fn missing(param: String) -> Error {
     Error::new(ErrorCode::MissingRequiredParameter, message).with_param(param)
 }
 
-/// A fault of a line as one of the request that it was made of.
+/// Maps the error of a line to the path of its request in the body.
 fn refusal(fault: &Fault) -> Error {
     let code = ErrorCode::parse(&fault.code).unwrap_or(ErrorCode::InvalidParameter);
     let within = fault
@@ -148,7 +153,7 @@ fn refusal(fault: &Fault) -> Error {
 
 async fn find(batches: &Batches, account: AccountId, id: &str) -> Result<Job, Error> {
     let not_found = || {
-        let message = "There is no such batch. GET /v1/messages/batches lists those of the account.";
+        let message = "No such batch. List the batches of the account with GET /v1/messages/batches.";
         Error::new(ErrorCode::NotFound, message).with_param("message_batch_id")
     };
     let id: MessageBatchId = id.parse().map_err(|_| not_found())?;
@@ -158,7 +163,7 @@ async fn find(batches: &Batches, account: AccountId, id: &str) -> Result<Job, Er
         .ok_or_else(not_found)
 }
 
-/// A batch.
+/// Returns a batch of the account, or 404.
 pub(super) async fn get(
     batches: &Batches,
     account: AccountId,
@@ -169,7 +174,8 @@ pub(super) async fn get(
     show(batches, &job, origin).await
 }
 
-/// Batches that are older than one, or newer than another, the newest first; and whether there are more.
+/// Lists batches that are older than one id or newer than another, newest first. Also returns
+/// whether more follow.
 pub(super) async fn list(
     batches: &Batches,
     account: AccountId,
@@ -186,21 +192,21 @@ pub(super) async fn list(
     };
     let listed = batches.jobs.list(account, filter, limit.saturating_add(1)).await;
     let mut listed = listed.map_err(|error| unavailable(&error))?;
-    let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let has_more = listed.len() > most;
-    // The one too many is at the end that the page goes to.
+    let max = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = listed.len() > max;
+    // The extra batch is at the end towards which the listing goes.
     match newer {
-        Some(_) => drop(listed.drain(..listed.len().saturating_sub(most))),
-        None => listed.truncate(most),
+        Some(_) => drop(listed.drain(..listed.len().saturating_sub(max))),
+        None => listed.truncate(max),
     }
-    let mut shown = Vec::with_capacity(listed.len());
+    let mut view = Vec::with_capacity(listed.len());
     for job in &listed {
-        shown.push(show(batches, job, origin).await?);
+        view.push(show(batches, job, origin).await?);
     }
-    Ok((shown, has_more))
+    Ok((view, has_more))
 }
 
-/// The batch when its owner does not want it any more; as it is when it has ended.
+/// Requests cancellation of a batch. Returns an ended batch unchanged.
 pub(super) async fn cancel(
     batches: &Batches,
     account: AccountId,
@@ -215,7 +221,7 @@ pub(super) async fn cancel(
     show(batches, &job, origin).await
 }
 
-/// Deletes a batch that has ended, with its requests and its results; what it has cost stays in the books.
+/// Deletes an ended batch with its requests and results. Its charge remains in the ledger.
 pub(super) async fn delete(
     batches: &Batches,
     account: AccountId,
@@ -223,13 +229,13 @@ pub(super) async fn delete(
 ) -> Result<DeletedMessageBatch, Error> {
     let job = find(batches, account, id).await?;
     if !job.status.is_terminal() {
-        let message = "The batch has not ended. Cancel it, or wait for its end, and delete it then.";
+        let message = "The batch has not ended. Cancel it or wait until it ends, then delete it.";
         return Err(Error::new(ErrorCode::Conflict, message).with_param("message_batch_id"));
     }
-    let (order, outcome) = (batches.order(&job)?, batches.outcome(&job)?);
+    let (payload, outcome) = (batches.payload(&job)?, batches.outcome(&job)?);
     let results = outcome.map_or([None, None], |outcome| [outcome.output, outcome.errors]);
-    // The batch goes last: what dies in between is deleted when that is asked for again.
-    for file in [Some(order.input)].into_iter().chain(results).flatten() {
+    // Delete the job last: if the process dies in between, a repeated request deletes the rest.
+    for file in [Some(payload.input)].into_iter().chain(results).flatten() {
         batches.files.delete(account, file).await?;
     }
     let forgotten = batches.jobs.forget(account, job.terms.id).await;
@@ -237,35 +243,35 @@ pub(super) async fn delete(
     Ok(DeletedMessageBatch::of(&job))
 }
 
-/// What came of each request, line by line: those that were answered first.
+/// Returns the results as JSON Lines, successful requests first.
 pub(super) async fn results(batches: &Batches, account: AccountId, id: &str) -> Result<BlobContent, Error> {
     let job = find(batches, account, id).await?;
     let not_there = || {
-        let message = "The batch has no results yet: poll it until 'results_url' is there.";
+        let message = "The batch has no results yet. Poll it until 'results_url' is set.";
         Error::new(ErrorCode::Conflict, message).with_param("message_batch_id")
     };
     let outcome = batches.outcome(&job)?.ok_or_else(not_there)?;
     let mut content: BlobContent = whole(Bytes::new());
     for id in [outcome.output, outcome.errors].into_iter().flatten() {
         let file = batches.files.find(account, id).await?;
-        let file = file.ok_or_else(|| Error::new(ErrorCode::Gone, "The results are not kept any more."))?;
+        let file = file.ok_or_else(|| Error::new(ErrorCode::Gone, "The results no longer exist."))?;
         content = Box::pin(content.chain(batches.files.open(&file, None).await?));
     }
     Ok(content)
 }
 
-/// A batch as it is.
+/// Builds the message batch object of a job.
 pub(super) async fn show(batches: &Batches, job: &Job, origin: &str) -> Result<MessageBatch, Error> {
-    let order = batches.order(job)?;
+    let payload = batches.payload(job)?;
     let outcome = batches.outcome(job)?;
     let counts = match &outcome {
         Some(outcome) => outcome.counts(),
         None => LineCounts::default(),
     };
     let cancelling_at = batches.cancelling_at(job, outcome.as_ref()).await?;
-    Ok(MessageBatch::of(&Shown {
+    Ok(MessageBatch::of(&BatchView {
         job,
-        order,
+        payload,
         has_results: outcome.is_some(),
         counts,
         cancelling_at,

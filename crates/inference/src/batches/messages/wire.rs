@@ -1,4 +1,4 @@
-//! Bodies.
+//! Request and response schemas of `/v1/messages/batches`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,74 +6,74 @@ use tollgate_storage::{Job, LineCounts};
 use tollgate_types::{Error, JobStatus, MessageBatchId, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::batches::order::Order;
+use crate::batches::payload::BatchPayload;
 use crate::batches::read::invalid;
 
-/// Many requests.
+/// Request body of `POST /v1/messages/batches`.
 #[derive(Serialize, ToSchema)]
 pub struct CreateMessageBatch {
-    /// Requests, all to one model.
+    /// Requests of the batch, all for the same model.
     #[schema(min_items = 1)]
     requests: Vec<BatchedMessage>,
 }
 
-/// One of them.
+/// One request of a message batch.
 #[derive(Serialize, ToSchema)]
 pub struct BatchedMessage {
-    /// Its name: another one for each, 1 to 512 characters.
+    /// Id of the request, unique in the batch, 1 to 512 characters.
     custom_id: String,
-    /// As `POST /v1/messages` takes it, without `stream`.
+    /// Request body as for `POST /v1/messages`, without `stream`.
     #[schema(value_type = Object)]
     params: Value,
 }
 
-/// A batch in the format of messages.
+/// A message batch object.
 #[derive(Serialize, ToSchema)]
 pub struct MessageBatch {
-    /// Id.
+    /// Id of the batch.
     #[schema(value_type = String)]
     id: MessageBatchId,
     /// Always `message_batch`.
     r#type: &'static str,
-    /// `in_progress`, `canceling` or `ended`.
+    /// Status: `in_progress`, `canceling` or `ended`.
     processing_status: &'static str,
-    /// What has become of its requests; all are `processing` until it has ended.
+    /// Number of requests by status. All are `processing` until the batch has ended.
     request_counts: MessageBatchCounts,
-    /// RFC 3339, as all that follow.
+    /// Creation time in RFC 3339 format, like all times below.
     created_at: String,
-    /// When it is too late.
+    /// Time at which requests that have not started expire.
     expires_at: String,
-    /// When it ended.
+    /// Time at which the batch ended.
     ended_at: Option<String>,
-    /// When it was known that nobody wants it any more.
+    /// Time at which cancellation was requested.
     cancel_initiated_at: Option<String>,
-    /// Always null.
+    /// Always null: batches are not archived.
     archived_at: Option<String>,
-    /// Where the results are, once it has ended.
+    /// URL of the results, once the batch has ended.
     results_url: Option<String>,
-    /// What it has cost, in credits, once it has ended.
+    /// Cost in credits as a decimal string, once the batch has ended.
     cost: Option<String>,
 }
 
-/// What has become of requests.
+/// Number of requests of a message batch by status.
 #[derive(Serialize, ToSchema)]
 pub struct MessageBatchCounts {
-    /// Not ended.
+    /// Number of requests that have not ended.
     processing: u64,
-    /// Answered.
+    /// Number of successful requests.
     succeeded: u64,
-    /// Failed.
+    /// Number of failed requests.
     errored: u64,
-    /// Not begun, because nobody wanted it any more.
+    /// Number of requests that were not started because the batch was canceled.
     canceled: u64,
-    /// Not begun in time.
+    /// Number of requests that were not started before the batch expired.
     expired: u64,
 }
 
-/// A batch that is not there any more.
+/// Confirmation that a message batch was deleted.
 #[derive(Serialize, ToSchema)]
 pub struct DeletedMessageBatch {
-    /// Id.
+    /// Id of the deleted batch.
     #[schema(value_type = String)]
     id: MessageBatchId,
     /// Always `message_batch_deleted`.
@@ -81,7 +81,7 @@ pub struct DeletedMessageBatch {
 }
 
 impl DeletedMessageBatch {
-    /// This one.
+    /// Builds the confirmation for this batch.
     pub(super) fn of(job: &Job) -> Self {
         Self {
             id: MessageBatchId::from_u128(job.terms.id.as_u128()),
@@ -90,54 +90,56 @@ impl DeletedMessageBatch {
     }
 }
 
-/// A page of batches, the newest first.
+/// One page of the list of message batches, newest first.
 #[derive(Serialize, ToSchema)]
 pub struct MessageBatchList {
-    /// Batches.
+    /// The batches of this page.
     data: Vec<MessageBatch>,
-    /// Id of the first one.
+    /// Id of the first batch of this page.
     first_id: Option<String>,
-    /// Id of the last one.
+    /// Id of the last batch of this page.
     last_id: Option<String>,
-    /// Whether there are more.
+    /// Whether more batches follow in the direction of the listing.
     has_more: bool,
 }
 
-/// Which batches.
+/// Query parameters of the list of message batches.
 #[derive(Debug, serde::Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct MessageBatchesQuery {
-    /// Batches on a page, 1 to 1000; 20 when it is not said.
+    /// Number of batches per page, 1 to 1,000. Default: 20.
     #[param(minimum = 1, maximum = 1_000)]
     pub(super) limit: Option<u32>,
-    /// Those that are older than the batch of this id, such as the last one of the page before.
+    /// Return batches that are older than the batch with this id, such as the last one of the
+    /// previous page.
     pub(super) after_id: Option<String>,
-    /// Those that are newer than the batch of this id, next to it; not together with `after_id`.
+    /// Return the batches that directly precede the batch with this id in the list, which are
+    /// newer. Cannot be combined with `after_id`.
     pub(super) before_id: Option<String>,
 }
 
-/// On which side of which batches a page is: those that are older than the first, or newer than the second.
+/// Edges of a page: batches older than the first id, or newer than the second.
 pub(super) type Edges = (Option<MessageBatchId>, Option<MessageBatchId>);
 
 impl MessageBatchesQuery {
-    /// Where the page is.
+    /// Parses the edges of the page.
     pub(super) fn edges(&self) -> Result<Edges, Error> {
         let id = |param: &str, text: &Option<String>| {
             let id = text.as_deref().map(str::parse).transpose();
-            id.map_err(|_| invalid(param, "is the id of no batch"))
+            id.map_err(|_| invalid(param, "is not the id of a batch"))
         };
         match (id("after_id", &self.after_id)?, id("before_id", &self.before_id)?) {
-            (Some(_), Some(_)) => Err(invalid("before_id", "cannot stand beside 'after_id'")),
+            (Some(_), Some(_)) => Err(invalid("before_id", "cannot be combined with 'after_id'")),
             edges => Ok(edges),
         }
     }
 }
 
-/// What is known of a batch.
-pub(super) struct Shown<'j> {
+/// Data for a message batch object.
+pub(super) struct BatchView<'j> {
     pub(super) job: &'j Job,
-    pub(super) order: Order,
+    pub(super) payload: BatchPayload,
     pub(super) has_results: bool,
     pub(super) counts: LineCounts,
     pub(super) cancelling_at: Option<Timestamp>,
@@ -145,13 +147,13 @@ pub(super) struct Shown<'j> {
 }
 
 impl MessageBatch {
-    /// A batch as it is.
-    pub(super) fn of(shown: &Shown<'_>) -> Self {
-        let Shown {
-            job, order, counts, ..
-        } = shown;
+    /// Builds the message batch object.
+    pub(super) fn of(view: &BatchView<'_>) -> Self {
+        let BatchView {
+            job, payload, counts, ..
+        } = view;
         let id = MessageBatchId::from_u128(job.terms.id.as_u128());
-        let total = u64::from(order.total);
+        let total = u64::from(payload.total);
         let left = total.saturating_sub(counts.done).saturating_sub(counts.failed);
         let is = |status: JobStatus| if job.status == status { left } else { 0 };
         let processing_status = match job.status {
@@ -159,7 +161,7 @@ impl MessageBatch {
             JobStatus::Queued | JobStatus::InProgress => "in_progress",
             _ => "ended",
         };
-        let results = shown.has_results;
+        let results = view.has_results;
         Self {
             id,
             r#type: "message_batch",
@@ -172,18 +174,18 @@ impl MessageBatch {
                 expired: is(JobStatus::Expired),
             },
             created_at: job.created_at.to_rfc3339(),
-            expires_at: order.expires_at().to_rfc3339(),
+            expires_at: payload.expires_at().to_rfc3339(),
             ended_at: job.completed_at.map(Timestamp::to_rfc3339),
-            cancel_initiated_at: shown.cancelling_at.map(Timestamp::to_rfc3339),
+            cancel_initiated_at: view.cancelling_at.map(Timestamp::to_rfc3339),
             archived_at: None,
-            results_url: results.then(|| format!("{}/v1/messages/batches/{id}/results", shown.origin)),
+            results_url: results.then(|| format!("{}/v1/messages/batches/{id}/results", view.origin)),
             cost: job.charge.map(|charge| charge.to_string()),
         }
     }
 }
 
 impl MessageBatchList {
-    /// A page.
+    /// Builds a page with the ids of its first and last batch.
     pub(super) fn of(data: Vec<MessageBatch>, has_more: bool) -> Self {
         let id = |batch: Option<&MessageBatch>| batch.map(|batch| batch.id.to_string());
         Self {

@@ -1,10 +1,11 @@
-//! Batches whose model's provider has batches of its own: their lines are handed over in chunks. A chunk is a step of the job. It is
-//! intended while its lines are put in place, submitted from before the provider is asked to carry them out, and has a handle when
-//! the provider has taken it; so what may have been taken is never handed over again. [`handover`] writes and submits chunks,
-//! [`following`] asks how they go and settles their lines.
+//! Native batches: lines are submitted in chunks to a provider that has its own batch API. A chunk
+//! is a step of the job. It is intended while its lines are uploaded, and submitted before the
+//! gateway requests their execution. It has a handle once the provider has accepted it. A chunk
+//! that may have been accepted is never submitted again. [`submission`] writes and submits chunks,
+//! [`polling`] polls them and settles their lines.
 
-mod following;
-mod handover;
+mod polling;
+mod submission;
 
 use std::collections::HashSet;
 
@@ -15,31 +16,31 @@ use tollgate_upstream::BatchKind;
 
 use super::request::Endpoint;
 
-/// The step of the first chunk. Those before it are the files of what came of the batch.
-const FIRST: u32 = 2;
-/// What came of a chunk that the provider does not take at all.
+/// Step of the first chunk. The steps before it are the result files.
+const FIRST_CHUNK_STEP: u32 = 2;
+/// Outcome of a chunk that the provider rejects.
 const REFUSED: &[u8] = b"refused";
 
-/// Lines that are handed over together.
+/// Lines that are submitted together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Chunk {
-    /// To whom.
+    /// Name of the provider.
     provider: String,
-    /// The first line.
+    /// Number of the first line.
     from: u32,
-    /// The line after the last one.
+    /// Number after the last line.
     to: u32,
-    /// Lines between that are carried out one by one.
+    /// Lines in the range that are executed one by one instead.
     left_out: Vec<u32>,
-    /// What is said once for all of them.
+    /// Options that the chunk states once for all lines.
     dialect: String,
-    /// When.
+    /// Time of the submission.
     at: Timestamp,
-    /// Where they were put, if somewhere.
+    /// Provider's id of the uploaded lines, if they were uploaded separately.
     staged: Option<String>,
-    /// By what the provider is asked how they go.
+    /// Provider's handle for polling the chunk.
     handle: Option<String>,
-    /// Whether the provider was told that nobody wants them any more.
+    /// Whether cancellation was requested at the provider.
     is_cancelled: bool,
 }
 
@@ -53,7 +54,7 @@ impl Chunk {
     }
 }
 
-/// A chunk and its step.
+/// A chunk and the state of its step.
 struct Step {
     number: u32,
     state: StepState,
@@ -61,15 +62,15 @@ struct Step {
     chunk: Chunk,
 }
 
-/// What of a batch was handed over.
-pub(super) struct Handed {
+/// All chunks of a batch.
+pub(super) struct SubmittedChunks {
     steps: Vec<Step>,
 }
 
-impl Handed {
-    /// What the steps of a job say.
+impl SubmittedChunks {
+    /// Reads the chunks from the steps of a job.
     pub(super) fn of(work: &Work) -> Result<Self, Error> {
-        let known = (FIRST..).map_while(|number| work.step(number));
+        let known = (FIRST_CHUNK_STEP..).map_while(|number| work.step(number));
         let read = known.map(|step| {
             let chunk = serde_json::from_slice(&step.handle);
             Ok(Step {
@@ -83,49 +84,51 @@ impl Handed {
         Ok(Self { steps })
     }
 
-    /// Whether there is anything.
+    /// Whether the batch has no chunks.
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Chunks that were handed over, or may have been.
-    fn taken(&self) -> impl Iterator<Item = &Step> {
-        let is_taken = |step: &&Step| matches!(step.state, StepState::Submitted | StepState::Done);
-        self.steps.iter().filter(is_taken)
+    /// Returns the chunks that were submitted or may have been.
+    fn submitted(&self) -> impl Iterator<Item = &Step> {
+        let is_submitted = |step: &&Step| matches!(step.state, StepState::Submitted | StepState::Done);
+        self.steps.iter().filter(is_submitted)
     }
 
-    /// Chunks whose lines are not all settled.
+    /// Returns the chunks with unsettled lines.
     fn open(&self) -> impl Iterator<Item = &Step> {
         self.steps
             .iter()
             .filter(|step| step.state == StepState::Submitted)
     }
 
-    /// Whether the provider does not take batches.
+    /// Whether the provider has rejected a chunk.
     fn is_refused(&self) -> bool {
         self.steps.iter().any(|step| step.is_refused)
     }
 
-    /// The line after the last one that was handed over.
-    fn reached(&self) -> u32 {
-        self.taken().map(|step| step.chunk.to).max().unwrap_or(0)
+    /// Returns the number after the last submitted line.
+    fn next_line(&self) -> u32 {
+        self.submitted().map(|step| step.chunk.to).max().unwrap_or(0)
     }
 
-    /// The number of the next chunk: that of one that came to nothing, or a new one.
+    /// Returns the step of the next chunk: that of a failed or abandoned one, or a new one.
     fn next(&self) -> u32 {
         let open = |step: &&Step| matches!(step.state, StepState::Intended | StepState::Failed);
         let free = self.steps.iter().find(open).map(|step| step.number);
-        free.unwrap_or(FIRST + u32::try_from(self.steps.len()).unwrap_or(u32::MAX - FIRST))
+        free.unwrap_or(
+            FIRST_CHUNK_STEP + u32::try_from(self.steps.len()).unwrap_or(u32::MAX - FIRST_CHUNK_STEP),
+        )
     }
 
-    /// The lines that were handed over.
+    /// Returns the numbers of all submitted lines.
     pub(super) fn lines(&self) -> HashSet<u32> {
-        self.taken().flat_map(|step| step.chunk.lines()).collect()
+        self.submitted().flat_map(|step| step.chunk.lines()).collect()
     }
 }
 
 impl Endpoint {
-    /// What its requests ask for.
+    /// Returns the kind of native batch for this endpoint.
     const fn kind(self) -> BatchKind {
         match self {
             Endpoint::Chat | Endpoint::Messages => BatchKind::Text,

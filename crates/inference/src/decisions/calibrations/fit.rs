@@ -1,31 +1,30 @@
-//! A profile, and what it brings.
+//! Fits a calibration profile and measures its quality.
 
-use tollgate_estimate::judge::judge;
-use tollgate_estimate::{BadExample, Example, JudgeOptions, Profile, Random};
+use tollgate_probability::judge::judge;
+use tollgate_probability::{Example, InvalidExample, JudgeOptions, Profile, Random};
 use tollgate_types::Error;
 
 use super::read::{self, invalid};
 use super::wire::{Quality, Summary};
 
-/// In so many parts examples are split, each judged by a profile that is fitted to the others.
+/// Number of cross-validation folds.
 const FOLDS: usize = 5;
-/// Decides which example is in which part: the same examples are judged the same.
+/// Random seed of the folds, fixed so that equal examples give equal results.
 const SEED: u64 = 5;
 
-/// What examples come to.
+/// A fitted profile and its quality.
 pub(super) struct Fitted {
     pub(super) profile: Profile,
     pub(super) examples: u32,
     pub(super) summary: Summary,
 }
 
-/// Fits a profile to the examples of a request.
+/// Fits a profile to the examples of a request. Errors name the path of the invalid example.
 pub(super) fn fit(examples: &[u8]) -> Result<Fitted, Error> {
     let examples = read::examples(examples)?;
     let profile = Profile::fit(&examples).map_err(|bad| refused(&bad))?;
     if profile.temperatures().is_empty() {
-        let what =
-            "has no type with 30 examples of about as many options each, which is the least to learn from";
+        let what = "needs at least 30 examples of one type with a similar number of options";
         return Err(invalid("examples", what));
     }
     let summary = Summary {
@@ -48,10 +47,10 @@ fn corrected(profile: &Profile, examples: &[Example]) -> Vec<Example> {
     examples.iter().map(correct).collect()
 }
 
-/// What is to be expected of decisions that are not among the examples; `None` where a part would be too small to be judged
-/// by the like of the profile.
+/// Cross-validates the profile. Returns `None` if the folds have too few examples for a profile of
+/// the same shape.
 fn held_out(whole: &Profile, examples: &[Example]) -> Result<Option<Quality>, Error> {
-    // Drawn, and not by turns: examples may be in an order that has to do with their truth.
+    // Folds are random, because the order of the examples may depend on their truth.
     let mut random = Random::new(SEED);
     let folds: Vec<usize> = examples.iter().map(|_| random.below(FOLDS)).collect();
     let mut judged = Vec::with_capacity(examples.len());
@@ -74,7 +73,7 @@ fn held_out(whole: &Profile, examples: &[Example]) -> Result<Option<Quality>, Er
 }
 
 fn quality(examples: &[Example]) -> Result<Quality, Error> {
-    // No interval is told, so that nothing is drawn for one.
+    // Confidence intervals are not reported, so one resample is enough.
     let how = JudgeOptions {
         resamples: 1,
         ..JudgeOptions::default()
@@ -93,9 +92,9 @@ fn rounded(figure: f64) -> f64 {
     (figure * 1e6).round() / 1e6
 }
 
-fn refused(bad: &BadExample) -> Error {
+fn refused(bad: &InvalidExample) -> Error {
     let param = format!("examples[{}].{}", bad.place, bad.member);
-    invalid(&param, &format!("cannot be learned from: {}", bad.what))
+    invalid(&param, &format!("cannot be used for calibration: {}", bad.what))
 }
 
 #[cfg(test)]
@@ -104,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// So many of which 90 % are said to be a yes, and 60 % are.
+    /// Examples that predict yes with 90 % and are a yes in 60 % of the cases.
     fn overconfident(number: usize) -> Vec<Value> {
         let example = |place: usize| json!({"type": "noul", "probability": 0.9, "truth": place % 10 < 6});
         (0..number).map(example).collect()
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_says_what_it_brings() {
+    fn profiles_report_their_quality() {
         for (number, is_judged, has_curve) in [
             (30, false, false),
             (100, true, false),
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_learned_from_is_refused() {
+    fn examples_without_information_are_rejected() {
         let mut bad = overconfident(40);
         bad[7] = json!({"type": "choice", "probabilities": [0.5, 0.6], "truth": 0});
         let mut off = overconfident(40);

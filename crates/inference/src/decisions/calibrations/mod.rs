@@ -1,5 +1,5 @@
-//! `/v1/decisions/calibrations`: profiles by which an account has probabilities corrected. They are fitted to decisions whose
-//! truth it knows, away from the threads that serve requests.
+//! `/v1/decisions/calibrations`: calibration profiles that correct the probabilities of an account.
+//! They are fitted to decisions with known outcomes, outside the threads that serve requests.
 
 mod fit;
 mod profiles;

@@ -1,5 +1,6 @@
-//! Which profile corrects a call. Those of accounts are remembered for some seconds, and so is that there is none, so that a
-//! decision costs no look into storage of its own; what changes on this node is seen at once.
+//! Selects the calibration profile of a call. Profiles of an account, and their absence, are cached
+//! for a few seconds, so that a decision usually needs no query. Changes on this node take effect
+//! immediately.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,70 +8,70 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use tollgate_estimate::Profile;
 use tollgate_pipeline::{NamedProfile, Pipeline};
+use tollgate_probability::Profile;
 use tollgate_storage::{Calibration, CalibrationStore};
 use tollgate_types::decide::CalibrationChoice;
 use tollgate_types::{AccountId, CalibrationId, Clock, Error, ErrorCode, Retry};
 
 use super::fit::{self, Fitted};
-use crate::responses::kept::unavailable;
+use crate::responses::store::unavailable;
 
-/// How long what was read is believed, in microseconds: other nodes change it, too.
-const BELIEVED: u64 = 5_000_000;
-/// Answers that are remembered at once; beyond them all are forgotten.
-const MOST_KNOWN: usize = 10_000;
-/// Profiles that are fitted at once.
-const FITS: usize = 1;
-/// Requests that are fitted or wait for it; more are told to come again.
-const WAITING: usize = 16;
+/// Lifetime of a cache entry in microseconds. Other nodes may change calibrations, too.
+const CACHE_TTL_MICROS: u64 = 5_000_000;
+/// Maximum number of cache entries. The cache is cleared when it is full.
+const MAX_CACHED: usize = 10_000;
+/// Maximum number of profiles that are fitted concurrently.
+const MAX_CONCURRENT_FITS: usize = 1;
+/// Maximum number of running and queued fits. Further requests fail with `overloaded`.
+const MAX_QUEUED_FITS: usize = 16;
 
-/// Keeps calibrations.
+/// Stores, caches and fits calibrations.
 pub struct Calibrations {
     pub(super) store: Arc<dyn CalibrationStore>,
     clock: Arc<dyn Clock>,
-    known: Mutex<Known>,
+    cache: Mutex<ProfileCache>,
     waiting: Arc<Semaphore>,
     fits: Arc<Semaphore>,
 }
 
-/// What is asked for.
+/// Key of a cached profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Wanted {
-    /// The default of this model.
+enum ProfileKey {
+    /// The default calibration of this model.
     Default(Arc<str>),
-    /// This one.
+    /// The calibration with this id.
     Id(CalibrationId),
 }
 
-/// A profile, and of which model it is.
+/// A profile and the id of its model.
 #[derive(Clone)]
-struct OfModel {
+struct ModelProfile {
     model: Arc<str>,
     profile: Arc<NamedProfile>,
 }
 
 #[derive(Default)]
-struct Known {
-    answers: HashMap<(AccountId, Wanted), (u64, Option<OfModel>)>,
-    /// How many changes were made here: what was read before one is not remembered after it.
+struct ProfileCache {
+    answers: HashMap<(AccountId, ProfileKey), (u64, Option<ModelProfile>)>,
+    /// Number of changes on this node. A result that was read before a change is not cached.
     changes: u64,
 }
 
 impl Calibrations {
-    /// Calibrations in this store.
+    /// Creates a service with an empty cache.
     pub fn new(store: Arc<dyn CalibrationStore>, clock: Arc<dyn Clock>) -> Self {
         Self {
             store,
             clock,
-            known: Mutex::default(),
-            waiting: Arc::new(Semaphore::new(WAITING)),
-            fits: Arc::new(Semaphore::new(FITS)),
+            cache: Mutex::default(),
+            waiting: Arc::new(Semaphore::new(MAX_QUEUED_FITS)),
+            fits: Arc::new(Semaphore::new(MAX_CONCURRENT_FITS)),
         }
     }
 
-    /// The profile that corrects a call to a model, by its public id. 404 for one that the account does not have, 400 for one
-    /// of another model.
+    /// Returns the profile that corrects a call to a model (public id). Fails with 404 if the
+    /// account has no such calibration, and with 400 if it belongs to another model.
     pub(in crate::decisions) async fn profile(
         &self,
         account: AccountId,
@@ -78,17 +79,17 @@ impl Calibrations {
         choice: &CalibrationChoice,
     ) -> Result<Option<Arc<NamedProfile>>, Error> {
         const PARAM: &str = "options.calibration";
-        let wanted = match choice {
+        let key = match choice {
             CalibrationChoice::None => return Ok(None),
-            CalibrationChoice::Newest => Wanted::Default(model.clone()),
-            CalibrationChoice::Profile(id) => Wanted::Id(id.parse().map_err(|_| not_found(PARAM))?),
+            CalibrationChoice::Newest => ProfileKey::Default(model.clone()),
+            CalibrationChoice::Profile(id) => ProfileKey::Id(id.parse().map_err(|_| not_found(PARAM))?),
         };
-        let is_named = matches!(wanted, Wanted::Id(_));
-        match self.find(account, wanted).await? {
+        let is_named = matches!(key, ProfileKey::Id(_));
+        match self.find(account, key).await? {
             Some(found) if found.model == *model => Ok(Some(found.profile)),
             Some(found) => {
                 let message = format!(
-                    "The calibration is one of '{}'. Name one of the model that decides, or 'default'.",
+                    "The calibration belongs to '{}'. Use one of the requested model, or 'default'.",
                     found.model
                 );
                 Err(Error::new(ErrorCode::InvalidParameter, message).with_param(PARAM))
@@ -98,49 +99,49 @@ impl Calibrations {
         }
     }
 
-    async fn find(&self, account: AccountId, wanted: Wanted) -> Result<Option<OfModel>, Error> {
+    async fn find(&self, account: AccountId, key: ProfileKey) -> Result<Option<ModelProfile>, Error> {
         let now = self.clock.monotonic_micros();
-        let key = (account, wanted);
+        let key = (account, key);
         let changes = {
-            let known = self.known();
-            match known.answers.get(&key) {
-                Some((at, answer)) if now.saturating_sub(*at) < BELIEVED => return Ok(answer.clone()),
-                _ => known.changes,
+            let cache = self.cache();
+            match cache.answers.get(&key) {
+                Some((at, answer)) if now.saturating_sub(*at) < CACHE_TTL_MICROS => return Ok(answer.clone()),
+                _ => cache.changes,
             }
         };
         let found = match &key.1 {
-            Wanted::Default(model) => self.store.default_of(account, model).await,
-            Wanted::Id(id) => self.store.get(account, *id).await,
+            ProfileKey::Default(model) => self.store.default_of(account, model).await,
+            ProfileKey::Id(id) => self.store.get(account, *id).await,
         };
         let found = found.map_err(|error| unavailable(&error))?;
         let answer = found.map(|found| named(&found)).transpose()?;
-        let mut known = self.known();
-        if known.changes == changes {
-            if known.answers.len() >= MOST_KNOWN {
-                known.answers.clear();
+        let mut cache = self.cache();
+        if cache.changes == changes {
+            if cache.answers.len() >= MAX_CACHED {
+                cache.answers.clear();
             }
-            known.answers.insert(key, (now, answer.clone()));
+            cache.answers.insert(key, (now, answer.clone()));
         }
         Ok(answer)
     }
 
-    /// Something of an account has changed.
+    /// Invalidates the cache of an account after a change.
     pub(super) fn changed(&self, account: AccountId) {
-        let mut known = self.known();
-        known.changes += 1;
-        known.answers.retain(|(owner, _), _| *owner != account);
+        let mut cache = self.cache();
+        cache.changes += 1;
+        cache.answers.retain(|(owner, _), _| *owner != account);
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, ProfileCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fits a profile to the examples of a request, when it is its turn. A fit goes on when its caller leaves, and keeps its
-    /// place until it has ended; it is awaited at shutdown.
+    /// Fits a profile to the examples of a request when its turn comes. A fit continues when its
+    /// caller disconnects, keeps its slot until it ends, and is awaited at shutdown.
     pub(super) async fn fit(&self, pipeline: &Pipeline, examples: Bytes) -> Result<Fitted, Error> {
         let waiting = self.waiting.clone().try_acquire_owned();
         let waiting = waiting.map_err(|_| {
-            let message = "Many calibrations are fitted at the moment. Retry in some seconds.";
+            let message = "Too many calibrations are being fitted. Retry in a few seconds.";
             Error::new(ErrorCode::Overloaded, message).with_retry(Retry::After(Duration::from_secs(5)))
         })?;
         let unable = |what: &str| Error::internal(format!("cannot fit a calibration: {what}"));
@@ -155,25 +156,25 @@ impl Calibrations {
     }
 }
 
-fn named(found: &Calibration) -> Result<OfModel, Error> {
-    Ok(OfModel {
-        model: Arc::from(found.kept.model.as_str()),
+fn named(found: &Calibration) -> Result<ModelProfile, Error> {
+    Ok(ModelProfile {
+        model: Arc::from(found.details.model.as_str()),
         profile: Arc::new(NamedProfile {
-            id: found.kept.id.to_string(),
+            id: found.details.id.to_string(),
             profile: profile_of(found)?,
         }),
     })
 }
 
-/// The profile of a calibration.
+/// Parses the profile of a stored calibration.
 pub(super) fn profile_of(found: &Calibration) -> Result<Profile, Error> {
-    serde_json::from_str(&found.kept.profile)
-        .map_err(|error| Error::internal(format!("{} cannot be read: {error}", found.kept.id)))
+    serde_json::from_str(&found.details.profile)
+        .map_err(|error| Error::internal(format!("the content of {} is invalid: {error}", found.details.id)))
 }
 
-/// 404 for a calibration that is not there, or another account's.
+/// Returns 404 for a calibration that does not exist or belongs to another account.
 pub(super) fn not_found(param: &str) -> Error {
-    let message = "There is no such calibration. GET /v1/decisions/calibrations lists those of the account.";
+    let message = "No such calibration. GET /v1/decisions/calibrations lists those of the account.";
     Error::new(ErrorCode::NotFound, message).with_param(param)
 }
 

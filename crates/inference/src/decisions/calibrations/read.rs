@@ -1,18 +1,19 @@
-//! The requests.
+//! Parses and validates calibration requests.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use tollgate_estimate::{AnswerKind, Example, Truth};
+use tollgate_probability::{AnswerKind, Example, Truth};
 use tollgate_types::{Error, ErrorCode};
 
-/// How many examples a profile is fitted to.
-pub(super) const EXAMPLES: std::ops::RangeInclusive<usize> = 30..=50_000;
-/// The most characters of a name.
-const MOST_NAME: usize = 100;
-/// What an example may have. The last three are for those who judge answers; a profile does not depend on them.
+/// Allowed number of examples.
+pub(super) const EXAMPLE_COUNT: std::ops::RangeInclusive<usize> = 30..=50_000;
+/// Maximum length of a name, in characters.
+const MAX_NAME_CHARS: usize = 100;
+/// Allowed fields of an example. Evaluations write the last three; a profile does not depend on
+/// them.
 const MEMBERS: [&str; 7] = [
     "type",
     "probabilities",
@@ -23,37 +24,37 @@ const MEMBERS: [&str; 7] = [
     "group",
 ];
 
-/// A profile that is asked for; its examples are not looked at yet.
+/// A calibration request whose examples are not parsed yet.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct CalibrationParams {
     pub(super) model: String,
     pub(super) name: Option<String>,
     pub(super) examples: Bytes,
 }
 
-/// Reads all of a request but its examples.
-pub(super) fn create(body: &Bytes) -> Result<Asked, Error> {
+/// Parses a request except its examples.
+pub(super) fn create(body: &Bytes) -> Result<CalibrationParams, Error> {
     let members = members(body, &["model", "name", "examples"])?;
     let model = text(&members, "model")?.ok_or_else(|| missing("model"))?;
     let name = text(&members, "name")?;
     if name.as_ref().is_some_and(|name| !is_name(name)) {
-        let what = format!("has 1 to {MOST_NAME} characters, none of them a control character");
+        let what = format!("must have 1 to {MAX_NAME_CHARS} characters and no control characters");
         return Err(invalid("name", &what));
     }
     let examples = members.get("examples").filter(|raw| raw.get() != "null");
     let examples = examples.ok_or_else(|| missing("examples"))?;
-    Ok(Asked {
+    Ok(CalibrationParams {
         model,
         name,
         examples: body.slice_ref(examples.get().as_bytes()),
     })
 }
 
-/// Reads whether a calibration is to be the default.
+/// Parses the `default` flag.
 pub(super) fn choose(body: &Bytes) -> Result<bool, Error> {
     let members = members(body, &["default"])?;
     let chosen = members.get("default").ok_or_else(|| missing("default"))?;
-    serde_json::from_str(chosen.get()).map_err(|_| invalid("default", "is true or false"))
+    serde_json::from_str(chosen.get()).map_err(|_| invalid("default", "must be true or false"))
 }
 
 fn members<'b>(body: &'b [u8], known: &[&str]) -> Result<BTreeMap<String, &'b RawValue>, Error> {
@@ -69,28 +70,28 @@ fn members<'b>(body: &'b [u8], known: &[&str]) -> Result<BTreeMap<String, &'b Ra
 
 fn text(members: &BTreeMap<String, &RawValue>, name: &str) -> Result<Option<String>, Error> {
     let read = members.get(name).map(|raw| serde_json::from_str(raw.get()));
-    let read: Option<Option<String>> = read.transpose().map_err(|_| invalid(name, "is a text"))?;
+    let read: Option<Option<String>> = read.transpose().map_err(|_| invalid(name, "must be a string"))?;
     Ok(read.flatten())
 }
 
 fn is_name(name: &str) -> bool {
-    !name.trim().is_empty() && name.chars().count() <= MOST_NAME && !name.chars().any(char::is_control)
+    !name.trim().is_empty() && name.chars().count() <= MAX_NAME_CHARS && !name.chars().any(char::is_control)
 }
 
-/// Reads examples.
+/// Parses the array of examples.
 pub(super) fn examples(list: &[u8]) -> Result<Vec<Example>, Error> {
     let each: Vec<&RawValue> =
-        serde_json::from_slice(list).map_err(|_| invalid("examples", "is a list of examples"))?;
-    if !EXAMPLES.contains(&each.len()) {
-        let (least, most) = (EXAMPLES.start(), EXAMPLES.end());
-        return Err(invalid("examples", &format!("has {least} to {most} examples")));
+        serde_json::from_slice(list).map_err(|_| invalid("examples", "must be an array of examples"))?;
+    if !EXAMPLE_COUNT.contains(&each.len()) {
+        let (min, max) = (EXAMPLE_COUNT.start(), EXAMPLE_COUNT.end());
+        return Err(invalid("examples", &format!("must have {min} to {max} examples")));
     }
     let each = each.into_iter().enumerate();
     each.map(|(place, raw)| {
         let param = format!("examples[{place}]");
         match serde_json::from_str(raw.get()) {
             Ok(Value::Object(members)) => example(&members, &param),
-            _ => Err(invalid(&param, "is an object")),
+            _ => Err(invalid(&param, "must be an object")),
         }
     })
     .collect()
@@ -108,11 +109,11 @@ fn example(members: &Map<String, Value>, param: &str) -> Result<Example, Error> 
     let (names, probabilities) = match (members.get("probability"), members.get("probabilities")) {
         (Some(Value::Number(yes)), None) if kind == AnswerKind::Noul => {
             let yes = yes.as_f64().filter(|yes| (0.0..=1.0).contains(yes));
-            let yes = yes.ok_or_else(|| invalid(&format!("{param}.probability"), "is from 0 to 1"))?;
+            let yes = yes.ok_or_else(|| invalid(&format!("{param}.probability"), "must be from 0 to 1"))?;
             (None, vec![yes, 1.0 - yes])
         }
         (Some(_), _) => {
-            let what = "is a number, that of a yes, and stands in place of 'probabilities'";
+            let what = "must be the probability of yes and cannot be combined with 'probabilities'";
             return Err(invalid(&format!("{param}.probability"), what));
         }
         (None, _) => probabilities(kind, need("probabilities")?, &format!("{param}.probabilities"))?,
@@ -134,21 +135,21 @@ fn kind(value: &Value, param: &str) -> Result<AnswerKind, Error> {
         Some("choice") => Ok(AnswerKind::Choice),
         Some("score") => Ok(AnswerKind::Score),
         Some("tool") => Ok(AnswerKind::Tool),
-        _ => Err(invalid(param, "is 'noul', 'choice', 'score' or 'tool'")),
+        _ => Err(invalid(param, "must be 'noul', 'choice', 'score' or 'tool'")),
     }
 }
 
-/// Probabilities and, where they have them, the names of their options.
+/// Names of the options, if the probabilities have names, and the probabilities.
 type Named = (Option<Vec<String>>, Vec<f64>);
 
-/// A list, or an object by the names of the options, as answers have it. Levels of a score are in order in either.
+/// Parses an array, or a map by option as in an answer. The levels of a score are ordered in both.
 fn probabilities(kind: AnswerKind, value: &Value, param: &str) -> Result<Named, Error> {
     match value {
         Value::Array(list) => Ok((None, shares(list.iter(), param)?)),
         Value::Object(named) if kind == AnswerKind::Score => {
             let levels = (0..named.len()).map(|level| named.get(&level.to_string()));
             let levels: Option<Vec<&Value>> = levels.collect();
-            let levels = levels.ok_or_else(|| invalid(param, "has the levels from 0 on"))?;
+            let levels = levels.ok_or_else(|| invalid(param, "must have all levels from 0"))?;
             let names = (0..named.len()).map(|level| level.to_string());
             Ok((Some(names.collect()), shares(levels.into_iter(), param)?))
         }
@@ -156,17 +157,17 @@ fn probabilities(kind: AnswerKind, value: &Value, param: &str) -> Result<Named, 
             let names = named.keys().cloned().collect();
             Ok((Some(names), shares(named.values(), param)?))
         }
-        _ if kind == AnswerKind::Noul => Err(invalid(param, "is a list of two numbers, that of a yes first")),
+        _ if kind == AnswerKind::Noul => Err(invalid(param, "must be an array of two numbers, yes first")),
         _ => Err(invalid(
             param,
-            "is a list of numbers, or an object of numbers by option",
+            "must be an array of numbers, or an object of numbers by option",
         )),
     }
 }
 
 fn shares<'v>(values: impl Iterator<Item = &'v Value>, param: &str) -> Result<Vec<f64>, Error> {
     let shares: Option<Vec<f64>> = values.map(Value::as_f64).collect();
-    shares.ok_or_else(|| invalid(param, "has numbers only"))
+    shares.ok_or_else(|| invalid(param, "must contain only numbers"))
 }
 
 fn truth(kind: AnswerKind, value: &Value, names: Option<&[String]>, param: &str) -> Result<Truth, Error> {
@@ -179,9 +180,9 @@ fn truth(kind: AnswerKind, value: &Value, names: Option<&[String]>, param: &str)
     };
     place.map(Truth::Option).ok_or_else(|| {
         let what = match (kind, names) {
-            (AnswerKind::Noul, _) => "is true or false, or a list of how probable either is",
-            (_, Some(_)) => "is the name of an option, its place from 0, or a list of how probable each is",
-            (_, None) => "is the place of an option from 0, or a list of how probable each is",
+            (AnswerKind::Noul, _) => "must be true, false, or an array of two probabilities",
+            (_, Some(_)) => "must be the name or the index of an option, or an array of probabilities",
+            (_, None) => "must be the index of an option from 0, or an array of probabilities",
         };
         invalid(param, what)
     })
@@ -198,8 +199,7 @@ fn missing(param: &str) -> Error {
 
 fn unknown_member(before: &str, name: &str) -> Error {
     let shown: String = name.chars().take(60).collect();
-    let message = format!("'{before}{shown}' is not a parameter of this endpoint. Leave it out.");
-    Error::new(ErrorCode::UnknownParameter, message).with_param(format!("{before}{shown}"))
+    Error::unknown_parameter(format!("{before}{shown}"))
 }
 
 #[cfg(test)]
@@ -215,9 +215,9 @@ mod tests {
         Ok(read.remove(3))
     }
 
-    /// `tollgate decisions eval --fit` writes them so.
+    /// `tollgate decisions eval --fit` writes examples in this shape.
     #[test]
-    fn examples_are_read_as_evaluations_write_them() {
+    fn evaluation_output_is_valid_input() {
         for (kind, truth) in [
             (AnswerKind::Noul, Truth::Option(1)),
             (AnswerKind::Choice, Truth::Option(0)),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_may_look_like_answers() {
+    fn examples_may_have_the_shape_of_answers() {
         let named = json!({"billing": 0.7, "tech": 0.3});
         for (written, kind, probabilities, truth) in [
             (
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn invalid_input_is_reported_with_its_path() {
         let whole = json!({"type": "choice", "probabilities": [0.5, 0.5], "truth": 0});
         for (name, value, code, param) in [
             ("type", json!("maybe"), "invalid_parameter", "examples[3].type"),
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_a_model_and_examples() {
+    fn model_and_examples_are_required() {
         for (body, expected) in [
             (r#"{"model": "m", "examples": [1]}"#, Ok("[1]")),
             (
@@ -359,7 +359,7 @@ mod tests {
         ] {
             let read = create(&Bytes::from_static(body.as_bytes()));
             let read = read.map_err(|error| error.param.unwrap_or_default());
-            let read = read.map(|asked| String::from_utf8(asked.examples.to_vec()).unwrap());
+            let read = read.map(|params| String::from_utf8(params.examples.to_vec()).unwrap());
             assert_eq!(read, expected.map(str::to_owned).map_err(str::to_owned), "{body}");
         }
         assert!(create(&Bytes::from_static(b"[]")).is_err());

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of calibrations.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -14,15 +14,17 @@ use super::wire::{
 };
 use crate::Inference;
 
-/// The routes of this group.
+/// Returns the router of `/v1/decisions/calibrations`.
 pub fn routes() -> OpenApiRouter<Inference> {
     OpenApiRouter::new()
         .routes(routes!(create_calibration, list_calibrations))
         .routes(routes!(get_calibration, choose_calibration, delete_calibration))
 }
 
-/// Fits a calibration to decisions whose truth is known. It is the next version of the model's, and corrects the account's
-/// decisions from now on, unless another one was chosen. Free of charge.
+/// Fits a calibration to decisions with known outcomes.
+///
+/// The result is the next version for the model. It corrects the account's decisions from now on,
+/// unless another calibration is selected as the default. Free of charge.
 #[utoipa::path(
     post, path = "/v1/decisions/calibrations", tag = "Decisions", operation_id = "create_calibration",
     request_body = CreateCalibration,
@@ -40,7 +42,7 @@ async fn create_calibration(
     Ok(Json(created))
 }
 
-/// Calibrations of the account, the newest first.
+/// Lists the calibrations of the account, newest first.
 #[utoipa::path(
     get, path = "/v1/decisions/calibrations", tag = "Decisions", operation_id = "list_calibrations",
     params(CalibrationsQuery),
@@ -57,7 +59,7 @@ async fn list_calibrations(
     Ok(Json(listed))
 }
 
-/// A calibration, and what it brings.
+/// Returns a calibration and its quality.
 #[utoipa::path(
     get, path = "/v1/decisions/calibrations/{calibration_id}", tag = "Decisions", operation_id = "get_calibration",
     params(("calibration_id" = String, Path, description = "Id of the calibration")),
@@ -73,7 +75,9 @@ async fn get_calibration(
     Ok(Json(found))
 }
 
-/// Chooses a calibration as the default of its model, whatever newer ones there are or will be, or takes that back.
+/// Selects a calibration as the default of its model, or removes the selection.
+///
+/// A selected calibration stays the default even if newer ones exist.
 #[utoipa::path(
     post, path = "/v1/decisions/calibrations/{calibration_id}", tag = "Decisions", operation_id = "choose_calibration",
     params(("calibration_id" = String, Path, description = "Id of the calibration")),
@@ -91,8 +95,10 @@ async fn choose_calibration(
     Ok(Json(chosen))
 }
 
-/// Deletes a calibration. Decisions that name it are refused; the default is the newest one that is left, unless another one
-/// was chosen.
+/// Deletes a calibration.
+///
+/// Decisions that name it fail afterwards. The default is then the newest remaining calibration,
+/// unless another one is selected.
 #[utoipa::path(
     delete, path = "/v1/decisions/calibrations/{calibration_id}", tag = "Decisions", operation_id = "delete_calibration",
     params(("calibration_id" = String, Path, description = "Id of the calibration")),

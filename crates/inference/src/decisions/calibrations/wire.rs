@@ -1,116 +1,122 @@
-//! Bodies.
+//! Request and response schemas of the calibration endpoints.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollgate_estimate::AnswerKind;
-use tollgate_storage::Calibration as Kept;
+use tollgate_probability::AnswerKind;
+use tollgate_storage::Calibration as StoredCalibration;
 use tollgate_types::{CalibrationId, Error};
 use utoipa::{IntoParams, ToSchema};
 
 use super::profiles::profile_of;
 
-/// Decisions whose truth is known, to fit a calibration to.
+/// Request body of `POST /v1/decisions/calibrations`: decisions with known outcomes, to which a
+/// calibration is fitted.
 #[derive(Serialize, ToSchema)]
 pub struct CreateCalibration {
-    /// Id or alias of the model that decided.
+    /// Id or alias of the model that made the decisions.
     model: String,
-    /// For people, at most 100 characters.
+    /// Display name, 1 to 100 characters.
     name: Option<String>,
-    /// 30 to 50,000 of them. What there are fewer than 30 of, of a type and about as many options, is not corrected by itself.
+    /// 30 to 50,000 examples. Each combination of question type and number of options needs at
+    /// least 30 examples to have its own temperature.
     examples: Vec<CalibrationExample>,
 }
 
-/// A decision whose truth is known.
+/// A decision with a known outcome.
 #[derive(Serialize, ToSchema)]
 pub struct CalibrationExample {
-    /// `noul` (or `predicate`), `choice`, `score` or `tool`.
+    /// Type of the question: `noul` (or `predicate`), `choice`, `score` or `tool`.
     #[serde(rename = "type")]
     kind: String,
-    /// How probable each option was said to be: a list, or an object by option as answers have it. Of a noul two numbers, that
-    /// of a yes first. They should not be corrected already: ask with `calibration` `none`.
+    /// Predicted probability of each option: an array, or a map by option as in an answer. For a
+    /// noul, two numbers with yes first. Use uncorrected probabilities: make the decisions with
+    /// `calibration` set to `none`.
     #[schema(value_type = Option<Value>)]
     probabilities: Option<Value>,
-    /// Of a noul, in place of `probabilities`: how probable a yes was said to be.
+    /// For a noul, instead of `probabilities`: the predicted probability of yes.
     #[schema(minimum = 0, maximum = 1)]
     probability: Option<f64>,
-    /// What would have been right: of a noul true or false, else an option, by its name where probabilities have names or by
-    /// its place from 0; or a list of how right each option is.
+    /// The correct outcome. For a noul: true or false. Otherwise an option, by name if the
+    /// probabilities have names, or by index from 0. A soft label is an array with the correctness
+    /// of each option.
     #[schema(value_type = Value)]
     truth: Value,
 }
 
-/// Whether a calibration is to be the default of its model.
+/// Request body that selects or deselects a calibration as the default of its model.
 #[derive(Serialize, ToSchema)]
 pub struct ChooseCalibration {
-    /// `true` chooses it; `false` takes such a choice back, so that the newest one is the default again.
+    /// `true` selects the calibration as the default. `false` removes the selection, so that the
+    /// newest calibration is the default again.
     default: bool,
 }
 
-/// A profile by which probabilities are corrected.
+/// A calibration profile that corrects probabilities.
 #[derive(Serialize, ToSchema)]
 pub struct Calibration {
-    /// Id.
+    /// Id of the calibration.
     #[schema(value_type = String)]
     id: CalibrationId,
     /// Always `decision.calibration`.
     object: &'static str,
-    /// Of which model.
+    /// Id of the model that it corrects.
     model: String,
-    /// Which of this model, from 1. The number of one that was deleted is not used again.
+    /// Version number for this model, starting at 1. Numbers of deleted versions are not reused.
     version: u32,
-    /// For people.
+    /// Display name, as sent in the request.
     name: Option<String>,
-    /// Whether decisions of the model use it that name none.
+    /// Whether decisions of the model use it by default.
     default: bool,
-    /// Seconds since the epoch.
+    /// Creation time, in seconds since the Unix epoch.
     created_at: i64,
-    /// To how many examples it was fitted.
+    /// Number of examples that it was fitted to.
     examples: u32,
-    /// What logarithms of probabilities are divided by, for each type and width of questions that had at least 30 examples.
-    /// Other widths of a type go by the nearest one.
+    /// Divisors of the log probabilities, for each question type and number of options with at
+    /// least 30 examples. Other numbers of options use the nearest one.
     temperatures: Vec<CalibrationTemperature>,
-    /// Of 1,000 nouls or more, in place of a temperature: what was said, and what it is, straight between these points.
+    /// For 1,000 nouls or more, instead of a temperature: pairs of predicted and corrected
+    /// probability. Values in between are interpolated linearly.
     #[schema(value_type = Option<Vec<Vec<f64>>>)]
     curve: Option<Vec<(f64, f64)>>,
-    /// How good the examples are as they were sent.
+    /// Quality of the examples as sent.
     before: Quality,
-    /// How good the same examples are when they are corrected.
+    /// Quality of the same examples after correction.
     after: Quality,
-    /// What is to be expected of other decisions: each fifth of the examples, corrected by what the others teach. Absent where
-    /// there are too few for that.
+    /// Expected quality of other decisions, from a 5-fold cross-validation. Absent if there are too
+    /// few examples.
     held_out: Option<Quality>,
 }
 
-/// A temperature.
+/// Temperature for one question type and number of options.
 #[derive(Serialize, ToSchema)]
 pub struct CalibrationTemperature {
-    /// Of which type.
+    /// Type of the question.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Of questions of up to so many options: 2, 5, 10, 20, 50 or 255.
+    /// Maximum number of options: 2, 5, 10, 20, 50 or 255.
     options: usize,
-    /// Above 1 probabilities become more even.
+    /// Divisor of the log probabilities. Values above 1 make the probabilities more even.
     temperature: f64,
-    /// To how many examples it was fitted.
+    /// Number of examples that it was fitted to.
     examples: u32,
 }
 
-/// How good decisions are.
+/// Quality measures of decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = CalibrationQuality)]
 pub struct Quality {
-    /// The share of answers that are right.
+    /// Share of correct answers, from 0 to 1.
     pub(super) accuracy: f64,
-    /// Half the squared distance to the truth, 0 to 1; less is better.
+    /// Brier score: half the squared distance to the truth, from 0 to 1. Lower is better.
     pub(super) brier: f64,
-    /// In nats; less is better.
+    /// Logarithmic loss in nats. Lower is better.
     pub(super) log_loss: f64,
-    /// The expected calibration error, over 15 bins of as many answers each; less is better. By itself it says little: who
-    /// always says how common each answer is, has none.
+    /// Expected calibration error over 15 bins with equal numbers of answers. Lower is better. A
+    /// low value alone proves little: constant predictions at the base rates have none.
     pub(super) ece: f64,
 }
 
-/// What a calibration brings, as it is kept.
+/// Stored quality measures of a calibration.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Summary {
     pub(super) before: Quality,
@@ -118,65 +124,65 @@ pub(super) struct Summary {
     pub(super) held_out: Option<Quality>,
 }
 
-/// A page of calibrations, the newest first.
+/// One page of the list of calibrations, newest first.
 #[derive(Serialize, ToSchema)]
 pub struct CalibrationList {
     /// Always `list`.
     object: &'static str,
-    /// Calibrations.
+    /// The calibrations of this page.
     data: Vec<Calibration>,
-    /// Id of the first one.
+    /// Id of the first calibration of this page.
     first_id: Option<String>,
-    /// Id of the last one.
+    /// Id of the last calibration of this page.
     last_id: Option<String>,
-    /// Whether there are more.
+    /// Whether more calibrations follow.
     has_more: bool,
 }
 
-/// A calibration was deleted.
+/// Confirmation that a calibration was deleted.
 #[derive(Serialize, ToSchema)]
 pub struct DeletedCalibration {
-    /// Id.
+    /// Id of the deleted calibration.
     id: String,
     /// Always `decision.calibration`.
     object: &'static str,
-    /// Always true.
+    /// Always true after a successful deletion.
     deleted: bool,
 }
 
-/// Which calibrations.
+/// Query parameters of the list of calibrations.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct CalibrationsQuery {
-    /// Of this model: its id or an alias.
+    /// Return only calibrations of this model (id or alias).
     pub(super) model: Option<String>,
-    /// Calibrations on a page, 1 to 100; 20 when it is not said.
+    /// Number of calibrations per page, 1 to 100. Default: 20.
     #[param(minimum = 1, maximum = 100)]
     pub(super) limit: Option<u32>,
-    /// The id of the last calibration of the page before.
+    /// Return calibrations that come after the one with this id.
     pub(super) after: Option<String>,
 }
 
 const OBJECT: &str = "decision.calibration";
 
 impl Calibration {
-    /// A calibration as it is.
-    pub(super) fn of(found: Kept) -> Result<Self, Error> {
+    /// Converts a stored calibration; fails if its content is invalid.
+    pub(super) fn of(found: StoredCalibration) -> Result<Self, Error> {
         let profile = profile_of(&found)?;
-        let kept = found.kept;
-        let summary: Summary = serde_json::from_str(&kept.summary)
-            .map_err(|error| Error::internal(format!("{} cannot be read: {error}", kept.id)))?;
+        let details = found.details;
+        let summary: Summary = serde_json::from_str(&details.summary)
+            .map_err(|error| Error::internal(format!("the content of {} is invalid: {error}", details.id)))?;
         let temperatures = profile.temperatures().iter();
         Ok(Self {
-            id: kept.id,
+            id: details.id,
             object: OBJECT,
-            model: kept.model,
+            model: details.model,
             version: found.version,
-            name: kept.name,
+            name: details.name,
             default: found.is_default,
-            created_at: kept.created_at.as_seconds(),
-            examples: kept.examples,
+            created_at: details.created_at.as_seconds(),
+            examples: details.examples,
             temperatures: temperatures
                 .map(|one| CalibrationTemperature {
                     kind: word(one.kind),
@@ -203,7 +209,7 @@ fn word(kind: AnswerKind) -> &'static str {
 }
 
 impl CalibrationList {
-    /// A page.
+    /// Builds a page with the ids of its first and last calibration.
     pub(super) fn of(data: Vec<Calibration>, has_more: bool) -> Self {
         let id = |one: &Calibration| one.id.to_string();
         Self {
@@ -217,7 +223,7 @@ impl CalibrationList {
 }
 
 impl DeletedCalibration {
-    /// This one was.
+    /// Builds the confirmation for this id.
     pub(super) fn of(id: CalibrationId) -> Self {
         Self {
             id: id.to_string(),

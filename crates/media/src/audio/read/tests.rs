@@ -21,11 +21,11 @@ fn file(filename: &str, bytes: usize) -> FormField {
 
 fn read(fields: &[(&str, &str)]) -> Result<Recording, Error> {
     let fields = fields.iter().map(|(name, content)| field(name, content));
-    recording(std::iter::once(file("a.wav", 1)).chain(fields).collect())
+    recording(std::iter::once(file("a.wav", 1)).chain(fields).collect(), false)
 }
 
 #[test]
-fn limits_of_speech_have_two_sides() {
+fn speech_limits_are_checked_at_both_ends() {
     for (members, refused) in [
         (json!({}), None),
         (json!({"input": "é".repeat(4_096)}), None),
@@ -66,12 +66,12 @@ fn limits_of_speech_have_two_sides() {
     let plain = speech(br#"{"input": "Hello", "voice": "alloy"}"#).unwrap();
     assert_eq!(
         (plain.format, plain.speed, plain.model),
-        (SoundFormat::Mp3, None, None)
+        (AudioFormat::Mp3, None, None)
     );
 }
 
 #[test]
-fn limits_of_recordings_have_two_sides() {
+fn recording_limits_are_checked_at_both_ends() {
     let (long, longer) = ("p".repeat(8_192), "p".repeat(8_193));
     let verbose = ("response_format", "verbose_json");
     for (fields, refused) in [
@@ -116,14 +116,14 @@ fn limits_of_recordings_have_two_sides() {
 }
 
 #[test]
-fn a_recording_is_a_file_of_so_many_bytes() {
-    let code = |fields: Vec<FormField>| recording(fields).map(drop).map_err(|error| error.code);
+fn recordings_have_a_maximum_size() {
+    let code = |fields: Vec<FormField>| recording(fields, false).map(drop).map_err(|error| error.code);
     assert_eq!(code(vec![]), Err(ErrorCode::MissingRequiredParameter));
     assert_eq!(code(vec![field("file", "x")]), Err(ErrorCode::InvalidParameter));
     assert_eq!(code(vec![file("a", 0)]), Err(ErrorCode::InvalidParameter));
-    assert_eq!(code(vec![file("a", MOST_AUDIO)]), Ok(()));
+    assert_eq!(code(vec![file("a", MAX_AUDIO_BYTES)]), Ok(()));
     assert_eq!(
-        code(vec![file("a", MOST_AUDIO + 1)]),
+        code(vec![file("a", MAX_AUDIO_BYTES + 1)]),
         Err(ErrorCode::RequestTooLarge)
     );
     for (name, expected) in [
@@ -133,14 +133,14 @@ fn a_recording_is_a_file_of_so_many_bytes() {
         ("a\r\nb.wav", "ab.wav"),
         ("", "audio"),
     ] {
-        let found = recording(vec![file(name, 1)]).unwrap();
+        let found = recording(vec![file(name, 1)], false).unwrap();
         assert_eq!(found.filename, expected);
     }
 }
 
 #[test]
-fn times_are_of_segments_unless_words_alone_are_asked_for() {
-    let asked = |fields: &[(&str, &str)]| {
+fn timestamps_default_to_segments() {
+    let granularities = |fields: &[(&str, &str)]| {
         let found = read(fields).unwrap().timestamps;
         (found.segments, found.words)
     };
@@ -149,9 +149,9 @@ fn times_are_of_segments_unless_words_alone_are_asked_for() {
         ("timestamp_granularities[]", "segment"),
         ("timestamp_granularities[]", "word"),
     );
-    assert_eq!(asked(&[]), (false, false));
-    assert_eq!(asked(&[("response_format", "srt")]), (true, false));
-    assert_eq!(asked(&[verbose]), (true, false));
-    assert_eq!(asked(&[verbose, word]), (false, true));
-    assert_eq!(asked(&[verbose, word, segment]), (true, true));
+    assert_eq!(granularities(&[]), (false, false));
+    assert_eq!(granularities(&[("response_format", "srt")]), (true, false));
+    assert_eq!(granularities(&[verbose]), (true, false));
+    assert_eq!(granularities(&[verbose, word]), (false, true));
+    assert_eq!(granularities(&[verbose, word, segment]), (true, true));
 }

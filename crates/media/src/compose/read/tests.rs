@@ -22,8 +22,8 @@ fn param(body: &Value) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_path() {
-    let seen = json!({"prompt": "a cup"});
+fn invalid_input_is_reported_with_its_path() {
+    let visited = json!({"prompt": "a cup"});
     for (body, expected) in [
         (json!({"topic": "tea"}), "mode"),
         (json!({"mode": "make", "topic": "tea"}), "mode"),
@@ -33,7 +33,7 @@ fn what_is_wrong_is_told_with_its_path() {
             "script",
         ),
         (
-            json!({"mode": "plan", "topic": "tea", "storyboard": {"scenes": [{"visual": seen}]}}),
+            json!({"mode": "plan", "topic": "tea", "storyboard": {"scenes": [{"visual": visited}]}}),
             "storyboard",
         ),
         (with("scenes", json!(0)), "scenes"),
@@ -79,11 +79,11 @@ fn what_is_wrong_is_told_with_its_path() {
             "storyboard.scenes",
         ),
         (
-            json!({"mode": "render", "storyboard": {"scenes": vec![json!({"visual": seen}); 21]}}),
+            json!({"mode": "render", "storyboard": {"scenes": vec![json!({"visual": visited}); 21]}}),
             "storyboard.scenes",
         ),
         (
-            json!({"mode": "render", "storyboard": {"scenes": [{"id": "a", "visual": seen}, {"id": "a", "visual": seen}]}}),
+            json!({"mode": "render", "storyboard": {"scenes": [{"id": "a", "visual": visited}, {"id": "a", "visual": visited}]}}),
             "storyboard.scenes[1].id",
         ),
         (board(json!({})), "storyboard.scenes[0].visual"),
@@ -105,23 +105,23 @@ fn what_is_wrong_is_told_with_its_path() {
             "storyboard.scenes[0].visual.motion",
         ),
         (
-            board(json!({"visual": seen, "narration": "x".repeat(601)})),
+            board(json!({"visual": visited, "narration": "x".repeat(601)})),
             "storyboard.scenes[0].narration",
         ),
         (
-            board(json!({"visual": seen, "duration": 0.9})),
+            board(json!({"visual": visited, "duration": 0.9})),
             "storyboard.scenes[0].duration",
         ),
         (
-            board(json!({"visual": seen, "duration": 30.1})),
+            board(json!({"visual": visited, "duration": 30.1})),
             "storyboard.scenes[0].duration",
         ),
         (
-            board(json!({"visual": seen, "transition": "spin"})),
+            board(json!({"visual": visited, "transition": "spin"})),
             "storyboard.scenes[0].transition",
         ),
         (
-            board(json!({"visual": seen, "sound": 1})),
+            board(json!({"visual": visited, "sound": 1})),
             "storyboard.scenes[0].sound",
         ),
     ] {
@@ -132,7 +132,7 @@ fn what_is_wrong_is_told_with_its_path() {
     assert!(
         error
             .message
-            .starts_with("'storyboard.scenes[0].visual.motion' is one of: "),
+            .starts_with("'storyboard.scenes[0].visual.motion' must be one of: "),
         "{}",
         error.message
     );
@@ -140,7 +140,7 @@ fn what_is_wrong_is_told_with_its_path() {
 
 #[test]
 fn every_limit_can_be_reached() {
-    let seen = json!({"prompt": "a cup"});
+    let visited = json!({"prompt": "a cup"});
     for body in [
         with("scenes", json!(1)),
         with("scenes", json!(20)),
@@ -152,15 +152,15 @@ fn every_limit_can_be_reached() {
         with("captions", json!({"words_per_line": 1})),
         with("music", json!({"volume": 0, "duck_db": 30})),
         with("music", json!({"volume": 1, "duck_db": 0})),
-        board(json!({"visual": seen, "narration": "é".repeat(600), "duration": 30})),
-        board(json!({"visual": seen, "duration": 1})),
+        board(json!({"visual": visited, "narration": "é".repeat(600), "duration": 30})),
+        board(json!({"visual": visited, "duration": 1})),
     ] {
         read(&body).unwrap_or_else(|error| panic!("{body}: {}", error.message));
     }
 }
 
 #[test]
-fn what_is_not_wanted_is_nothing() {
+fn disabled_parts_are_none() {
     for nothing in [json!(false), json!("none")] {
         let request = read(&json!({
             "mode": "render", "topic": "tea", "voice": nothing, "captions": nothing, "music": nothing,
@@ -168,15 +168,15 @@ fn what_is_not_wanted_is_nothing() {
         .unwrap();
         assert_eq!(
             (request.voice, request.captions, request.music),
-            (Choice::Nothing, Choice::Nothing, Choice::Nothing)
+            (Choice::Disabled, Choice::Disabled, Choice::Disabled)
         );
     }
-    let usual = read(&json!({"mode": "plan", "topic": "tea", "music": null})).unwrap();
-    assert_eq!(usual.music, Choice::Usual);
+    let fallback = read(&json!({"mode": "plan", "topic": "tea", "music": null})).unwrap();
+    assert_eq!(fallback.music, Choice::FromRecipe);
 }
 
 #[test]
-fn bytes_are_not_kept_as_text() {
+fn inline_bytes_are_not_stored_as_text() {
     let mut board = json!({"mode": "render", "storyboard": {
         "scenes": [{"visual": {"image": "data:image/png;base64,AAAA"}}, {"visual": {"video": "https://example.com/a.mp4"}}],
         "music": {"url": "data:audio/wav;base64,AAAA"},
@@ -185,11 +185,11 @@ fn bytes_are_not_kept_as_text() {
     let Content::Board(read) = read(&board).unwrap().content else {
         panic!("no storyboard")
     };
-    let kept = read.without_inline();
-    assert_eq!(kept.scenes[0].visual.image.as_deref(), Some(INLINE));
+    let stripped = read.without_inline();
+    assert_eq!(stripped.scenes[0].visual.image.as_deref(), Some(INLINE));
     assert_eq!(
-        kept.scenes[1].visual.video.as_deref(),
+        stripped.scenes[1].visual.video.as_deref(),
         Some("https://example.com/a.mp4")
     );
-    assert_eq!(kept.music.unwrap().url.as_deref(), Some(INLINE));
+    assert_eq!(stripped.music.unwrap().url.as_deref(), Some(INLINE));
 }

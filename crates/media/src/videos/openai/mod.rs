@@ -1,4 +1,5 @@
-//! `/v1/videos`: the same jobs as films' of `POST /v1/videos/generations`, in the shape that OpenAI's clients know.
+//! `/v1/videos`: video jobs in the format of OpenAI's API. They are the same jobs as those of `POST
+//! /v1/videos/generations`.
 
 mod assets;
 mod read;

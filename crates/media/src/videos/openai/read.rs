@@ -1,4 +1,5 @@
-//! The request: that of `POST /v1/videos/generations`, as JSON or as a form, with `input_reference` for its first picture.
+//! Parses the request of `POST /v1/videos`. It has the parameters of `POST /v1/videos/generations`,
+//! as JSON or as a form, and `input_reference` for the first frame.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,18 +11,18 @@ use tollgate_types::{Error, ErrorCode};
 use crate::read::{Members, invalid, text};
 use crate::videos::read::{Request, request_of};
 
-/// What OpenAI's clients call the first picture.
+/// OpenAI's parameter for the image of the first frame.
 const REFERENCE: &str = "input_reference";
 
-/// A body.
+/// A request body, as JSON or as a form.
 pub(super) enum Sent {
-    /// JSON.
+    /// The bytes of a JSON body.
     Json(Bytes),
-    /// The fields of a form.
+    /// The fields of a multipart form.
     Form(Vec<FormField>),
 }
 
-/// Reads a request.
+/// Parses a request body.
 pub(super) fn request(sent: &Sent) -> Result<Request, Error> {
     let mut members = match sent {
         Sent::Json(body) => Members::read(body)?,
@@ -36,7 +37,7 @@ pub(super) fn request(sent: &Sent) -> Result<Request, Error> {
         {
             return Err(invalid(
                 REFERENCE,
-                "cannot stand beside 'image': send one of them",
+                "cannot be combined with 'image'. Send one of them",
             ));
         }
         members.put("image", Value::String(address));
@@ -50,18 +51,18 @@ pub(super) fn request(sent: &Sent) -> Result<Request, Error> {
     Ok(request)
 }
 
-/// What is asked for when a film is made again with another prompt.
+/// Parses a remix request and returns its prompt.
 pub(super) fn remix(body: &[u8]) -> Result<String, Error> {
     let mut members = Members::read(body)?;
     let prompt = members.text("prompt")?.ok_or_else(|| {
-        let message = "'prompt' is missing: say what is to be seen this time.";
+        let message = "'prompt' is required. Describe the new version of the video.";
         Error::new(ErrorCode::MissingRequiredParameter, message).with_param("prompt")
     })?;
     members.end()?;
     Ok(prompt)
 }
 
-/// An error of a member that has another name here.
+/// Renames the parameter `duration` of an error to `seconds`, its name in OpenAI's API.
 pub(super) fn as_named_here(mut error: Error) -> Error {
     if error.param.as_deref() == Some("duration") {
         error.param = Some("seconds".into());
@@ -70,7 +71,7 @@ pub(super) fn as_named_here(mut error: Error) -> Error {
     error
 }
 
-/// The address of the first picture.
+/// Returns the address of the first frame's image.
 fn reference(value: Value) -> Result<String, Error> {
     let Value::Object(mut members) = value else {
         return text(REFERENCE, value);
@@ -78,18 +79,17 @@ fn reference(value: Value) -> Result<String, Error> {
     match (members.remove("image_url"), members.is_empty()) {
         (Some(url), true) => text("input_reference.image_url", url),
         (None, false) if members.contains_key("file_id") => {
-            let message =
-                "'input_reference.file_id' is not supported here: send the file itself or 'image_url'.";
+            let message = "'input_reference.file_id' is not supported. Send the file itself or 'image_url'.";
             Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param("input_reference.file_id"))
         }
         _ => Err(invalid(
             REFERENCE,
-            "is a file, or an object with 'image_url' alone",
+            "must be a file or an object with only 'image_url'",
         )),
     }
 }
 
-/// The members that a form stands for.
+/// Converts form fields to JSON members.
 fn form(fields: &[FormField]) -> Result<Map<String, Value>, Error> {
     let mut members = Map::new();
     for field in fields {
@@ -99,20 +99,20 @@ fn form(fields: &[FormField]) -> Result<Map<String, Value>, Error> {
                 let data = STANDARD.encode(&field.content);
                 (REFERENCE, Value::String(format!("data:image/*;base64,{data}")))
             }
-            (_, true) => return Err(invalid(&shown, "is no file")),
-            ("input_reference[image_url]", false) => (REFERENCE, said(field, &shown)?),
-            (name, false) => (name, said(field, &shown)?),
+            (_, true) => return Err(invalid(&shown, "must not be a file")),
+            ("input_reference[image_url]", false) => (REFERENCE, json_value(field, &shown)?),
+            (name, false) => (name, json_value(field, &shown)?),
         };
         if members.insert(name.to_owned(), value).is_some() {
-            return Err(invalid(&shown, "stands in the form twice"));
+            return Err(invalid(&shown, "may be sent only once"));
         }
     }
     Ok(members)
 }
 
-/// Forms have texts alone.
-fn said(field: &FormField, shown: &str) -> Result<Value, Error> {
-    let text = std::str::from_utf8(&field.content).map_err(|_| invalid(shown, "is no text"))?;
+/// Converts a text field to the JSON type of its member.
+fn json_value(field: &FormField, shown: &str) -> Result<Value, Error> {
+    let text = std::str::from_utf8(&field.content).map_err(|_| invalid(shown, "must be UTF-8 text"))?;
     Ok(match field.name.as_str() {
         "generate_audio" | "seed" => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
         _ => text.into(),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_says_the_same_as_json() {
+    fn forms_and_json_are_read_alike() {
         let form = form_body(&[
             ("prompt", false, "a cat"),
             ("model", false, "m"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_the_name_that_was_sent() {
+    fn errors_name_the_field_that_was_sent() {
         for (body, param) in [
             (json!({"prompt": "p", "seconds": "long"}), "seconds"),
             (json!({"prompt": "p", "input_reference": 5}), "input_reference"),

@@ -1,4 +1,4 @@
-//! Handlers.
+//! HTTP handlers of the video endpoints that are compatible with OpenAI.
 
 use axum::Json;
 use axum::body::Body;
@@ -17,12 +17,12 @@ use super::assets::{self, Asset};
 use super::read::Sent;
 use super::service;
 use super::wire::{ContentQuery, CreateVideo, DeletedVideo, RemixVideo, Video, VideoList, VideosQuery};
-use crate::MediaRoom;
+use crate::MediaState;
 use crate::outputs::{self, Opened};
-use crate::submission::Asked;
+use crate::submission::Submission;
 
-/// The routes of this group.
-pub fn routes() -> OpenApiRouter<MediaRoom> {
+/// Returns the router of the video endpoints that are compatible with OpenAI.
+pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new()
         .routes(routes!(create_video, list_videos))
         .routes(routes!(get_video, delete_video))
@@ -30,13 +30,13 @@ pub fn routes() -> OpenApiRouter<MediaRoom> {
         .routes(routes!(remix_video))
 }
 
-/// JSON or a form. The size and the pace of both are judged alike.
+/// Reads a JSON body or a form. Both have the same limits of size and transfer rate.
 impl<S: Send + Sync> FromRequest<S> for Sent {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let said = request.headers().get(CONTENT_TYPE);
-        if !said.is_some_and(|value| value.as_bytes().starts_with(b"multipart/form-data")) {
+        let content_type = request.headers().get(CONTENT_TYPE);
+        if !content_type.is_some_and(|value| value.as_bytes().starts_with(b"multipart/form-data")) {
             let JsonBody(body) = JsonBody::<MEDIA_BODY>::from_request(request, state).await?;
             return Ok(Self::Json(body));
         }
@@ -45,8 +45,10 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
     }
 }
 
-/// Makes a film, in the shape that OpenAI's clients know. The body is JSON, or a form with a file as `input_reference`. It is
-/// the same as `POST /v1/videos/generations`, and its job is at `GET /v1/jobs/{job_id}`, too.
+/// Create a video (compatible with OpenAI's API).
+///
+/// The body is JSON, or a form with a file as `input_reference`. The video is the same job as with
+/// `POST /v1/videos/generations` and is also available at `GET /v1/jobs/{job_id}`.
 #[utoipa::path(
     post, path = "/v1/videos", tag = "Videos", operation_id = "create_video", request_body = CreateVideo,
     responses((status = 200, body = Video), (status = "default", body = ErrorBody)),
@@ -56,20 +58,20 @@ async fn create_video(
     WorkCaller(caller): WorkCaller,
     Context(ctx): Context,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     sent: Sent,
 ) -> Result<Json<Video>, ApiError> {
-    let asked = Asked {
-        room: &room,
+    let submission = Submission {
+        state: &state,
         ctx: &ctx,
         caller,
         origin,
         body: bytes::Bytes::new(),
     };
-    Ok(Json(service::create(asked, &sent).await?))
+    Ok(Json(service::create(submission, &sent).await?))
 }
 
-/// Lists films, newest first unless `order` is `asc`.
+/// List the videos of the account, newest first unless `order` is `asc`.
 #[utoipa::path(
     get, path = "/v1/videos", tag = "Videos", operation_id = "list_videos", params(VideosQuery),
     responses((status = 200, body = VideoList), (status = "default", body = ErrorBody)),
@@ -77,69 +79,73 @@ async fn create_video(
 )]
 async fn list_videos(
     ControlCaller(caller): ControlCaller,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Query(query): Query<VideosQuery>,
 ) -> Result<Json<VideoList>, ApiError> {
-    Ok(Json(service::list(&room, &caller, query.decode()?).await?))
+    Ok(Json(service::list(&state, &caller, query.decode()?).await?))
 }
 
-/// Polls a film.
+/// Retrieve a video and its status.
 #[utoipa::path(
     get, path = "/v1/videos/{video_id}", tag = "Videos", operation_id = "get_video",
-    params(("video_id" = String, Path, description = "The film's `id`")),
+    params(("video_id" = String, Path, description = "Id of the video")),
     responses((status = 200, body = Video), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn get_video(
     ControlCaller(caller): ControlCaller,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Path(id): Path<String>,
 ) -> Result<Json<Video>, ApiError> {
-    Ok(Json(service::get(&room, &caller, &id).await?))
+    Ok(Json(service::get(&state, &caller, &id).await?))
 }
 
-/// Deletes a film and its content; one that is not made yet is cancelled. What it cost stays known: its job is still at
-/// `GET /v1/jobs/{job_id}`.
+/// Delete a video and its content.
+///
+/// A video that is not completed is cancelled. The job with its cost remains available at `GET
+/// /v1/jobs/{job_id}`.
 #[utoipa::path(
     delete, path = "/v1/videos/{video_id}", tag = "Videos", operation_id = "delete_video",
-    params(("video_id" = String, Path, description = "The film's `id`")),
+    params(("video_id" = String, Path, description = "Id of the video")),
     responses((status = 200, body = DeletedVideo), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn delete_video(
     ControlCaller(caller): ControlCaller,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Path(id): Path<String>,
 ) -> Result<Json<DeletedVideo>, ApiError> {
-    Ok(Json(service::delete(&room, &caller, &id).await?))
+    Ok(Json(service::delete(&state, &caller, &id).await?))
 }
 
-/// Answers the film itself, or small pictures of it. A part of the film is answered to `range`.
+/// Download a video, its thumbnail or its sprite sheet.
+///
+/// The `range` header is supported for the video.
 #[utoipa::path(
     get, path = "/v1/videos/{video_id}/content", tag = "Videos", operation_id = "get_video_content",
-    params(("video_id" = String, Path, description = "The film's `id`"), ContentQuery),
+    params(("video_id" = String, Path, description = "Id of the video"), ContentQuery),
     responses(
-        (status = 200, description = "The film, or a JPEG", content_type = "application/octet-stream", body = Vec<u8>),
-        (status = 206, description = "A part of the film", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 200, description = "The video, or a JPEG image", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 206, description = "The requested range of the video", content_type = "application/octet-stream", body = Vec<u8>),
         (status = "default", body = ErrorBody)
     ),
     security(("bearer" = []), ("x-api-key" = []))
 )]
 async fn get_video_content(
     ControlCaller(caller): ControlCaller,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     method: Method,
     Path(id): Path<String>,
     Query(query): Query<ContentQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    match assets::open(&room, &caller, &id, query.decode()?).await? {
-        Asset::Film(media) => {
+    match assets::open(&state, &caller, &id, query.decode()?).await? {
+        Asset::Video(media) => {
             let disposition = Disposition::Attachment;
             let opened = Opened { media, disposition };
-            Ok(outputs::respond(&room.shelf, &opened, &method, &headers).await?)
+            Ok(outputs::respond(&state.storage, &opened, &method, &headers).await?)
         }
-        Asset::Picture(bytes) => {
+        Asset::Image(bytes) => {
             let mut response = Response::new(Body::from(bytes));
             let plain = HeaderValue::from_static;
             response.headers_mut().extend([
@@ -152,10 +158,12 @@ async fn get_video_content(
     }
 }
 
-/// Makes a film again with another prompt: with the same model, size, length and pictures.
+/// Create a new version of a completed video with another prompt.
+///
+/// Model, size, duration and input images stay the same.
 #[utoipa::path(
     post, path = "/v1/videos/{video_id}/remix", tag = "Videos", operation_id = "remix_video",
-    params(("video_id" = String, Path, description = "The `id` of a completed film")),
+    params(("video_id" = String, Path, description = "Id of a completed video")),
     request_body = RemixVideo,
     responses((status = 200, body = Video), (status = "default", body = ErrorBody)),
     security(("bearer" = []), ("x-api-key" = []))
@@ -164,16 +172,16 @@ async fn remix_video(
     WorkCaller(caller): WorkCaller,
     Context(ctx): Context,
     Origin(origin): Origin,
-    State(room): State<MediaRoom>,
+    State(state): State<MediaState>,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<JSON_BODY>,
 ) -> Result<Json<Video>, ApiError> {
-    let asked = Asked {
-        room: &room,
+    let submission = Submission {
+        state: &state,
         ctx: &ctx,
         caller,
         origin,
         body,
     };
-    Ok(Json(service::remix(asked, &id).await?))
+    Ok(Json(service::remix(submission, &id).await?))
 }

@@ -1,4 +1,4 @@
-//! The use cases. A film is a job; what is told of it follows from the job, what was asked for and what was made.
+//! Videos in the format of OpenAI's API. A video is a view of a job, its payload and its result.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,73 +9,84 @@ use tollgate_storage::{Job, JobFilter, Media, StorageErrorKind};
 use tollgate_types::{AccountId, Error, ErrorCode, JobId, JobStatus, MediaId};
 
 use super::read::{self, Sent, as_named_here};
-use super::wire::{DeletedVideo, Video, VideoError, VideoList, Wanted};
-use crate::MediaRoom;
+use super::wire::{DeletedVideo, PageParams, Video, VideoError, VideoList};
+use crate::MediaState;
+use crate::job_payload::{self, JobPayload, Outcome};
 use crate::jobs::unavailable;
-use crate::order::{self, Order, Outcome};
-use crate::shelf::KEPT;
-use crate::submission::Asked;
-use crate::videos::craft::{KIND, Wish};
+use crate::storage::RETENTION;
+use crate::submission::Submission;
+use crate::videos::generator::{KIND, Params};
 use crate::videos::service;
 
 pub(super) const ENDPOINT: &str = "/v1/videos";
-/// Jobs that are read at once.
-const BATCH: u32 = 100;
+/// Number of jobs that are read in one query.
+const PAGE_SIZE: u32 = 100;
 
-/// Accepts a film.
-pub(super) async fn create(asked: Asked<'_>, sent: &Sent) -> Result<Video, Error> {
+/// Accepts the job of a new video.
+pub(super) async fn create(submission: Submission<'_>, sent: &Sent) -> Result<Video, Error> {
     let request = read::request(sent)?;
-    let accepted = service::accept(&asked, request, ENDPOINT).await;
+    let accepted = service::accept(&submission, request, ENDPOINT).await;
     let id = accepted.map_err(as_named_here)?;
-    accepted_film(&asked, id).await
+    accepted_video(&submission, id).await
 }
 
-/// Accepts the same film with another prompt.
-pub(super) async fn remix(asked: Asked<'_>, id: &str) -> Result<Video, Error> {
-    let prompt = read::remix(&asked.body)?;
-    let job = find(asked.room, asked.caller.account_id(), id).await?;
+/// Accepts the job of a video with the parameters of another video and a new prompt.
+pub(super) async fn remix(submission: Submission<'_>, id: &str) -> Result<Video, Error> {
+    let prompt = read::remix(&submission.body)?;
+    let job = find(submission.state, submission.caller.account_id(), id).await?;
     if job.status != JobStatus::Completed {
-        return Err(not_there(&job));
+        return Err(not_available(&job));
     }
-    let order: Order<Wish> = order::open(&asked.room.studio.vault, &job, &job.terms.body)?;
-    let wish = Wish {
+    let payload: JobPayload<Params> =
+        job_payload::open(&submission.state.media_jobs.vault, &job, &job.terms.body)?;
+    let params = Params {
         prompt,
         remixed_from: Some(job.terms.id.to_string()),
-        ..order.wish
+        ..payload.params
     };
-    let id = service::again(&asked, &job.model, wish, ENDPOINT).await?;
-    accepted_film(&asked, id).await
+    let id = service::create_remix(&submission, &job.model, params, ENDPOINT).await?;
+    accepted_video(&submission, id).await
 }
 
-async fn accepted_film(asked: &Asked<'_>, id: JobId) -> Result<Video, Error> {
-    let found = asked.room.jobs.get(asked.caller.account_id(), id).await;
+async fn accepted_video(submission: &Submission<'_>, id: JobId) -> Result<Video, Error> {
+    let found = submission
+        .state
+        .jobs
+        .get(submission.caller.account_id(), id)
+        .await;
     let job = found.map_err(|error| unavailable(&error))?;
-    let job = job.ok_or_else(|| Error::internal(format!("{id} is not there")))?;
-    video(asked.room, &job)
+    let job = job.ok_or_else(|| Error::internal(format!("{id} does not exist")))?;
+    video(submission.state, &job)
 }
 
-pub(super) async fn get(room: &MediaRoom, caller: &Caller, id: &str) -> Result<Video, Error> {
-    video(room, &find(room, caller.account_id(), id).await?)
+pub(super) async fn get(state: &MediaState, caller: &Caller, id: &str) -> Result<Video, Error> {
+    video(state, &find(state, caller.account_id(), id).await?)
 }
 
-/// The film's job, if it is one, is the account's, and was not deleted.
-pub(super) async fn find(room: &MediaRoom, account: AccountId, id: &str) -> Result<Job, Error> {
+/// Returns the job of a video. Returns an error if it is another account's, deleted, or not a video
+/// job.
+pub(super) async fn find(state: &MediaState, account: AccountId, id: &str) -> Result<Job, Error> {
     let shown = || not_found(id);
     let id: JobId = id.parse().map_err(|_| shown())?;
-    let found = room.jobs.get(account, id).await;
+    let found = state.jobs.get(account, id).await;
     let job = found.map_err(|error| unavailable(&error))?;
     let job = job.filter(|job| *job.terms.kind == *KIND).ok_or_else(shown)?;
-    match is_deleted(room, &job).await? {
+    match is_deleted(state, &job).await? {
         true => Err(shown()),
         false => Ok(job),
     }
 }
 
-/// Films that were not deleted. Oldest first, all of them are looked through: jobs are kept newest first, and for 30 days.
-pub(super) async fn list(room: &MediaRoom, caller: &Caller, wanted: Wanted) -> Result<VideoList, Error> {
-    let most = wanted.limit + 1;
+/// Lists the videos that were not deleted. The store lists jobs newest first, so an oldest-first
+/// list reads all jobs of the last 30 days.
+pub(super) async fn list(
+    state: &MediaState,
+    caller: &Caller,
+    page_params: PageParams,
+) -> Result<VideoList, Error> {
+    let max = page_params.limit + 1;
     let mut found: VecDeque<Job> = VecDeque::new();
-    let mut before = wanted.after.filter(|_| !wanted.oldest_first);
+    let mut before = page_params.after.filter(|_| !page_params.oldest_first);
     'pages: loop {
         let filter = JobFilter {
             kind: Some(KIND.to_owned()),
@@ -83,21 +94,21 @@ pub(super) async fn list(room: &MediaRoom, caller: &Caller, wanted: Wanted) -> R
             before,
             after: None,
         };
-        let page = room.jobs.list(caller.account_id(), filter, BATCH).await;
+        let page = state.jobs.list(caller.account_id(), filter, PAGE_SIZE).await;
         let page = page.map_err(|error| unavailable(&error))?;
-        let is_last = page.len() < BATCH as usize;
+        let is_last = page.len() < PAGE_SIZE as usize;
         for job in page {
             before = Some(job.terms.id);
-            if wanted.oldest_first && wanted.after == before {
+            if page_params.oldest_first && page_params.after == before {
                 break 'pages;
             }
-            if is_deleted(room, &job).await? {
+            if is_deleted(state, &job).await? {
                 continue;
             }
             found.push_back(job);
-            match wanted.oldest_first {
-                true if found.len() > most => drop(found.pop_front()),
-                false if found.len() == most => break 'pages,
+            match page_params.oldest_first {
+                true if found.len() > max => drop(found.pop_front()),
+                false if found.len() == max => break 'pages,
                 _ => {}
             }
         }
@@ -105,11 +116,11 @@ pub(super) async fn list(room: &MediaRoom, caller: &Caller, wanted: Wanted) -> R
             break;
         }
     }
-    if wanted.oldest_first {
+    if page_params.oldest_first {
         found.make_contiguous().reverse();
     }
-    let has_more = found.len() == most;
-    let data = found.iter().take(wanted.limit).map(|job| video(room, job));
+    let has_more = found.len() == max;
+    let data = found.iter().take(page_params.limit).map(|job| video(state, job));
     let data: Vec<Video> = data.collect::<Result<_, _>>()?;
     Ok(VideoList {
         object: "list",
@@ -120,24 +131,26 @@ pub(super) async fn list(room: &MediaRoom, caller: &Caller, wanted: Wanted) -> R
     })
 }
 
-/// Deletes a film and what was made. One that is not made yet is cancelled. The job stays known under `/v1/jobs`.
-pub(super) async fn delete(room: &MediaRoom, caller: &Caller, id: &str) -> Result<DeletedVideo, Error> {
+/// Deletes a video and its content. A video that is not completed is cancelled. The job remains
+/// available under `/v1/jobs`.
+pub(super) async fn delete(state: &MediaState, caller: &Caller, id: &str) -> Result<DeletedVideo, Error> {
     let account = caller.account_id();
-    let job = find(room, account, id).await?;
-    let now = room.shelf.clock.now();
+    let job = find(state, account, id).await?;
+    let now = state.storage.clock.now();
     let failed = |error| unavailable(&error);
     if !job.status.is_terminal() {
-        room.jobs
+        state
+            .jobs
             .cancel(account, job.terms.id, now)
             .await
             .map_err(failed)?;
     }
-    if let Some(media) = made(room, &job).await? {
-        room.shelf.discard(&[media]).await;
+    if let Some(media) = output_media(state, &job).await? {
+        state.storage.discard(&[media]).await;
     }
-    match room.shelf.media.insert(headstone(&job, now)).await {
+    match state.storage.media.insert(deletion_marker(&job, now)).await {
         Ok(()) => {}
-        // Somebody else was faster.
+        // A concurrent request has already inserted the marker.
         Err(error) if error.kind == StorageErrorKind::Conflict => {}
         Err(error) => return Err(failed(error)),
     }
@@ -148,23 +161,23 @@ pub(super) async fn delete(room: &MediaRoom, caller: &Caller, id: &str) -> Resul
     })
 }
 
-/// What a completed job has made, while it is kept.
-pub(super) async fn made(room: &MediaRoom, job: &Job) -> Result<Option<Media>, Error> {
+/// Returns the output of a completed job, if it is still stored.
+pub(super) async fn output_media(state: &MediaState, job: &Job) -> Result<Option<Media>, Error> {
     let Some(sealed) = job.result.as_ref().filter(|_| job.status == JobStatus::Completed) else {
         return Ok(None);
     };
-    let outcome: Outcome = order::open(&room.studio.vault, job, sealed)?;
-    let Some(piece) = outcome.pieces.first() else {
+    let outcome: Outcome = job_payload::open(&state.media_jobs.vault, job, sealed)?;
+    let Some(item) = outcome.items.first() else {
         return Ok(None);
     };
-    let found = room.shelf.there(job.account, piece.media).await;
+    let found = state.storage.find_available(job.account, item.media).await;
     found.map_err(|error| unavailable(&error))
 }
 
-/// That a film was deleted is a row of media without bytes, under an id that follows from the job's. The job's own row is the
-/// record of what was paid and does not change.
-fn headstone(job: &Job, now: tollgate_types::Timestamp) -> Media {
-    let id = headstone_id(job);
+/// Returns the marker of a deleted video: an empty media object whose id is derived from the job's.
+/// The job's row is the billing record and does not change.
+fn deletion_marker(job: &Job, now: tollgate_types::Timestamp) -> Media {
+    let id = deletion_marker_id(job);
     Media {
         id,
         account: job.account,
@@ -182,7 +195,7 @@ fn headstone(job: &Job, now: tollgate_types::Timestamp) -> Media {
     }
 }
 
-fn headstone_id(job: &Job) -> MediaId {
+fn deletion_marker_id(job: &Job) -> MediaId {
     let mut digest = Sha256::new();
     digest.update(b"deleted video\0");
     digest.update(job.account.as_u128().to_be_bytes());
@@ -195,27 +208,33 @@ fn headstone_id(job: &Job) -> MediaId {
     MediaId::from_u128(number)
 }
 
-async fn is_deleted(room: &MediaRoom, job: &Job) -> Result<bool, Error> {
+async fn is_deleted(state: &MediaState, job: &Job) -> Result<bool, Error> {
     if !job.status.is_terminal() && !job.cancel_requested {
         return Ok(false);
     }
-    let found = room.shelf.media.of_account(job.account, headstone_id(job)).await;
+    let found = state
+        .storage
+        .media
+        .of_account(job.account, deletion_marker_id(job))
+        .await;
     Ok(found.map_err(|error| unavailable(&error))?.is_some())
 }
 
-/// What is told of a film.
-fn video(room: &MediaRoom, job: &Job) -> Result<Video, Error> {
-    let vault = &room.studio.vault;
-    let order: Order<Wish> = order::open(vault, job, &job.terms.body)?;
-    let wish = order.wish;
+/// Builds the video object of a job.
+fn video(state: &MediaState, job: &Job) -> Result<Video, Error> {
+    let vault = &state.media_jobs.vault;
+    let payload: JobPayload<Params> = job_payload::open(vault, job, &job.terms.body)?;
+    let params = payload.params;
     let sealed = job.result.as_ref().filter(|_| job.status == JobStatus::Completed);
-    let outcome: Option<Outcome> = sealed.map(|sealed| order::open(vault, job, sealed)).transpose()?;
-    let piece = outcome.as_ref().and_then(|outcome| outcome.pieces.first());
-    let (width, height) = piece.map_or(wish.before_size.unwrap_or(wish.size), |piece| {
-        (piece.width, piece.height)
+    let outcome: Option<Outcome> = sealed
+        .map(|sealed| job_payload::open(vault, job, sealed))
+        .transpose()?;
+    let item = outcome.as_ref().and_then(|outcome| outcome.items.first());
+    let (width, height) = item.map_or(params.before_size.unwrap_or(params.size), |item| {
+        (item.width, item.height)
     });
-    let micros = piece.and_then(|piece| piece.duration);
-    let duration = micros.map_or(wish.duration, Duration::from_micros);
+    let micros = item.and_then(|item| item.duration);
+    let duration = micros.map_or(params.duration, Duration::from_micros);
     Ok(Video {
         id: job.terms.id.to_string(),
         object: "video",
@@ -232,44 +251,45 @@ fn video(room: &MediaRoom, job: &Job) -> Result<Video, Error> {
         },
         created_at: job.created_at.as_seconds(),
         completed_at: job.completed_at.map(|at| at.as_seconds()),
-        expires_at: outcome.map(|outcome| outcome.created_at.plus(KEPT).as_seconds()),
+        expires_at: outcome.map(|outcome| outcome.created_at.plus(RETENTION).as_seconds()),
         size: format!("{width}x{height}"),
-        // A film may be some frames longer or shorter than was asked for.
+        // A video may be some frames longer or shorter than requested, so the duration is rounded.
         seconds: (duration + Duration::from_millis(500))
             .as_secs()
             .max(1)
             .to_string(),
-        prompt: Some(wish.prompt).filter(|prompt| !prompt.is_empty()),
+        prompt: Some(params.prompt).filter(|prompt| !prompt.is_empty()),
         error: error(job),
-        remixed_from_video_id: wish.remixed_from,
+        remixed_from_video_id: params.remixed_from,
     })
 }
 
 fn error(job: &Job) -> Option<VideoError> {
-    let told = |code: &str, message: &str| {
+    let video_error = |code: &str, message: &str| {
         Some(VideoError {
             code: code.to_owned(),
             message: message.to_owned(),
         })
     };
     match (&job.error, job.status) {
-        (Some(error), _) => told(error.code.as_str(), &error.message),
-        (None, JobStatus::Cancelled) => told("cancelled", "It was cancelled before it was made."),
-        (None, JobStatus::Expired) => told("expired", "It was not begun in time."),
-        (None, JobStatus::Failed) => told(ErrorCode::InternalError.as_str(), "It could not be made."),
+        (Some(error), _) => video_error(error.code.as_str(), &error.message),
+        (None, JobStatus::Cancelled) => video_error("cancelled", "The video was cancelled."),
+        (None, JobStatus::Expired) => video_error("expired", "The video was not started in time."),
+        (None, JobStatus::Failed) => video_error(ErrorCode::InternalError.as_str(), "Generation failed."),
         (None, _) => None,
     }
 }
 
-/// That a film has no content, or has none yet.
-pub(super) fn not_there(job: &Job) -> Error {
+/// Returns the error for a video that failed or is not completed yet.
+pub(super) fn not_available(job: &Job) -> Error {
     match job.status.is_terminal() {
         false => {
-            let message = "The film is not made yet. Poll it until it is completed.";
+            let message = "The video is not completed yet. Poll it until its status is 'completed'.";
             Error::new(ErrorCode::Conflict, message).with_param("video_id")
         }
         true => {
-            let message = "There is no film: it was not made. Its record says why.";
+            let message =
+                "The video has no content because it was not completed. Its 'error' has the reason.";
             Error::new(ErrorCode::NotFound, message).with_param("video_id")
         }
     }
@@ -277,6 +297,6 @@ pub(super) fn not_there(job: &Job) -> Error {
 
 fn not_found(id: &str) -> Error {
     let shown: String = id.chars().take(60).collect();
-    let message = format!("There is no film '{shown}'. Films are known for 30 days after they have ended.");
+    let message = format!("Video '{shown}' does not exist. Ended videos are deleted after 30 days.");
     Error::new(ErrorCode::NotFound, message).with_param("video_id")
 }

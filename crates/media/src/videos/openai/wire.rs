@@ -1,4 +1,4 @@
-//! Queries and answers, as OpenAI's clients know them.
+//! Query parameters and schemas that are compatible with OpenAI's video API.
 
 use serde::{Deserialize, Serialize};
 use tollgate_types::{Error, JobId};
@@ -6,157 +6,159 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::read::invalid;
 
-/// Films on a page when the request does not say, and at the most.
-const USUAL_LIMIT: u32 = 20;
-const MOST_LIMIT: u32 = 100;
+/// Number of videos on a page if the request sets no `limit`.
+const DEFAULT_LIMIT: u32 = 20;
+/// Largest value of `limit`.
+const MAX_LIMIT: u32 = 100;
 
-/// A request for a film. Whatever `POST /v1/videos/generations` takes besides is taken here, too.
+/// A request to create a video. The parameters of `POST /v1/videos/generations` are also accepted.
 #[derive(Serialize, ToSchema)]
 pub struct CreateVideo {
-    /// What is to be seen and heard.
+    /// Description of the video and its audio.
     prompt: String,
-    /// Id or alias of a video model; without one the service's usual model serves.
+    /// Id or alias of a video model. If omitted, the default video model is used.
     model: Option<String>,
-    /// How long, such as `"8"`; one of the model's `limits.durations`.
+    /// Duration in seconds, such as `"8"`; one of the model's `limits.durations`.
     seconds: Option<String>,
-    /// Pixels, such as `1280x720`.
+    /// Dimensions in pixels, such as `1280x720`.
     size: Option<String>,
-    /// The first frame: `{"image_url": …}`, or in a form a file.
+    /// Image for the first frame: an object with `image_url`, or a file in a form.
     #[schema(value_type = Option<Object>)]
     input_reference: Option<serde_json::Value>,
 }
 
-/// A request for the same film with another prompt.
+/// A request for a new version of a video with another prompt.
 #[derive(Serialize, ToSchema)]
 pub struct RemixVideo {
-    /// What is to be seen and heard this time.
+    /// Description of the new version of the video.
     prompt: String,
 }
 
-/// A film, made or in the making.
+/// A video and the status of its generation.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Video {
-    /// The id of its job.
+    /// Id of the video, which is also the id of its job.
     pub id: String,
     /// Always `video`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// The model as the request named it.
+    /// Model, as named in the request.
     pub model: String,
-    /// `queued`, `in_progress`, `completed` or `failed`.
+    /// Status of the generation: `queued`, `in_progress`, `completed` or `failed`.
     #[schema(value_type = String)]
     pub status: &'static str,
-    /// How much is done, in percent; 0 where nobody knows.
+    /// Progress in percent; 0 if it is unknown.
     pub progress: u8,
-    /// When it was accepted, in seconds since the epoch.
+    /// Acceptance time of the request, in seconds since the Unix epoch.
     pub created_at: i64,
-    /// When it ended.
+    /// End time of the job, in seconds since the Unix epoch; null until the job has ended.
     pub completed_at: Option<i64>,
-    /// Until when its content can be had at least.
+    /// Time until which the content is available at least, in seconds since the Unix epoch.
     pub expires_at: Option<i64>,
-    /// Pixels, such as `1280x720`.
+    /// Dimensions in pixels, such as `1280x720`.
     pub size: String,
-    /// How long it is, such as `"8"`.
+    /// Duration in seconds, such as `"8"`.
     pub seconds: String,
-    /// What the model was sent.
+    /// Prompt that was sent to the model.
     pub prompt: Option<String>,
-    /// Why it was not made.
+    /// Reason why the generation failed.
     pub error: Option<VideoError>,
-    /// The film that it is another version of.
+    /// Id of the original video, if this is a remix.
     pub remixed_from_video_id: Option<String>,
 }
 
-/// Why a film was not made.
+/// Reason why the generation of a video failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VideoError {
-    /// An error code, `cancelled` or `expired`.
+    /// Error code of the API, `cancelled` or `expired`.
     pub code: String,
-    /// The same in words.
+    /// Description of the error for people.
     pub message: String,
 }
 
-/// A page of films.
+/// A page of the list of videos.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct VideoList {
     /// Always `list`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// The films.
+    /// The videos on the page.
     pub data: Vec<Video>,
-    /// Id of the first.
+    /// Id of the first video on the page.
     pub first_id: Option<String>,
-    /// Id of the last: `after` of the next page.
+    /// Id of the last video on the page. Send it as `after` to get the next page.
     pub last_id: Option<String>,
-    /// Whether there are more.
+    /// Whether more videos exist after this page.
     pub has_more: bool,
 }
 
-/// A film that is gone.
+/// Confirmation that a video was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DeletedVideo {
-    /// Its id.
+    /// Id of the deleted video.
     pub id: String,
     /// Always `video.deleted`.
     #[schema(value_type = String)]
     pub object: &'static str,
-    /// Always true.
+    /// Always true after a successful deletion.
     pub deleted: bool,
 }
 
-/// Which films.
+/// Order and paging of the video list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct VideosQuery {
-    /// Behind the film with this id.
+    /// Only videos after the video with this id, in the order of the list.
     after: Option<String>,
-    /// Films on a page, 1 to 100; 20 when it is not said.
+    /// Number of videos on a page, 1 to 100. Defaults to 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-    /// `desc`, newest first, or `asc`.
+    /// `desc` (the default) lists the newest videos first, `asc` the oldest.
     order: Option<String>,
 }
 
-/// Which films, read.
+/// Parsed form of [`VideosQuery`].
 #[derive(Debug, PartialEq)]
-pub(super) struct Wanted {
+pub(super) struct PageParams {
     pub(super) after: Option<JobId>,
     pub(super) limit: usize,
     pub(super) oldest_first: bool,
 }
 
 impl VideosQuery {
-    pub(super) fn decode(self) -> Result<Wanted, Error> {
-        let limit = self.limit.unwrap_or(USUAL_LIMIT);
-        if !(1..=MOST_LIMIT).contains(&limit) {
-            return Err(invalid("limit", "is 1 to 100"));
+    pub(super) fn decode(self) -> Result<PageParams, Error> {
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(invalid("limit", "must be 1 to 100"));
         }
         let id = |text: String| {
             text.parse()
-                .map_err(|_| invalid("after", "is not the id of a film"))
+                .map_err(|_| invalid("after", "must be the id of a video"))
         };
-        Ok(Wanted {
+        Ok(PageParams {
             after: self.after.map(id).transpose()?,
             limit: limit as usize,
             oldest_first: match self.order.as_deref() {
                 None | Some("desc") => false,
                 Some("asc") => true,
-                Some(_) => return Err(invalid("order", "is \"asc\" or \"desc\"")),
+                Some(_) => return Err(invalid("order", "must be \"asc\" or \"desc\"")),
             },
         })
     }
 }
 
-/// What of a film.
+/// Query parameters of a download.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct ContentQuery {
-    /// `video`, the film; `thumbnail`, a small picture of it; `spritesheet`, 16 of them on one sheet.
+    /// Content to download: `video` (the default), `thumbnail` (a small JPEG of one frame) or
+    /// `spritesheet` (a JPEG with 16 frames).
     variant: Option<String>,
 }
 
-/// What of a film, read.
+/// Parsed `variant` of [`ContentQuery`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
     Video,
@@ -172,7 +174,7 @@ impl ContentQuery {
             Some("spritesheet") => Ok(Variant::Spritesheet),
             Some(_) => Err(invalid(
                 "variant",
-                "is \"video\", \"thumbnail\" or \"spritesheet\"",
+                "must be \"video\", \"thumbnail\" or \"spritesheet\"",
             )),
         }
     }

@@ -1,19 +1,19 @@
-use tollgate_estimate::{EstimateOptions, Estimator, HeatReading};
+use tollgate_probability::{EstimateOptions, Estimator, RoundReading};
 
 use super::*;
 
-/// Keeps in memory; fails while it is told to.
+/// In-memory store; fails while `is_unavailable` is set.
 #[derive(Default)]
 struct Store {
-    kept: Mutex<HashMap<(String, String), String>>,
-    is_away: Mutex<bool>,
+    stored: Mutex<HashMap<(String, String), String>>,
+    is_unavailable: Mutex<bool>,
 }
 
 #[async_trait::async_trait]
 impl LabelPriorStore for Store {
     async fn all(&self) -> Result<Vec<StoredLabelPrior>> {
-        let kept = self.kept.lock().unwrap();
-        Ok(kept
+        let stored = self.stored.lock().unwrap();
+        Ok(stored
             .iter()
             .map(|((provider, model), prior)| StoredLabelPrior {
                 provider: provider.clone(),
@@ -24,11 +24,11 @@ impl LabelPriorStore for Store {
     }
 
     async fn save(&self, new: StoredLabelPrior) -> Result<()> {
-        if *self.is_away.lock().unwrap() {
+        if *self.is_unavailable.lock().unwrap() {
             return Err(StorageError::new(StorageErrorKind::Unavailable, "away"));
         }
-        let mut kept = self.kept.lock().unwrap();
-        kept.insert((new.provider, new.model), new.prior);
+        let mut stored = self.stored.lock().unwrap();
+        stored.insert((new.provider, new.model), new.prior);
         Ok(())
     }
 }
@@ -37,41 +37,41 @@ fn key(model: &str) -> PriorKey {
     ("p".into(), model.into())
 }
 
-/// A question of two options of a model that prefers what is first.
-fn lesson() -> Lesson {
-    let how = EstimateOptions {
-        labels_at_once: 2,
+/// A question with two options, and a model that prefers the first one.
+fn observation() -> PriorObservation {
+    let options = EstimateOptions {
+        max_labels: 2,
         permutations: None,
         fast: false,
         seed: 0,
         prior: None,
     };
-    let mut estimator = Estimator::new(2, false, &how);
+    let mut estimator = Estimator::new(2, false, &options);
     let reading = || {
-        Some(HeatReading {
+        Some(RoundReading {
             logprobs: vec![Some(0.8_f64.ln()), Some(0.2_f64.ln())],
             rest: None,
         })
     };
-    estimator.tell(estimator.asks().iter().map(|_| reading()).collect());
-    estimator.finish().unwrap().lesson.unwrap()
+    estimator.record(estimator.pending().iter().map(|_| reading()).collect());
+    estimator.finish().unwrap().observation.unwrap()
 }
 
 #[tokio::test]
-async fn what_was_learned_is_there_after_a_restart() {
+async fn label_priors_survive_a_restart() {
     let (store, before, after) = (Store::default(), Priors::default(), Priors::default());
     for _ in 0..9 {
-        before.learn(key("m"), &lesson());
+        before.learn(key("m"), &observation());
     }
-    before.learn(key("n"), &lesson());
-    *store.is_away.lock().unwrap() = true;
-    assert!(before.keep(&store).await.is_err());
-    *store.is_away.lock().unwrap() = false;
-    before.keep(&store).await.unwrap();
+    before.learn(key("n"), &observation());
+    *store.is_unavailable.lock().unwrap() = true;
+    assert!(before.save(&store).await.is_err());
+    *store.is_unavailable.lock().unwrap() = false;
+    before.save(&store).await.unwrap();
     let garbage = ("p".to_owned(), "garbage".to_owned());
-    store.kept.lock().unwrap().insert(garbage, "{".to_owned());
+    store.stored.lock().unwrap().insert(garbage, "{".to_owned());
 
-    after.recall(&store).await.unwrap();
+    after.load(&store).await.unwrap();
     for (model, samples) in [("m", 9), ("n", 1)] {
         assert_eq!(after.of(&key(model)), before.of(&key(model)));
         assert_eq!(after.of(&key(model)).unwrap().samples(2), samples);
@@ -81,14 +81,14 @@ async fn what_was_learned_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn only_what_is_new_is_written() {
+async fn only_new_priors_are_written() {
     let (store, priors) = (Store::default(), Priors::default());
-    priors.learn(key("m"), &lesson());
-    priors.keep(&store).await.unwrap();
-    store.kept.lock().unwrap().clear();
-    priors.keep(&store).await.unwrap();
-    assert!(store.kept.lock().unwrap().is_empty());
-    priors.learn(key("m"), &lesson());
-    priors.keep(&store).await.unwrap();
-    assert_eq!(store.kept.lock().unwrap().len(), 1);
+    priors.learn(key("m"), &observation());
+    priors.save(&store).await.unwrap();
+    store.stored.lock().unwrap().clear();
+    priors.save(&store).await.unwrap();
+    assert!(store.stored.lock().unwrap().is_empty());
+    priors.learn(key("m"), &observation());
+    priors.save(&store).await.unwrap();
+    assert_eq!(store.stored.lock().unwrap().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! What may go wrong, and what it means.
+//! Upstream faults and the resulting errors.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::{ask, chat, context, frames, signing, streamed, whole};
 use UpstreamCause::{Protocol, Status, Timeout};
 use UpstreamErrorKind::{Credentials, RateLimited, Rejected, Unavailable};
 
-const PATIENT: Duration = Duration::from_secs(20);
+const LONG_TIMEOUT: Duration = Duration::from_secs(20);
 
-async fn failed(reply: Reply, call: &TextCall, patience: Duration) -> UpstreamError {
+async fn failed(reply: Reply, call: &TextCall, timeout: Duration) -> UpstreamError {
     let upstream = FakeUpstream::start().await;
     upstream.push(reply.clone());
     let provider: &dyn Provider = &*signing(&upstream.base_url(), None);
-    match ask(provider, &context(patience), call).await {
+    match ask(provider, &context(timeout), call).await {
         Err(error) => error,
-        Ok(got) => panic!("{reply:?}: {got:?}"),
+        Ok(collected) => panic!("{reply:?}: {collected:?}"),
     }
 }
 
@@ -38,7 +38,7 @@ fn refusal(status: u16, exception: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn refusals_mean_what_their_status_says() {
+async fn refusal_statuses_map_to_error_kinds() {
     for (reply, kind, cause, retry) in [
         (
             refusal(429, "ThrottlingException"),
@@ -105,7 +105,7 @@ async fn refusals_mean_what_their_status_says() {
     ] {
         for stream in [false, true] {
             let what = format!("{reply:?} stream {stream}");
-            let error = failed(reply.clone(), &chat(json!({"stream": stream})), PATIENT).await;
+            let error = failed(reply.clone(), &chat(json!({"stream": stream})), LONG_TIMEOUT).await;
             assert_eq!(
                 (error.kind, error.cause, error.retry),
                 (kind, cause, retry),
@@ -117,15 +117,15 @@ async fn refusals_mean_what_their_status_says() {
 }
 
 #[tokio::test]
-async fn silence_is_a_timeout() {
+async fn silent_upstreams_time_out() {
     let brief = Duration::from_millis(200);
     let middle = whole().cut(At::Bytes(20), How::Hang);
-    let begun = streamed(&frames()).cut(At::Bytes(frames()[0].len() + 5), How::Hang);
+    let started_stream = streamed(&frames()).cut(At::Bytes(frames()[0].len() + 5), How::Hang);
     for (reply, stream) in [
         (Reply::hang(), false),
         (Reply::hang(), true),
         (middle, false),
-        (begun, true),
+        (started_stream, true),
     ] {
         let error = failed(reply.clone(), &chat(json!({"stream": stream})), brief).await;
         assert_eq!(error.cause, Timeout, "{reply:?}: {error}");
@@ -133,7 +133,7 @@ async fn silence_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn whole_answers_that_are_none_are_failures() {
+async fn invalid_whole_answers_are_failures() {
     for reply in [
         Reply::html(200),
         Reply::body(200, "application/json", ""),
@@ -148,7 +148,7 @@ async fn whole_answers_that_are_none_are_failures() {
         whole().cut(At::Bytes(30), How::Reset),
         whole().gzip(),
     ] {
-        let error = failed(reply.clone(), &chat(json!({})), PATIENT).await;
+        let error = failed(reply.clone(), &chat(json!({})), LONG_TIMEOUT).await;
         assert_eq!(
             (error.kind, error.cause),
             (Unavailable, Protocol),
@@ -162,9 +162,9 @@ async fn streams_that_break_are_failures() {
     let all = frames();
     let until = |count: usize| all[..count].concat();
     let with = |count: usize, last: Vec<u8>| Reply::body(200, EVENT_STREAM, [until(count), last].concat());
-    let mut garbled = all[4].clone();
-    let middle = garbled.len() / 2;
-    garbled[middle] ^= 1;
+    let mut malformed = all[4].clone();
+    let middle = malformed.len() / 2;
+    malformed[middle] ^= 1;
     let long = [&0x7fff_ffff_u32.to_be_bytes()[..], &[0; 8]].concat();
     let no_json = frame(
         &[(":event-type", "contentBlockDelta"), (":message-type", "event")],
@@ -181,7 +181,7 @@ async fn streams_that_break_are_failures() {
         (streamed(&all[..4]), Unavailable),
         (with(4, all[4][..20].to_vec()), Unavailable),
         (with(7, all[7][..20].to_vec()), Unavailable),
-        (with(4, garbled), Unavailable),
+        (with(4, malformed), Unavailable),
         (with(4, long), Unavailable),
         (with(4, no_json), Unavailable),
         (with(4, b"data: {}\n\n\n\n\n\n\n".to_vec()), Unavailable),
@@ -202,43 +202,48 @@ async fn streams_that_break_are_failures() {
             Unavailable,
         ),
     ] {
-        let error = failed(reply.clone(), &chat(json!({"stream": true})), PATIENT).await;
+        let error = failed(reply.clone(), &chat(json!({"stream": true})), LONG_TIMEOUT).await;
         assert_eq!((error.kind, error.cause), (kind, Protocol), "{reply:?}: {error}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_without_a_report_is_an_answer() {
+async fn answers_without_usage_are_accepted() {
     let upstream = FakeUpstream::start().await;
     let provider = signing(&upstream.base_url(), None);
     let mut all = frames();
     all.pop();
     upstream.push(streamed(&all));
-    let got = ask(&*provider, &context(PATIENT), &chat(json!({"stream": true})))
+    let collected = ask(&*provider, &context(LONG_TIMEOUT), &chat(json!({"stream": true})))
         .await
         .unwrap();
-    assert_eq!((got.usage, got.output_bytes), (None, 10));
+    assert_eq!((collected.usage, collected.output_bytes), (None, 10));
     all.push(event("metadata", &json!({"usage": {"inputTokens": "many"}})));
     upstream.push(streamed(&all));
-    let got = ask(&*provider, &context(PATIENT), &chat(json!({"stream": true})))
+    let collected = ask(&*provider, &context(LONG_TIMEOUT), &chat(json!({"stream": true})))
         .await
         .unwrap();
-    assert_eq!((got.usage, got.output_bytes), (None, 10));
+    assert_eq!((collected.usage, collected.output_bytes), (None, 10));
     let body = r#"{"output":{"message":{"content":[{"text":"Hi"}]}},"stopReason":"end_turn"}"#;
     upstream.push(Reply::body(200, "application/json", body));
-    let got = ask(&*provider, &context(PATIENT), &chat(json!({})))
+    let collected = ask(&*provider, &context(LONG_TIMEOUT), &chat(json!({})))
         .await
         .unwrap();
-    assert_eq!((got.usage, got.output_bytes), (None, 2));
+    assert_eq!((collected.usage, collected.output_bytes), (None, 2));
 }
 
 #[tokio::test]
-async fn how_to_reason_is_not_lost_on_a_model_whose_maker_nobody_knows() {
+async fn reasoning_parameters_of_unknown_model_families_are_refused() {
     let unknown = |members| TextCall {
         upstream_model: "arn:aws:bedrock:us-east-1:1:application-inference-profile/abc".into(),
         ..chat(members)
     };
-    let error = failed(whole(), &unknown(json!({"reasoning_effort": "high"})), PATIENT).await;
+    let error = failed(
+        whole(),
+        &unknown(json!({"reasoning_effort": "high"})),
+        LONG_TIMEOUT,
+    )
+    .await;
     assert_eq!(
         (error.kind, error.param.as_deref()),
         (Rejected, Some("reasoning_effort"))
@@ -250,6 +255,6 @@ async fn how_to_reason_is_not_lost_on_a_model_whose_maker_nobody_knows() {
         unknown(json!({"reasoning_effort": "none"})),
         chat(json!({"reasoning_effort": "high"})),
     ] {
-        ask(&*provider, &context(PATIENT), &fine).await.unwrap();
+        ask(&*provider, &context(LONG_TIMEOUT), &fine).await.unwrap();
     }
 }

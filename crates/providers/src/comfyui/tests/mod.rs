@@ -1,25 +1,25 @@
-//! The adapter against a server that speaks its wire, with the workflows beside this file.
+//! The adapter against a server that speaks ComfyUI's protocol, with the workflows in this folder.
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply, SocketFault};
-use tollgate_upstream::{ImageTask, State, UpstreamCause, UpstreamErrorKind};
+use tollgate_upstream::{GenerationState, ImageTask, UpstreamCause, UpstreamErrorKind};
 
 use super::workflow::{Values, Workflow};
 use super::{PRESET, read_all};
 use crate::media::tests::calls::{
-    KEY, a_film, check_ends, check_faults, context, fetched, images_of, pictures, provider_at, root_of,
-    source, states, submitted, videos_of, words,
+    KEY, check_ends, check_faults, context, fetched, image_call, images_of, provider_at, root_of, source,
+    states, submission, video_call, videos_of, words,
 };
 
 #[tokio::test]
 async fn a_graph_is_filled_and_queued() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let mut call = pictures("gates");
+    let mut call = image_call("gates");
     call.prompt = "a \"tall\" gate\n{{seed}} \\".to_owned();
     images_of(&*provider).check(&call).unwrap();
-    submitted(images_of(&*provider), &call).await.unwrap();
+    submission(images_of(&*provider), &call).await.unwrap();
     let asked = upstream.requests().remove(0);
     let body = asked.json().unwrap();
     assert_eq!(
@@ -38,7 +38,7 @@ async fn a_graph_is_filled_and_queued() {
         (&json!(text), &json!("blurry, people"))
     );
 
-    // Without a seed it is another one for each key, and the same for the same.
+    // Without a seed, each key has a different one, and the same key has the same one.
     let mut seeds = Vec::new();
     call.seed = None;
     for key in ["a", "b", "a"] {
@@ -56,14 +56,14 @@ async fn a_graph_is_filled_and_queued() {
 }
 
 #[tokio::test]
-async fn pictures_are_uploaded_before_their_graph() {
+async fn images_are_uploaded_before_their_graph() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let mut call = pictures("repaint");
+    let mut call = image_call("repaint");
     (call.task, call.negative_prompt, call.count) = (ImageTask::Inpaint, None, 1);
     (call.images, call.mask) = (vec![source(b"picture")], Some(source(b"mask")));
     images_of(&*provider).check(&call).unwrap();
-    submitted(images_of(&*provider), &call).await.unwrap();
+    submission(images_of(&*provider), &call).await.unwrap();
     let asked = upstream.requests();
     let paths: Vec<&str> = asked.iter().map(|request| request.path.as_str()).collect();
     assert_eq!(paths, ["/upload/image", "/upload/image", "/prompt"]);
@@ -87,23 +87,23 @@ async fn pictures_are_uploaded_before_their_graph() {
         )
     );
 
-    // An upload that breaks off is no submission.
+    // A broken upload is no submission.
     upstream.set_hook(
         "/upload/image",
         [Reply::raw("no HTTP"), Reply::error(500, "x", "y")],
     );
     for (cause, status) in [(UpstreamCause::Connect, None), (UpstreamCause::Status, Some(500))] {
-        let error = submitted(images_of(&*provider), &call).await.unwrap_err();
+        let error = submission(images_of(&*provider), &call).await.unwrap_err();
         assert_eq!((error.cause, error.status), (cause, status));
     }
     assert_eq!(upstream.media_submissions(), 1);
 }
 
 #[tokio::test]
-async fn a_film_has_frames() {
+async fn videos_fill_the_frames_slot() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let handle = submitted(videos_of(&*provider), &a_film("opening"))
+    let handle = submission(videos_of(&*provider), &video_call("opening"))
         .await
         .unwrap();
     let body = upstream.requests().remove(0).json().unwrap();
@@ -112,19 +112,19 @@ async fn a_film_has_frames() {
         body["prompt"]["2"]["inputs"]["text"],
         "a gate opens for 8 seconds"
     );
-    let Some(State::Made(made)) = states(videos_of(&*provider), &handle).await.pop() else {
+    let Some(GenerationState::Completed(made)) = states(videos_of(&*provider), &handle).await.pop() else {
         panic!("it is made");
     };
     let making = upstream.made().remove(0);
-    assert_eq!((made.pieces.len(), making.seconds, making.is_film), (1, 8, true));
+    assert_eq!((made.items.len(), making.seconds, making.is_video), (1, 8, true));
     assert_eq!(
-        fetched(videos_of(&*provider), &made.pieces[0].content).await,
-        making.piece(0)
+        fetched(videos_of(&*provider), &made.items[0].content).await,
+        making.output(0)
     );
 }
 
 #[tokio::test]
-async fn every_end_is_told() {
+async fn final_states_are_reported() {
     let expected: [(Option<MediaFault>, &[&str]); 4] = [
         (None, &["waiting after 0", "running at 30", "2 made"]),
         (
@@ -134,43 +134,43 @@ async fn every_end_is_told() {
         (Some(MediaFault::Lost), &["lost"]),
         (Some(MediaFault::Endless), &["cancelled"]),
     ];
-    check_ends(PRESET, "", &pictures("gates"), images_of, &expected).await;
+    check_ends(PRESET, "", &image_call("gates"), images_of, &expected).await;
 }
 
 #[tokio::test]
-async fn what_is_shown_on_the_way_is_not_what_is_made() {
+async fn previews_are_not_outputs() {
     let upstream = FakeUpstream::start().await;
     upstream.set_media_polls(0);
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let handle = submitted(images_of(&*provider), &pictures("gates"))
+    let handle = submission(images_of(&*provider), &image_call("gates"))
         .await
         .unwrap();
-    let Some(State::Made(made)) = states(images_of(&*provider), &handle).await.pop() else {
+    let Some(GenerationState::Completed(made)) = states(images_of(&*provider), &handle).await.pop() else {
         panic!("it is made");
     };
     let making = upstream.made().remove(0);
-    assert_eq!(made.pieces.len(), 2);
-    for (piece, index) in made.pieces.iter().zip(0..) {
+    assert_eq!(made.items.len(), 2);
+    for (item, index) in made.items.iter().zip(0..) {
         assert_eq!(
-            fetched(images_of(&*provider), &piece.content).await,
-            making.piece(index)
+            fetched(images_of(&*provider), &item.content).await,
+            making.output(index)
         );
     }
 }
 
 #[tokio::test]
-async fn only_what_is_ours_is_interrupted() {
+async fn only_own_jobs_are_interrupted() {
     let upstream = FakeUpstream::start().await;
     upstream.push_for_media(MediaFault::Endless);
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let maker = images_of(&*provider);
-    let running = submitted(maker, &pictures("gates")).await.unwrap();
+    let media_provider = images_of(&*provider);
+    let running = submission(media_provider, &image_call("gates")).await.unwrap();
     for expected in ["waiting after 0", "running at 30"] {
-        let state = maker.poll(&context(), &running).await.unwrap();
+        let state = media_provider.poll(&context(), &running).await.unwrap();
         assert_eq!(words(&[state]), [expected]);
     }
-    let waiting = submitted(maker, &pictures("gates")).await.unwrap();
-    let state = maker.poll(&context(), &waiting).await.unwrap();
+    let waiting = submission(media_provider, &image_call("gates")).await.unwrap();
+    let state = media_provider.poll(&context(), &waiting).await.unwrap();
     assert_eq!(words(&[state]), ["waiting after 1"]);
     let interrupts = || {
         upstream
@@ -179,21 +179,21 @@ async fn only_what_is_ours_is_interrupted() {
             .filter(|request| request.path == "/interrupt")
             .count()
     };
-    maker.cancel(&context(), &waiting).await.unwrap();
+    media_provider.cancel(&context(), &waiting).await.unwrap();
     assert_eq!(interrupts(), 0);
-    maker.cancel(&context(), &running).await.unwrap();
+    media_provider.cancel(&context(), &running).await.unwrap();
     assert_eq!(interrupts(), 1);
     let cancelled: Vec<bool> = upstream.made().iter().map(|making| making.is_cancelled).collect();
     assert_eq!(cancelled, [true, true]);
-    assert_eq!(words(&states(maker, &running).await), ["cancelled"]);
+    assert_eq!(words(&states(media_provider, &running).await), ["cancelled"]);
 }
 
 #[tokio::test]
-async fn every_fault_says_whether_it_may_have_been_made() {
-    check_faults(PRESET, "", &pictures("gates"), images_of).await;
+async fn submission_faults_report_retry_safety() {
+    check_faults(PRESET, "", &image_call("gates"), images_of).await;
     let upstream = FakeUpstream::start().await;
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let error = submitted(images_of(&*provider), &pictures("unknown"))
+    let error = submission(images_of(&*provider), &image_call("unknown"))
         .await
         .unwrap_err();
     assert_eq!(
@@ -201,7 +201,7 @@ async fn every_fault_says_whether_it_may_have_been_made() {
         (UpstreamErrorKind::Unavailable, UpstreamCause::Connect)
     );
     assert_eq!(upstream.request_count(), 0);
-    // A graph that the server refuses is not the caller's fault.
+    // The operator wrote the graph, so its refusal is no error of the caller.
     upstream.set_hook(
         "/prompt",
         [Reply::body(
@@ -210,7 +210,7 @@ async fn every_fault_says_whether_it_may_have_been_made() {
             "{\"error\": {\"type\": \"invalid_prompt\"}}",
         )],
     );
-    let error = submitted(images_of(&*provider), &pictures("gates"))
+    let error = submission(images_of(&*provider), &image_call("gates"))
         .await
         .unwrap_err();
     assert_eq!(
@@ -220,47 +220,53 @@ async fn every_fault_says_whether_it_may_have_been_made() {
 }
 
 #[test]
-fn what_a_workflow_has_no_slot_for_is_refused() {
+fn parameters_without_a_slot_are_refused() {
     let provider = provider_at(PRESET, "http://127.0.0.1:9");
-    let maker = images_of(&*provider);
-    let mut edit = pictures("gates");
+    let media_provider = images_of(&*provider);
+    let mut edit = image_call("gates");
     edit.images = vec![source(b"x")];
-    let mut quality = pictures("gates");
+    let mut quality = image_call("gates");
     quality.quality = Some("high".into());
-    let mut two = pictures("repaint");
+    let mut two = image_call("repaint");
     (two.negative_prompt, two.images) = (None, vec![source(b"x"), source(b"y")]);
     for (call, param) in [
         (edit, "image"),
         (quality, "quality"),
-        (pictures("repaint"), "negative_prompt"),
+        (image_call("repaint"), "negative_prompt"),
         (two, "image"),
     ] {
-        assert_eq!(maker.check(&call).unwrap_err().param.as_deref(), Some(param));
+        assert_eq!(
+            media_provider.check(&call).unwrap_err().param.as_deref(),
+            Some(param)
+        );
     }
     assert_eq!(
-        (maker.most_at_once("gates"), maker.most_at_once("repaint")),
+        (
+            media_provider.max_outputs("gates"),
+            media_provider.max_outputs("repaint")
+        ),
         (4, 1)
     );
-    let mut film = a_film("opening");
-    film.image = Some(source(b"x"));
+    let mut video = video_call("opening");
+    video.image = Some(source(b"x"));
     assert_eq!(
-        videos_of(&*provider).check(&film).unwrap_err().param.as_deref(),
+        videos_of(&*provider).check(&video).unwrap_err().param.as_deref(),
         Some("image")
     );
 }
 
 #[test]
-fn a_folder_has_workflows_or_says_what_is_wrong() {
+fn invalid_workflow_folders_are_reported() {
     let node = |inputs: Value| json!({"1": {"class_type": "X", "inputs": inputs}}).to_string();
-    for (text, said) in [
-        ("{", "it is not JSON"),
+    for (text, expected) in [
+        ("{", "the file is not JSON"),
         ("{}", "Export (API)"),
         ("{\"nodes\": [], \"links\": []}", "Export (API)"),
         (&node(json!({"a": "{{style}}"})), "{{style}}"),
         (&node(json!({"a": "{{frames@}}"})), "{{frames@}}"),
     ] {
         let error = Workflow::parse(text).unwrap_err();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     let workflow = Workflow::parse(&node(
         json!({"a": ["{{seed}}{{seed}}", {"b": "{{mask}}"}], "c": "{{"}),
@@ -276,7 +282,11 @@ fn a_folder_has_workflows_or_says_what_is_wrong() {
             .contains("cannot read")
     );
     std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
-    assert!(read_all(folder.path()).unwrap_err().contains("has no workflow"));
+    assert!(
+        read_all(folder.path())
+            .unwrap_err()
+            .contains("contains no workflow")
+    );
     std::fs::write(folder.path().join("a.json"), node(json!({}))).unwrap();
     assert_eq!(
         read_all(folder.path()).unwrap().into_keys().collect::<Vec<_>>(),
@@ -286,9 +296,10 @@ fn a_folder_has_workflows_or_says_what_is_wrong() {
     assert!(read_all(folder.path()).unwrap_err().contains("b.json"));
 }
 
-/// Who cannot be told how far it is asks as before, and nothing that a socket says or does not say ends a job.
+/// Without progress messages, jobs are still polled. No message and no fault of the socket ends a
+/// job.
 #[tokio::test]
-async fn without_a_socket_it_is_asked_for() {
+async fn jobs_are_polled_without_a_socket() {
     for (fault, expected) in [
         (SocketFault::None, "running at 30"),
         (SocketFault::Refused, "running"),
@@ -299,10 +310,14 @@ async fn without_a_socket_it_is_asked_for() {
         upstream.set_api_key(KEY);
         upstream.set_media_socket(fault);
         let provider = provider_at(PRESET, &root_of(&upstream));
-        let maker = images_of(&*provider);
-        let handle = submitted(maker, &pictures("gates")).await.unwrap();
-        let told = words(&states(maker, &handle).await);
-        assert_eq!(told, ["waiting after 0", expected, "2 made"], "{fault:?}");
+        let media_provider = images_of(&*provider);
+        let handle = submission(media_provider, &image_call("gates")).await.unwrap();
+        let states_in_words = words(&states(media_provider, &handle).await);
+        assert_eq!(
+            states_in_words,
+            ["waiting after 0", expected, "2 made"],
+            "{fault:?}"
+        );
         let sockets = upstream.requests();
         let mut sockets = sockets.iter().filter(|request| request.path.starts_with("/ws?"));
         let socket = sockets.next().expect("it listens while it runs");
@@ -312,15 +327,15 @@ async fn without_a_socket_it_is_asked_for() {
     }
 }
 
-/// Handles of before know no client: they are asked for as before.
+/// Older handles have no client id and are polled without a socket.
 #[tokio::test]
-async fn a_handle_without_a_client_is_followed() {
+async fn handles_without_a_client_are_polled() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at(PRESET, &root_of(&upstream));
-    let maker = images_of(&*provider);
-    let handle = submitted(maker, &pictures("gates")).await.unwrap();
+    let media_provider = images_of(&*provider);
+    let handle = submission(media_provider, &image_call("gates")).await.unwrap();
     let mut old: Value = serde_json::from_slice(&handle).unwrap();
     old.as_object_mut().unwrap().remove("client").unwrap();
-    let told = words(&states(maker, old.to_string().as_bytes()).await);
-    assert_eq!(told, ["waiting after 0", "running", "2 made"]);
+    let states_in_words = words(&states(media_provider, old.to_string().as_bytes()).await);
+    assert_eq!(states_in_words, ["waiting after 0", "running", "2 made"]);
 }

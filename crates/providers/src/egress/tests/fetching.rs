@@ -1,4 +1,5 @@
-//! Fetches from a server on loopback, which a rule allows; everything else on this machine stays out of reach.
+//! Fetches from a server on loopback, which a rule allows; the rest of this machine stays
+//! unreachable.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,9 +15,10 @@ use super::super::{Allowed, EgressClient, EgressSettings, Resolve};
 use crate::http::{HttpClient, HttpSettings};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
-const PICTURES: &[&str] = &["image/png", "image/jpeg"];
+const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg"];
 
-/// Answers what it was told to, one answer after the other and then the last one again, and keeps the questions.
+/// Resolves each name to its scripted answers in order, then repeats the last one, and records the
+/// lookups.
 #[derive(Default)]
 struct Names {
     answers: Mutex<HashMap<&'static str, Vec<&'static [&'static str]>>>,
@@ -51,14 +53,14 @@ impl Resolve for Names {
     }
 }
 
-/// A server, and a client that may reach it at 127.0.0.1 and nowhere else on this machine.
-struct Scene {
+/// A server, and a client that may reach it at 127.0.0.1 but no other address of this machine.
+struct Fixture {
     server: FakeUpstream,
     settings: EgressSettings,
     names: Arc<Names>,
 }
 
-impl Scene {
+impl Fixture {
     async fn new() -> Self {
         let server = FakeUpstream::start().await;
         let rule = format!("127.0.0.1:{}", server.address().port());
@@ -78,22 +80,23 @@ impl Scene {
     }
 
     async fn fetch(&self, url: &str) -> Result<Fetched, FetchError> {
-        self.fetch_at_most(url, u64::MAX).await
+        self.fetch_within(url, u64::MAX).await
     }
 
-    async fn fetch_at_most(&self, url: &str, most_bytes: u64) -> Result<Fetched, FetchError> {
+    async fn fetch_within(&self, url: &str, max_bytes: u64) -> Result<Fetched, FetchError> {
         let http = HttpClient::new(HttpSettings::default());
         let client = EgressClient::new(self.settings.clone(), self.names.clone(), http);
         let request = FetchRequest {
             url,
+            account: None,
             kind: MediaKind::Image,
-            most_bytes,
-            media_types: PICTURES,
+            max_bytes,
+            media_types: IMAGE_TYPES,
         };
         client.fetch(&request).await
     }
 
-    /// What is fetched when the server replies so.
+    /// Fetches a path after scripting its reply.
     async fn reply(&self, reply: Reply) -> Result<Fetched, FetchError> {
         self.server.set_file("/pic", reply);
         self.fetch(&self.url("127.0.0.1", "/pic")).await
@@ -109,15 +112,15 @@ fn redirect(status: u16, location: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn what_is_there_is_fetched_and_nothing_of_ours_is_sent() {
-    let scene = Scene::new().await;
-    scene.server.set_file("/pic", png());
-    let fetched = scene
-        .fetch(&scene.url("127.0.0.1", "/pic?size=1#x"))
+async fn fetches_send_no_credentials() {
+    let fixture = Fixture::new().await;
+    fixture.server.set_file("/pic", png());
+    let fetched = fixture
+        .fetch(&fixture.url("127.0.0.1", "/pic?size=1#x"))
         .await
         .unwrap();
     assert_eq!((&*fetched.bytes, fetched.media_type), (PNG, "image/png"));
-    let [request] = &*scene.server.requests() else {
+    let [request] = &*fixture.server.requests() else {
         panic!("one request")
     };
     assert_eq!(request.path, "/pic?size=1");
@@ -131,9 +134,9 @@ async fn what_is_there_is_fetched_and_nothing_of_ours_is_sent() {
 }
 
 #[tokio::test]
-async fn hosts_are_reached_only_at_addresses_that_may_be_dialled() {
-    let mut scene = Scene::new().await;
-    scene.server.set_file("/pic", png());
+async fn hosts_are_dialled_only_at_allowed_addresses() {
+    let mut fixture = Fixture::new().await;
+    fixture.server.set_file("/pic", png());
     for host in [
         "127.0.0.2",
         "127.1.1.1",
@@ -143,83 +146,83 @@ async fn hosts_are_reached_only_at_addresses_that_may_be_dialled() {
         "169.254.169.254",
         "10.0.0.1",
     ] {
-        let refused = scene.fetch(&scene.url(host, "/pic")).await;
+        let refused = fixture.fetch(&fixture.url(host, "/pic")).await;
         assert_eq!(refused, Err(FetchError::Unreachable), "{host}");
     }
     // Port 80 of the same machine is not in the rule.
     assert_eq!(
-        scene.fetch("http://127.0.0.1/pic").await,
+        fixture.fetch("http://127.0.0.1/pic").await,
         Err(FetchError::Unreachable)
     );
-    // A port that is in nobody's rule is refused by its number.
+    // A port in no rule is refused before a lookup.
     assert_eq!(
-        scene.fetch("http://example.com:8080/pic").await,
+        fixture.fetch("http://example.com:8080/pic").await,
         Err(FetchError::NotAnAddress)
     );
-    assert_eq!(scene.server.connection_count(), 0);
-    // Written in another way it is the same address.
-    assert!(scene.fetch(&scene.url("0x7f.1", "/pic")).await.is_ok());
+    assert_eq!(fixture.server.connection_count(), 0);
+    // The same address in another spelling.
+    assert!(fixture.fetch(&fixture.url("0x7f.1", "/pic")).await.is_ok());
     assert!(
-        scene
-            .fetch(&scene.url("[::ffff:127.0.0.1]", "/pic"))
+        fixture
+            .fetch(&fixture.url("[::ffff:127.0.0.1]", "/pic"))
             .await
             .is_ok()
     );
 
-    scene.names = Names::of("media.example", &[&["10.0.0.1", "::1", "127.0.0.2"]]);
-    let url = scene.url("media.example", "/pic");
-    assert_eq!(scene.fetch(&url).await, Err(FetchError::Unreachable));
-    scene.names = Names::of("media.example", &[&["10.0.0.1", "127.0.0.1"]]);
+    fixture.names = Names::of("media.example", &[&["10.0.0.1", "::1", "127.0.0.2"]]);
+    let url = fixture.url("media.example", "/pic");
+    assert_eq!(fixture.fetch(&url).await, Err(FetchError::Unreachable));
+    fixture.names = Names::of("media.example", &[&["10.0.0.1", "127.0.0.1"]]);
     assert!(
-        scene.fetch(&url).await.is_ok(),
+        fixture.fetch(&url).await.is_ok(),
         "one of several addresses may be dialled"
     );
-    scene.names = Names::of("media.example", &[&[]]);
-    assert_eq!(scene.fetch(&url).await, Err(FetchError::Unreachable));
+    fixture.names = Names::of("media.example", &[&[]]);
+    assert_eq!(fixture.fetch(&url).await, Err(FetchError::Unreachable));
     assert_eq!(
-        scene.fetch(&scene.url("unknown.example", "/pic")).await,
+        fixture.fetch(&fixture.url("unknown.example", "/pic")).await,
         Err(FetchError::Unreachable)
     );
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_changes_nothing() {
-    let mut scene = Scene::new().await;
-    scene.server.set_file("/pic", png());
-    scene.names = Names::of("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"]]);
-    let url = scene.url("rebinding.example", "/pic");
-    assert!(scene.fetch(&url).await.is_ok());
+async fn dns_rebinding_has_no_effect() {
+    let mut fixture = Fixture::new().await;
+    fixture.server.set_file("/pic", png());
+    fixture.names = Names::of("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"]]);
+    let url = fixture.url("rebinding.example", "/pic");
+    assert!(fixture.fetch(&url).await.is_ok());
     assert_eq!(
-        *scene.names.asked.lock().unwrap(),
+        *fixture.names.asked.lock().unwrap(),
         ["rebinding.example"],
         "it is asked once"
     );
     assert_eq!(
-        scene.fetch(&url).await,
+        fixture.fetch(&url).await,
         Err(FetchError::Unreachable),
         "and its second answer is looked at"
     );
 
-    // The same within one fetch: each hop asks again and looks again.
-    scene.names = Names::of("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"]]);
-    scene.server.set_file("/away", redirect(302, "/pic"));
-    let before = scene.server.request_count();
-    let refused = scene.fetch(&scene.url("rebinding.example", "/away")).await;
+    // The same within one fetch: each hop resolves and vets again.
+    fixture.names = Names::of("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"]]);
+    fixture.server.set_file("/away", redirect(302, "/pic"));
+    let before = fixture.server.request_count();
+    let refused = fixture.fetch(&fixture.url("rebinding.example", "/away")).await;
     assert_eq!(refused, Err(FetchError::Unreachable));
-    assert_eq!(scene.server.request_count(), before + 1);
+    assert_eq!(fixture.server.request_count(), before + 1);
 }
 
 #[tokio::test]
-async fn redirects_are_followed_to_addresses_that_may_be_dialled() {
-    let scene = Scene::new().await;
-    scene.server.set_file("/pic", png());
+async fn redirects_are_followed_to_allowed_addresses() {
+    let fixture = Fixture::new().await;
+    fixture.server.set_file("/pic", png());
     for status in [301, 302, 303, 307, 308] {
         assert!(
-            scene.reply_then_pic(redirect(status, "/pic")).await.is_ok(),
+            fixture.reply_then_pic(redirect(status, "/pic")).await.is_ok(),
             "{status}"
         );
     }
-    let port = scene.server.address().port();
+    let port = fixture.server.address().port();
     let private = [
         format!("http://127.0.0.2:{port}/pic"),
         format!("http://[::1]:{port}/pic"),
@@ -230,22 +233,22 @@ async fn redirects_are_followed_to_addresses_that_may_be_dialled() {
         String::new(),
     ];
     for location in private {
-        let before = scene.server.request_count();
-        let refused = scene.reply_then_pic(redirect(302, &location)).await;
+        let before = fixture.server.request_count();
+        let refused = fixture.reply_then_pic(redirect(302, &location)).await;
         assert_eq!(refused, Err(FetchError::Unreachable), "{location}");
-        let asked = scene.server.request_count() - before;
-        // An empty address is the same one again.
+        let asked = fixture.server.request_count() - before;
+        // An empty location is the same URL again.
         assert_eq!(asked, if location.is_empty() { 4 } else { 1 }, "{location}");
     }
     assert_eq!(
-        scene
+        fixture
             .reply_then_pic(Reply::body(302, "text/plain", "nowhere"))
             .await,
         Err(FetchError::Unreachable)
     );
 }
 
-impl Scene {
+impl Fixture {
     async fn reply_then_pic(&self, first: Reply) -> Result<Fetched, FetchError> {
         self.server.set_file("/first", first);
         self.fetch(&self.url("127.0.0.1", "/first")).await
@@ -254,45 +257,45 @@ impl Scene {
 
 #[tokio::test]
 async fn three_redirects_are_followed_and_a_fourth_is_not() {
-    let scene = Scene::new().await;
-    scene.server.set_file("/pic", png());
+    let fixture = Fixture::new().await;
+    fixture.server.set_file("/pic", png());
     for (path, next) in [("/4", "/3"), ("/3", "/2"), ("/2", "/1"), ("/1", "/pic")] {
-        scene.server.set_file(path, redirect(302, next));
+        fixture.server.set_file(path, redirect(302, next));
     }
-    assert!(scene.fetch(&scene.url("127.0.0.1", "/3")).await.is_ok());
+    assert!(fixture.fetch(&fixture.url("127.0.0.1", "/3")).await.is_ok());
     assert_eq!(
-        scene.fetch(&scene.url("127.0.0.1", "/4")).await,
+        fixture.fetch(&fixture.url("127.0.0.1", "/4")).await,
         Err(FetchError::Unreachable)
     );
 }
 
 #[tokio::test]
-async fn a_body_is_as_large_as_it_may_be_however_it_is_framed() {
-    let scene = Scene::new().await;
+async fn body_limit_holds_for_every_framing() {
+    let fixture = Fixture::new().await;
     for framing in [Framing::Chunked, Framing::ContentLength, Framing::UntilClose] {
-        scene.server.set_file("/pic", png().framing(framing));
-        let url = scene.url("127.0.0.1", "/pic");
+        fixture.server.set_file("/pic", png().framing(framing));
+        let url = fixture.url("127.0.0.1", "/pic");
         let length = PNG.len() as u64;
-        assert!(scene.fetch_at_most(&url, length).await.is_ok(), "{framing:?}");
+        assert!(fixture.fetch_within(&url, length).await.is_ok(), "{framing:?}");
         assert_eq!(
-            scene.fetch_at_most(&url, length - 1).await,
+            fixture.fetch_within(&url, length - 1).await,
             Err(FetchError::TooLarge),
             "{framing:?}"
         );
     }
-    // More than announced is not read, less is no body.
+    // Bytes beyond the announced length are ignored; fewer bytes are an error.
     let lying = |length: usize| {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: {length}\r\n\r\n");
         Reply::raw([head.as_bytes(), PNG].concat())
     };
-    assert_eq!(scene.reply(lying(9)).await.unwrap().bytes, PNG[..9]);
-    assert_eq!(scene.reply(lying(1_000)).await, Err(FetchError::Unreachable));
+    assert_eq!(fixture.reply(lying(9)).await.unwrap().bytes, PNG[..9]);
+    assert_eq!(fixture.reply(lying(1_000)).await, Err(FetchError::Unreachable));
     assert_eq!(
-        scene.reply(lying(30 << 20)).await,
+        fixture.reply(lying(30 << 20)).await,
         Err(FetchError::TooLarge),
         "by its announcement"
     );
-    // Twenty mebibytes are the most of any picture, whatever is asked for.
+    // The max size of any image is 20 MiB, regardless of the caller's limit.
     let mut large = PNG.to_vec();
     large.resize(20 << 20, 0);
     let large = |extra: usize| {
@@ -300,13 +303,13 @@ async fn a_body_is_as_large_as_it_may_be_however_it_is_framed() {
         body.resize(body.len() + extra, 0);
         Reply::body(200, "image/png", body).framing(Framing::Chunked)
     };
-    assert_eq!(scene.reply(large(0)).await.unwrap().bytes.len(), 20 << 20);
-    assert_eq!(scene.reply(large(1)).await, Err(FetchError::TooLarge));
+    assert_eq!(fixture.reply(large(0)).await.unwrap().bytes.len(), 20 << 20);
+    assert_eq!(fixture.reply(large(1)).await, Err(FetchError::TooLarge));
 }
 
 #[tokio::test]
-async fn bytes_must_be_what_they_are_said_to_be() {
-    let scene = Scene::new().await;
+async fn bytes_must_match_their_media_type() {
+    let fixture = Fixture::new().await;
     let typed = |media_type: &str, body: &'static [u8]| Reply::body(200, media_type, body);
     const JPEG: &[u8] = b"\xff\xd8\xff\xe0 and so on";
     for (reply, expected) in [
@@ -329,14 +332,17 @@ async fn bytes_must_be_what_they_are_said_to_be() {
             Err(FetchError::WrongType),
         ),
     ] {
-        let found = scene.reply(reply.clone()).await.map(|fetched| fetched.media_type);
+        let found = fixture
+            .reply(reply.clone())
+            .await
+            .map(|fetched| fetched.media_type);
         assert_eq!(found, expected, "{reply:?}");
     }
 }
 
 #[tokio::test]
-async fn answers_that_are_no_body_are_refused() {
-    let scene = Scene::new().await;
+async fn answers_without_a_usable_body_are_refused() {
+    let fixture = Fixture::new().await;
     for reply in [
         png().status(404),
         png().status(500),
@@ -349,7 +355,7 @@ async fn answers_that_are_no_body_are_refused() {
         png().cut(At::End, How::Close),
     ] {
         assert_eq!(
-            scene.reply(reply.clone()).await,
+            fixture.reply(reply.clone()).await,
             Err(FetchError::Unreachable),
             "{reply:?}"
         );
@@ -357,49 +363,54 @@ async fn answers_that_are_no_body_are_refused() {
 }
 
 #[tokio::test]
-async fn what_comes_too_slowly_is_given_up() {
-    let mut scene = Scene::new().await;
-    scene.settings.headers = Duration::from_millis(300);
+async fn slow_bodies_are_aborted() {
+    let mut fixture = Fixture::new().await;
+    fixture.settings.headers = Duration::from_millis(300);
     assert_eq!(
-        scene.reply(Reply::hang()).await,
+        fixture.reply(Reply::hang()).await,
         Err(FetchError::TooSlow),
         "no headers"
     );
 
-    scene.settings.headers = EgressSettings::default().headers;
-    scene.settings.grace = Duration::from_millis(100);
+    fixture.settings.headers = EgressSettings::default().headers;
+    fixture.settings.grace = Duration::from_millis(100);
     let silent = png().cut(At::Head, How::Hang);
-    assert_eq!(scene.reply(silent).await, Err(FetchError::TooSlow), "no body");
-    // A byte at a time is no sign of life: it would take minutes.
+    assert_eq!(fixture.reply(silent).await, Err(FetchError::TooSlow), "no body");
+    // Single bytes are too slow: the fetch would take minutes.
     let drip = |bytes: usize| {
         let mut body = PNG.to_vec();
         body.resize(bytes, 0);
-        Reply::body(200, "image/png", body).writes(Writes::Pieces {
+        Reply::body(200, "image/png", body).writes(Writes::Chunks {
             bytes: 1,
             pause: Duration::from_millis(5),
         })
     };
-    assert_eq!(scene.reply(drip(2_000)).await, Err(FetchError::TooSlow), "a drip");
-    scene.settings.least_per_second = 1;
-    assert!(scene.reply(drip(40)).await.is_ok(), "slow, but fast enough");
-
-    scene.settings.grace = EgressSettings::default().grace;
-    scene.settings.total = Duration::from_millis(300);
     assert_eq!(
-        scene.reply(drip(2_000)).await,
+        fixture.reply(drip(2_000)).await,
+        Err(FetchError::TooSlow),
+        "a drip"
+    );
+    fixture.settings.min_bytes_per_second = 1;
+    assert!(fixture.reply(drip(40)).await.is_ok(), "slow, but fast enough");
+
+    fixture.settings.grace = EgressSettings::default().grace;
+    fixture.settings.total = Duration::from_millis(300);
+    assert_eq!(
+        fixture.reply(drip(2_000)).await,
         Err(FetchError::TooSlow),
         "all in all"
     );
 }
 
 #[tokio::test]
-async fn texts_for_callers_tell_nothing_of_the_network() {
+async fn error_texts_for_callers_hide_the_network() {
     for error in [
         FetchError::NotAnAddress,
         FetchError::Unreachable,
         FetchError::TooLarge,
         FetchError::TooSlow,
         FetchError::WrongType,
+        FetchError::Busy,
     ] {
         let text = error.to_string();
         assert!(

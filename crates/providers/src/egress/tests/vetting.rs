@@ -1,4 +1,4 @@
-//! Which addresses are read, and which may be dialled.
+//! Tests of URL parsing and of the addresses that may be dialled.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,6 +6,7 @@ use tollgate_upstream::FetchError;
 use url::Host;
 
 use super::super::address::{Allowed, is_public};
+use super::super::connection::is_own_address;
 use super::super::target::Target;
 
 #[test]
@@ -132,7 +133,7 @@ fn only_public_addresses_may_be_dialled() {
 }
 
 #[test]
-fn an_address_is_read_in_one_way() {
+fn urls_are_normalized() {
     let v4 = |text: &str| Host::Ipv4(text.parse().unwrap()).to_owned();
     for (text, host, port) in [
         ("http://example.com/a", Host::Domain("example.com".to_owned()), 80),
@@ -153,7 +154,7 @@ fn an_address_is_read_in_one_way() {
             80,
         ),
         ("http://[::1]/", Host::Ipv6("::1".parse().unwrap()), 80),
-        // However a number is spelled, it is the number that is looked at.
+        // Every spelling of a number gives the same address.
         ("http://127.1/", v4("127.0.0.1"), 80),
         ("http://0x7f.1/", v4("127.0.0.1"), 80),
         ("http://2130706433/", v4("127.0.0.1"), 80),
@@ -175,7 +176,7 @@ fn an_address_is_read_in_one_way() {
 }
 
 #[test]
-fn what_two_readers_could_read_in_two_ways_is_no_address() {
+fn ambiguous_urls_are_refused() {
     for text in [
         "",
         "example.com",
@@ -219,7 +220,7 @@ fn what_two_readers_could_read_in_two_ways_is_no_address() {
 }
 
 #[test]
-fn a_redirect_is_read_like_an_address() {
+fn redirects_are_parsed_like_urls() {
     let at = |text: &str| Target::parse(text).unwrap();
     for (from, location, to) in [
         ("http://a.example/x/y", "/z", "http://a.example/z"),
@@ -254,7 +255,7 @@ fn a_redirect_is_read_like_an_address() {
 }
 
 #[test]
-fn what_is_asked_for_is_what_was_read() {
+fn requested_path_and_host_match_the_parsed_url() {
     let target = Target::parse("http://EXAMPLE.com:443/a%20b/../c?d=e#f").unwrap();
     assert_eq!((target.authority(), target.path()), ("example.com:443", "/c?d=e"));
     let target = Target::parse("https://[2606:4700::1111]:443?q").unwrap();
@@ -303,5 +304,19 @@ fn rules_cover_what_they_name() {
         "10.0.0.0x",
     ] {
         assert!(Allowed::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// Own addresses are detected before any connection.
+#[test]
+fn own_addresses_are_detected_by_route() {
+    for (text, expected) in [
+        ("127.0.0.1:80", true),
+        ("192.0.2.1:80", false),
+        ("203.0.113.9:443", false),
+        ("[2001:db8::1]:443", false),
+    ] {
+        let address: SocketAddr = text.parse().unwrap();
+        assert_eq!(is_own_address(address), expected, "{text}");
     }
 }

@@ -1,27 +1,32 @@
-//! Pictures and films, at both services.
+//! Images and videos, at both services.
 
 use super::*;
 use crate::media::tests::calls::{
-    a_film, check_faults, fetched, images_of, pictures, provider_at, source, states, submitted, videos_of,
-    words,
+    check_faults, fetched, image_call, images_of, provider_at, source, states, submission, video_call,
+    videos_of, words,
 };
 use tollgate_testkit::upstream::MediaFault;
-use tollgate_upstream::{Content, ImageCall, ImageTask, Made, State, Submitted, VideoTask};
+use tollgate_upstream::{
+    Content, GenerationOutput, GenerationState, ImageCall, ImageTask, Submitted, VideoTask,
+};
 
 const VEO: &str = "veo-3.1-generate-preview";
 
-/// Two pictures without what no model takes.
+/// A call for two images, without the parameters that no model supports.
 fn plain(model: &str) -> ImageCall {
     ImageCall {
         negative_prompt: None,
-        ..pictures(model)
+        ..image_call(model)
     }
 }
 
-async fn made(provider: &dyn Provider, call: &ImageCall) -> Result<Made, UpstreamError> {
+async fn made(provider: &dyn Provider, call: &ImageCall) -> Result<GenerationOutput, UpstreamError> {
     images_of(provider).check(call).unwrap();
-    match images_of(provider).submit(&patient(), call, "key-1").await? {
-        Submitted::Made(made) => Ok(made),
+    match images_of(provider)
+        .submit(&context_with_long_timeout(), call, "key-1")
+        .await?
+    {
+        Submitted::Completed(made) => Ok(made),
         Submitted::Accepted { .. } => panic!("pictures come at once"),
     }
 }
@@ -41,10 +46,10 @@ async fn imagen_predicts() {
         json!({"instances": [{"prompt": "a tall gate"}], "parameters": parameters})
     );
     let making = upstream.made().remove(0);
-    let contents: Vec<Content> = answer.pieces.into_iter().map(|piece| piece.content).collect();
+    let contents: Vec<Content> = answer.items.into_iter().map(|item| item.content).collect();
     assert_eq!(
         contents,
-        [0, 1].map(|index| Content::Bytes(making.piece(index).into()))
+        [0, 1].map(|index| Content::Bytes(making.output(index).into()))
     );
     upstream.push_for_media(MediaFault::Blocked);
     let error = made(&*provider, &call).await.unwrap_err();
@@ -52,7 +57,7 @@ async fn imagen_predicts() {
 }
 
 #[tokio::test]
-async fn other_models_generate_content_that_is_a_picture() {
+async fn other_models_generate_images_as_content() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at("gemini", &upstream.base_url());
     let mut call = plain("gemini-3-pro-image");
@@ -68,7 +73,7 @@ async fn other_models_generate_content_that_is_a_picture() {
     );
     assert_eq!(answer.usage, Some(Usage::tokens(20, 1_290)));
     let making = upstream.made().remove(0);
-    assert_eq!(answer.pieces[0].content, Content::Bytes(making.piece(0).into()));
+    assert_eq!(answer.items[0].content, Content::Bytes(making.output(0).into()));
 
     let path = "/v1/models/gemini-3-pro-image:generateContent";
     for (body, kind) in [
@@ -96,7 +101,7 @@ async fn other_models_generate_content_that_is_a_picture() {
 }
 
 #[test]
-fn what_google_has_no_word_for_is_refused() {
+fn unsupported_parameters_are_refused() {
     let provider = provider_at("gemini", "http://127.0.0.1:9/v1beta");
     let mut edit = plain("imagen-4.0-generate-001");
     edit.images = vec![source(b"x")];
@@ -105,34 +110,34 @@ fn what_google_has_no_word_for_is_refused() {
     for (call, param) in [
         (edit, "image"),
         (masked, "mask"),
-        (pictures("gemini-3-pro-image"), "negative_prompt"),
+        (image_call("gemini-3-pro-image"), "negative_prompt"),
     ] {
         let refused = images_of(&*provider).check(&call).unwrap_err();
         assert_eq!(refused.param.as_deref(), Some(param));
     }
-    let maker = images_of(&*provider);
+    let media_provider = images_of(&*provider);
     assert_eq!(
         (
-            maker.most_at_once("imagen-4.0-generate-001"),
-            maker.most_at_once("gemini-3-pro-image")
+            media_provider.max_outputs("imagen-4.0-generate-001"),
+            media_provider.max_outputs("gemini-3-pro-image")
         ),
         (4, 1)
     );
-    let mut extended = a_film(VEO);
+    let mut extended = video_call(VEO);
     extended.task = VideoTask::Extend;
     let refused = videos_of(&*provider).check(&extended).unwrap_err();
     assert_eq!(refused.param.as_deref(), Some("extend_from"));
 }
 
 #[tokio::test]
-async fn a_film_is_an_operation() {
+async fn videos_are_long_running_operations() {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key(crate::media::tests::calls::KEY);
     let provider = provider_at("gemini", &upstream.base_url());
-    let mut call = a_film(VEO);
+    let mut call = video_call(VEO);
     (call.task, call.image, call.seed) = (VideoTask::FromImage, Some(source(&[0, 1, 2])), Some(3));
     call.negative_prompt = Some("people".to_owned());
-    let handle = submitted(videos_of(&*provider), &call).await.unwrap();
+    let handle = submission(videos_of(&*provider), &call).await.unwrap();
     let asked = last(&upstream);
     assert_eq!(asked.path, format!("/v1/models/{VEO}:predictLongRunning"));
     let image = json!({"mimeType": "image/png", "bytesBase64Encoded": "AAEC"});
@@ -150,16 +155,16 @@ async fn a_film_is_an_operation() {
         last(&upstream).path,
         format!("/v1/models/{VEO}/operations/google-1")
     );
-    let Some(State::Made(made)) = states.last() else {
+    let Some(GenerationState::Completed(made)) = states.last() else {
         panic!("it is made");
     };
-    let bytes = fetched(videos_of(&*provider), &made.pieces[0].content).await;
-    assert_eq!(bytes, upstream.made().remove(0).piece(0));
+    let bytes = fetched(videos_of(&*provider), &made.items[0].content).await;
+    assert_eq!(bytes, upstream.made().remove(0).output(0));
     assert_eq!(upstream.media_submissions(), 1);
 }
 
 #[tokio::test]
-async fn every_end_of_a_film_is_told() {
+async fn final_video_states_are_reported() {
     for (fault, end) in [
         (
             MediaFault::Fails("a gate too far".to_owned()),
@@ -172,8 +177,11 @@ async fn every_end_of_a_film_is_told() {
         upstream.set_media_polls(0);
         upstream.push_for_media(fault.clone());
         let provider = provider_at("gemini", &upstream.base_url());
-        let handle = submitted(videos_of(&*provider), &a_film(VEO)).await.unwrap();
-        videos_of(&*provider).cancel(&patient(), &handle).await.unwrap();
+        let handle = submission(videos_of(&*provider), &video_call(VEO)).await.unwrap();
+        videos_of(&*provider)
+            .cancel(&context_with_long_timeout(), &handle)
+            .await
+            .unwrap();
         let states = states(videos_of(&*provider), &handle).await;
         assert_eq!(words(&states), [end], "{fault:?}");
         assert!(!format!("{states:?}").contains("a gate"), "{states:?}");
@@ -181,16 +189,16 @@ async fn every_end_of_a_film_is_told() {
 }
 
 #[tokio::test]
-async fn every_fault_says_whether_it_may_have_been_made() {
-    check_faults("gemini", "/v1", &a_film(VEO), videos_of).await;
+async fn submission_faults_report_retry_safety() {
+    check_faults("gemini", "/v1", &video_call(VEO), videos_of).await;
 }
 
 #[tokio::test]
-async fn at_vertex_a_film_comes_with_its_operation() {
+async fn vertex_returns_the_video_with_the_operation() {
     let upstream = FakeUpstream::start().await;
     let key = upstream.issue_tokens();
     let provider = vertex::built(&vertex::config(&upstream.base_url(), &key));
-    let mut call = a_film("veo-3.1-generate-001");
+    let mut call = video_call("veo-3.1-generate-001");
     (call.task, call.video) = (VideoTask::Extend, Some(source(&[0, 1, 2])));
     let refused = videos_of(&*provider).check(&call).unwrap_err();
     assert_eq!(
@@ -203,7 +211,7 @@ async fn at_vertex_a_film_comes_with_its_operation() {
     older.upstream_model = "veo-3.0-generate-001".into();
     assert!(videos_of(&*provider).check(&older).is_err());
     videos_of(&*provider).check(&call).unwrap();
-    let handle = submitted(videos_of(&*provider), &call).await.unwrap();
+    let handle = submission(videos_of(&*provider), &call).await.unwrap();
     let asked = last(&upstream);
     let folder =
         "/v1/projects/acme-project/locations/us-central1/publishers/google/models/veo-3.1-generate-001";
@@ -212,18 +220,18 @@ async fn at_vertex_a_film_comes_with_its_operation() {
     assert_eq!(body["parameters"]["generateAudio"], json!(true));
     assert_eq!(body["instances"][0]["video"]["bytesBase64Encoded"], json!("AAEC"));
     assert_eq!(body["parameters"].get("durationSeconds"), None);
-    // A token that is refused is renewed in the middle of it.
+    // A refused token is renewed during the poll.
     upstream.revoke_tokens();
-    let Some(State::Made(made)) = states(videos_of(&*provider), &handle).await.pop() else {
+    let Some(GenerationState::Completed(made)) = states(videos_of(&*provider), &handle).await.pop() else {
         panic!("it is made");
     };
     assert_eq!(last(&upstream).path, format!("{folder}:fetchPredictOperation"));
     let making = upstream.made().remove(0);
-    assert_eq!(made.pieces[0].content, Content::Bytes(making.piece(0).into()));
+    assert_eq!(made.items[0].content, Content::Bytes(making.output(0).into()));
     let answer = made_at(&*provider).await;
-    assert_eq!(answer.pieces.len(), 2);
+    assert_eq!(answer.items.len(), 2);
 }
 
-async fn made_at(provider: &dyn Provider) -> Made {
+async fn made_at(provider: &dyn Provider) -> GenerationOutput {
     made(provider, &plain("imagen-4.0-generate-001")).await.unwrap()
 }

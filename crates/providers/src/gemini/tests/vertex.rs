@@ -1,4 +1,4 @@
-//! The same adapter at Vertex AI: tokens, addresses, and what that service takes.
+//! The adapter at Vertex AI: tokens, paths, and differences of the bodies.
 
 use tollgate_testkit::upstream::{At, How};
 
@@ -33,14 +33,14 @@ async fn started() -> (FakeUpstream, Arc<dyn Provider>) {
     (upstream, provider)
 }
 
-/// Requests that were not for a token.
+/// Requests except those for tokens.
 fn calls(upstream: &FakeUpstream) -> Vec<ReceivedRequest> {
     let all = upstream.requests().into_iter();
     all.filter(|request| request.path != "/token").collect()
 }
 
 #[tokio::test]
-async fn a_call_shows_a_token_and_nothing_else() {
+async fn calls_send_only_the_access_token() {
     let (upstream, provider) = started().await;
     for (stream, format) in [
         (false, Format::GenerateContent),
@@ -53,8 +53,10 @@ async fn a_call_shows_a_token_and_nothing_else() {
             Format::GenerateContent => content(stream, json!({})),
             _ => chat(stream, json!({})),
         };
-        let got = ask(&*provider, &patient(), &asked).await.unwrap();
-        assert_eq!(got.usage.unwrap().get(Unit::Reasoning), 2);
+        let collected = ask(&*provider, &context_with_long_timeout(), &asked)
+            .await
+            .unwrap();
+        assert_eq!(collected.usage.unwrap().get(Unit::Reasoning), 2);
         let request = last(&upstream);
         let action = match stream {
             true => "streamGenerateContent?alt=sse",
@@ -70,7 +72,8 @@ async fn a_call_shows_a_token_and_nothing_else() {
     assert_eq!(upstream.token_count(), 1, "it is kept");
 }
 
-/// The history of a conversation with two calls of one function, in both formats; results come in the other order.
+/// A conversation with two calls of one function, in both formats; the results are in reverse
+/// order.
 fn history(format: Format) -> TextCall {
     match format {
         Format::GenerateContent => content(
@@ -107,11 +110,13 @@ fn history(format: Format) -> TextCall {
 }
 
 #[tokio::test]
-async fn the_body_is_what_this_service_takes() {
+async fn vertex_bodies_drop_unsupported_fields() {
     let (upstream, provider) = started().await;
     for format in [Format::GenerateContent, Format::ChatCompletions] {
-        // The upstream refuses turns without a role, ids, and fields that it does not know.
-        ask(&*provider, &patient(), &history(format)).await.unwrap();
+        // The upstream refuses turns without a role, ids, and unknown fields.
+        ask(&*provider, &context_with_long_timeout(), &history(format))
+            .await
+            .unwrap();
         let sent: Value = serde_json::from_slice(&last(&upstream).body).unwrap();
         let roles: Vec<&str> = (0..3)
             .map(|turn| sent["contents"][turn]["role"].as_str().unwrap())
@@ -136,16 +141,24 @@ async fn the_body_is_what_this_service_takes() {
 async fn a_refused_token_is_renewed_and_the_call_repeated_once() {
     let (upstream, provider) = started().await;
     for (stream, expected) in [(false, 1), (true, 1)] {
-        ask(&*provider, &patient(), &content(stream, json!({})))
-            .await
-            .unwrap();
+        ask(
+            &*provider,
+            &context_with_long_timeout(),
+            &content(stream, json!({})),
+        )
+        .await
+        .unwrap();
         assert_eq!(upstream.token_count(), expected);
     }
     upstream.revoke_tokens();
-    let got = ask(&*provider, &patient(), &content(true, json!({})))
-        .await
-        .unwrap();
-    assert!(got.usage.is_some());
+    let collected = ask(
+        &*provider,
+        &context_with_long_timeout(),
+        &content(true, json!({})),
+    )
+    .await
+    .unwrap();
+    assert!(collected.usage.is_some());
     assert_eq!((upstream.token_count(), calls(&upstream).len()), (2, 4));
     assert_eq!(
         last(&upstream).header("authorization"),
@@ -157,11 +170,15 @@ async fn a_refused_token_is_renewed_and_the_call_repeated_once() {
 async fn a_call_that_is_refused_whatever_the_token_fails() {
     let (upstream, provider) = started().await;
     upstream.set_default(Reply::html(401));
-    // The first call renews the token; those after it know that this changes nothing.
+    // The first call renews the token; later ones do not, because the renewal did not help.
     for (tokens, requests) in [(2, 2), (2, 3), (2, 4)] {
-        let error = ask(&*provider, &patient(), &content(false, json!({})))
-            .await
-            .unwrap_err();
+        let error = ask(
+            &*provider,
+            &context_with_long_timeout(),
+            &content(false, json!({})),
+        )
+        .await
+        .unwrap_err();
         assert_eq!(
             (error.kind, error.cause, error.retry),
             (
@@ -206,18 +223,22 @@ async fn without_a_token_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn every_fault_is_told_apart_here_too() {
+async fn upstream_faults_map_to_errors_at_vertex() {
     let (upstream, provider) = started().await;
-    ask(&*provider, &patient(), &content(false, json!({})))
-        .await
-        .unwrap();
+    ask(
+        &*provider,
+        &context_with_long_timeout(),
+        &content(false, json!({})),
+    )
+    .await
+    .unwrap();
     for fault in FAULTS {
         for stream in [false, true] {
             upstream.push(fault.reply());
             let before = upstream.request_count();
             let ctx = match fault.outcome {
                 Outcome::Endless => context(Duration::from_millis(300)),
-                _ => patient(),
+                _ => context_with_long_timeout(),
             };
             let result = ask(&*provider, &ctx, &content(stream, json!({}))).await;
             let name = format!("{} streamed: {stream}: {result:?}", fault.name);
@@ -227,12 +248,12 @@ async fn every_fault_is_told_apart_here_too() {
                 assert!(!error.detail.contains("ya29"), "{name}");
             }
             match (fault.outcome, &result) {
-                // The first 401 is mended by a newer token.
+                // A new token fixes the first 401.
                 (Outcome::Failure, Ok(_)) => assert!(
                     fault.name == "401" && !stream || stream && fault.name.starts_with("close-"),
                     "{name}"
                 ),
-                (Outcome::Endless, Ok(got)) => assert!(got.is_endless, "{name}"),
+                (Outcome::Endless, Ok(collected)) => assert!(collected.is_endless, "{name}"),
                 (Outcome::Answer, Err(_)) => assert!(
                     is_of_chat(fault.name) || (stream && fault.name == "wrong-content-type"),
                     "{name}"
@@ -243,12 +264,16 @@ async fn every_fault_is_told_apart_here_too() {
             assert_eq!(sent, if fault.name == "401" && !stream { 3 } else { 1 }, "{name}");
         }
     }
-    // A stream that is cut is not repeated, with whatever token.
+    // A cut stream is not repeated, with no token.
     upstream.push(Reply::words(9).cut(At::Events(3), How::Close));
     let before = upstream.request_count();
-    let error = ask(&*provider, &patient(), &content(true, json!({})))
-        .await
-        .unwrap_err();
+    let error = ask(
+        &*provider,
+        &context_with_long_timeout(),
+        &content(true, json!({})),
+    )
+    .await
+    .unwrap_err();
     assert_eq!(
         (error.cause, error.retry),
         (UpstreamCause::Protocol, Retry::Unknown)
@@ -269,7 +294,7 @@ async fn vectors_come_from_predict() {
     };
     let embeddings = provider.embeddings().unwrap();
     let answer = embeddings
-        .embed(&patient(), &embed(json!(["four", "eight ch"])))
+        .embed(&context_with_long_timeout(), &embed(json!(["four", "eight ch"])))
         .await
         .unwrap();
     let EmbedPayload::Common(vectors) = answer.payload else {
@@ -297,12 +322,12 @@ async fn vectors_come_from_predict() {
         ("{}", "no vectors"),
         (
             r#"{"predictions":[{"embeddings":{"values":[1]}}]}"#,
-            "1 vectors came for 2 inputs",
+            "received 1 vectors for 2 inputs",
         ),
     ] {
         upstream.push(Reply::body(200, "application/json", body));
         let error = embeddings
-            .embed(&patient(), &embed(json!(["a", "b"])))
+            .embed(&context_with_long_timeout(), &embed(json!(["a", "b"])))
             .await
             .unwrap_err();
         assert!(error.detail.contains(expected), "{error}");
@@ -333,7 +358,7 @@ async fn models_are_listed_where_no_project_is() {
 }
 
 #[tokio::test]
-async fn a_machine_needs_no_key() {
+async fn machine_identity_needs_no_key() {
     let upstream = FakeUpstream::start().await;
     upstream.issue_tokens();
     let host = upstream.address().to_string();
@@ -342,15 +367,19 @@ async fn a_machine_needs_no_key() {
         project: Some("other".to_owned()),
         ..config(&upstream.base_url(), "")
     });
-    ask(&*provider, &patient(), &content(false, json!({})))
-        .await
-        .unwrap();
+    ask(
+        &*provider,
+        &context_with_long_timeout(),
+        &content(false, json!({})),
+    )
+    .await
+    .unwrap();
     assert!(last(&upstream).path.starts_with("/v1/projects/other/locations/"));
     assert_eq!(upstream.token_count(), 1);
 }
 
 #[tokio::test]
-async fn what_a_block_lacks_is_named() {
+async fn missing_settings_are_named() {
     let key = FakeUpstream::start().await.issue_tokens();
     let whole = || ProviderConfig {
         base_url: None,
@@ -383,28 +412,28 @@ async fn what_a_block_lacks_is_named() {
                 identity: Some(Identity::ServiceAccount(SecretString::from("{"))),
                 ..whole()
             },
-            "not JSON",
+            "invalid JSON",
         ),
         (
             ProviderConfig {
                 region: Some("a.b/".to_owned()),
                 ..whole()
             },
-            "its location is not one",
+            "the location is invalid",
         ),
         (
             ProviderConfig {
                 project: Some("a/b".to_owned()),
                 ..whole()
             },
-            "its project is not one",
+            "the project is invalid",
         ),
         (
             ProviderConfig {
                 api_key: Some(SecretString::from("k")),
                 ..whole()
             },
-            "`api_key` means nothing to the preset `vertex`",
+            "`api_key` is not a setting of the preset `vertex`",
         ),
         (
             ProviderConfig {
@@ -412,7 +441,7 @@ async fn what_a_block_lacks_is_named() {
                 region: None,
                 ..whole()
             },
-            "`credentials` means nothing to the preset `gemini`",
+            "`credentials` is not a setting of the preset `gemini`",
         ),
         (
             ProviderConfig {
@@ -422,7 +451,7 @@ async fn what_a_block_lacks_is_named() {
                 project: Some("p".to_owned()),
                 ..whole()
             },
-            "`project` means nothing to the preset `gemini`",
+            "`project` is not a setting of the preset `gemini`",
         ),
     ] {
         let built = registry::build(&config, &HttpClient::new(HttpSettings::default()));

@@ -1,4 +1,4 @@
-//! Calls, and what is done with them, for the tests of the makers.
+//! Calls and checks for the tests of the media providers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use secrecy::SecretString;
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
 use tollgate_types::{RequestId, Retry};
 use tollgate_upstream::{
-    CallContext, Content, ImageCall, ImageTask, Maker, Permit, Provider, Size, Source, State, Submitted,
-    UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall, VideoTask,
+    CallContext, Content, GenerationState, ImageCall, ImageTask, MediaProvider, Permit, Provider, Size,
+    Source, Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind, VideoCall, VideoTask,
 };
 
 use crate::http::{HttpClient, HttpSettings};
 use crate::registry::{self, ProviderConfig};
 
-/// Graphs of ComfyUI.
+/// Folder of ComfyUI workflows.
 pub(crate) const WORKFLOWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/comfyui/tests/workflows");
 pub(crate) const KEY: &str = "sk-upstream-0123456789abcdef";
 
@@ -41,7 +41,7 @@ pub(crate) fn provider_at(preset: &str, base_url: &str) -> Arc<dyn Provider> {
     registry::build(&config, &HttpClient::new(HttpSettings::default())).unwrap()
 }
 
-/// The address of an upstream without a path.
+/// Base URL of an upstream, without a path.
 pub(crate) fn root_of(upstream: &FakeUpstream) -> String {
     format!("http://{}", upstream.address())
 }
@@ -53,8 +53,8 @@ pub(crate) fn source(bytes: &'static [u8]) -> Source {
     }
 }
 
-/// Two pictures from a prompt.
-pub(crate) fn pictures(model: &str) -> ImageCall {
+/// A call for two images from a prompt.
+pub(crate) fn image_call(model: &str) -> ImageCall {
     ImageCall {
         upstream_model: model.into(),
         task: ImageTask::Generate,
@@ -76,8 +76,8 @@ pub(crate) fn pictures(model: &str) -> ImageCall {
     }
 }
 
-/// A film from a prompt.
-pub(crate) fn a_film(model: &str) -> VideoCall {
+/// A call for a video from a prompt.
+pub(crate) fn video_call(model: &str) -> VideoCall {
     VideoCall {
         upstream_model: model.into(),
         task: VideoTask::FromText,
@@ -99,27 +99,36 @@ pub(crate) fn a_film(model: &str) -> VideoCall {
     }
 }
 
-/// The handle of a submission, which has neither key nor host in it.
-pub(crate) async fn submitted<C: Sync>(maker: &dyn Maker<C>, call: &C) -> Result<Vec<u8>, UpstreamError> {
-    match maker.submit(&context(), call, "key-1").await? {
+/// Submits a call and returns its handle, which contains neither the key nor the host.
+pub(crate) async fn submission<C: Sync>(
+    media_provider: &dyn MediaProvider<C>,
+    call: &C,
+) -> Result<Vec<u8>, UpstreamError> {
+    match media_provider.submit(&context(), call, "key-1").await? {
         Submitted::Accepted { handle, .. } => {
-            let kept = String::from_utf8(handle.clone()).unwrap();
+            let handle_text = String::from_utf8(handle.clone()).unwrap();
             assert!(
-                !kept.contains("0123456789") && !kept.contains("127.0.0.1"),
-                "{kept}"
+                !handle_text.contains("0123456789") && !handle_text.contains("127.0.0.1"),
+                "{handle_text}"
             );
             Ok(handle)
         }
-        Submitted::Made(made) => panic!("it takes its time: {made:?}"),
+        Submitted::Completed(made) => panic!("it takes its time: {made:?}"),
     }
 }
 
-/// How it goes, at every time it is asked until it is over.
-pub(crate) async fn states<C: Sync>(maker: &dyn Maker<C>, handle: &[u8]) -> Vec<State> {
+/// Polls until the end and returns all states.
+pub(crate) async fn states<C: Sync>(
+    media_provider: &dyn MediaProvider<C>,
+    handle: &[u8],
+) -> Vec<GenerationState> {
     let mut states = Vec::new();
     loop {
-        let state = maker.poll(&context(), handle).await.unwrap();
-        let is_over = !matches!(state, State::Waiting { .. } | State::Running { .. });
+        let state = media_provider.poll(&context(), handle).await.unwrap();
+        let is_over = !matches!(
+            state,
+            GenerationState::Waiting { .. } | GenerationState::Running { .. }
+        );
         states.push(state);
         if is_over {
             return states;
@@ -128,18 +137,24 @@ pub(crate) async fn states<C: Sync>(maker: &dyn Maker<C>, handle: &[u8]) -> Vec<
     }
 }
 
-/// The bytes of one that is at the upstream.
-pub(crate) async fn fetched<C: Sync>(maker: &dyn Maker<C>, content: &Content) -> Vec<u8> {
-    let Content::Own(own) = content else {
+/// Downloads an output from the upstream.
+pub(crate) async fn fetched<C: Sync>(media_provider: &dyn MediaProvider<C>, content: &Content) -> Vec<u8> {
+    let Content::Upstream(own) = content else {
         panic!("at the upstream: {content:?}");
     };
-    let stream = maker.fetch(&context(), own).await.unwrap();
-    let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
-    pieces.concat()
+    let stream = media_provider.fetch(&context(), own).await.unwrap();
+    let items: Vec<Bytes> = stream.try_collect().await.unwrap();
+    items.concat()
 }
 
-/// What every maker does when a submission goes wrong: it is asked once, and the error says what may have been done.
-pub(crate) async fn check_faults<C: Sync>(preset: &str, path: &str, call: &C, maker_of: MakerOf<C>) {
+/// Checks the faults of a submission at one provider: it is sent once, and the error shows whether
+/// a retry is safe.
+pub(crate) async fn check_faults<C: Sync>(
+    preset: &str,
+    path: &str,
+    call: &C,
+    media_provider_of: MediaProviderOf<C>,
+) {
     use UpstreamCause::{Protocol, Status, Timeout};
     use UpstreamErrorKind::{ContentBlocked, RateLimited, Unavailable};
     let after = Retry::After(Duration::from_secs(7));
@@ -162,8 +177,8 @@ pub(crate) async fn check_faults<C: Sync>(preset: &str, path: &str, call: &C, ma
             },
             _ => context(),
         };
-        let submitted = maker_of(&*provider).submit(&ctx, call, "key-1").await;
-        let error = submitted.expect_err("a fault");
+        let submission = media_provider_of(&*provider).submit(&ctx, call, "key-1").await;
+        let error = submission.expect_err("a fault");
         assert_eq!(
             (error.kind, error.cause, error.retry),
             (kind, cause, retry),
@@ -176,16 +191,18 @@ pub(crate) async fn check_faults<C: Sync>(preset: &str, path: &str, call: &C, ma
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key("another");
     let provider = provider_at(preset, &format!("{}{path}", root_of(&upstream)));
-    let error = maker_of(&*provider)
+    let error = media_provider_of(&*provider)
         .submit(&context(), call, "key-1")
         .await
         .expect_err("a wrong key");
     assert_eq!(error.kind, UpstreamErrorKind::Credentials);
     assert!(!format!("{error} {error:?}").contains("0123456789"), "{error:?}");
     for handle in ["", "{}", "[7]"] {
-        let asked = maker_of(&*provider).poll(&context(), handle.as_bytes()).await;
+        let request = media_provider_of(&*provider)
+            .poll(&context(), handle.as_bytes())
+            .await;
         assert_eq!(
-            asked.expect_err("no handle").cause,
+            request.expect_err("no handle").cause,
             UpstreamCause::Connect,
             "{handle}"
         );
@@ -193,41 +210,41 @@ pub(crate) async fn check_faults<C: Sync>(preset: &str, path: &str, call: &C, ma
     assert_eq!((upstream.media_submissions(), upstream.request_count()), (0, 1));
 }
 
-/// What a maker of a provider is.
-pub(crate) type MakerOf<C> = fn(&dyn Provider) -> &dyn Maker<C>;
+/// Selects the media provider of a provider.
+pub(crate) type MediaProviderOf<C> = fn(&dyn Provider) -> &dyn MediaProvider<C>;
 
-pub(crate) fn images_of(provider: &dyn Provider) -> &dyn Maker<ImageCall> {
+pub(crate) fn images_of(provider: &dyn Provider) -> &dyn MediaProvider<ImageCall> {
     provider.images().unwrap()
 }
 
-pub(crate) fn videos_of(provider: &dyn Provider) -> &dyn Maker<VideoCall> {
+pub(crate) fn videos_of(provider: &dyn Provider) -> &dyn MediaProvider<VideoCall> {
     provider.videos().unwrap()
 }
 
-/// The states as words, for those that have nothing more to say.
-pub(crate) fn words(states: &[State]) -> Vec<String> {
-    let word = |state: &State| match state {
-        State::Waiting { ahead: Some(ahead) } => format!("waiting after {ahead}"),
-        State::Waiting { ahead: None } => "waiting".to_owned(),
-        State::Running {
+/// The states as words, for tests that compare only these.
+pub(crate) fn words(states: &[GenerationState]) -> Vec<String> {
+    let word = |state: &GenerationState| match state {
+        GenerationState::Waiting { ahead: Some(ahead) } => format!("waiting after {ahead}"),
+        GenerationState::Waiting { ahead: None } => "waiting".to_owned(),
+        GenerationState::Running {
             percent: Some(percent),
         } => format!("running at {percent}"),
-        State::Running { percent: None } => "running".to_owned(),
-        State::Made(made) => format!("{} made", made.pieces.len()),
-        State::Blocked => "blocked".to_owned(),
-        State::Failed(error) => format!("failed: {:?}", error.kind),
-        State::Cancelled => "cancelled".to_owned(),
-        State::Lost => "lost".to_owned(),
+        GenerationState::Running { percent: None } => "running".to_owned(),
+        GenerationState::Completed(made) => format!("{} made", made.items.len()),
+        GenerationState::Blocked => "blocked".to_owned(),
+        GenerationState::Failed(error) => format!("failed: {:?}", error.kind),
+        GenerationState::Cancelled => "cancelled".to_owned(),
+        GenerationState::Lost => "lost".to_owned(),
     };
     states.iter().map(word).collect()
 }
 
-/// What becomes of a submission with each of these faults, and of one that is cancelled.
+/// Checks the final state after each of these faults and after a cancellation.
 pub(crate) async fn check_ends<C: Sync>(
     preset: &str,
     path: &str,
     call: &C,
-    maker_of: MakerOf<C>,
+    media_provider_of: MediaProviderOf<C>,
     expected: &[(Option<MediaFault>, &[&str])],
 ) {
     for (fault, words_expected) in expected {
@@ -237,15 +254,15 @@ pub(crate) async fn check_ends<C: Sync>(
             .iter()
             .for_each(|fault| upstream.push_for_media(fault.clone()));
         let provider = provider_at(preset, &format!("{}{path}", root_of(&upstream)));
-        let maker = maker_of(&*provider);
-        let handle = submitted(maker, call).await.unwrap();
+        let media_provider = media_provider_of(&*provider);
+        let handle = submission(media_provider, call).await.unwrap();
         if fault == &Some(MediaFault::Endless) {
             for _ in 0..2 {
-                maker.cancel(&context(), &handle).await.unwrap();
+                media_provider.cancel(&context(), &handle).await.unwrap();
             }
             assert!(upstream.made()[0].is_cancelled);
         }
-        let states = states(maker, &handle).await;
+        let states = states(media_provider, &handle).await;
         assert_eq!(words(&states), *words_expected, "{preset} {fault:?}");
         assert!(!format!("{states:?}").contains("a gate"), "{states:?}");
         assert_eq!(upstream.made()[0].key.as_deref(), Some("key-1"));

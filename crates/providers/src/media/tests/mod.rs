@@ -1,4 +1,4 @@
-//! What is shared, by itself. The calls that the tests of the makers make are in `calls`.
+//! Tests of the shared code. The calls for the tests of the providers are in `calls`.
 
 pub(crate) mod calls;
 
@@ -16,9 +16,9 @@ use crate::http::{BaseUrl, Credential, HttpClient, HttpSettings};
 use calls::context;
 
 #[test]
-fn an_address_is_own_only_at_the_same_server() {
+fn urls_are_own_only_at_the_same_server() {
     let base = BaseUrl::parse("https://api.example.com/v1").unwrap();
-    for (told, own) in [
+    for (location, own) in [
         ("https://api.example.com/v1/files/a?b=c", Some("/v1/files/a?b=c")),
         ("https://API.example.com:443/x#part", Some("/x")),
         ("https://api.example.com", Some("/")),
@@ -33,7 +33,7 @@ fn an_address_is_own_only_at_the_same_server() {
         ("files/a", None),
         ("", None),
     ] {
-        assert_eq!(base.own_path(told).as_deref(), own, "{told}");
+        assert_eq!(base.own_path(location).as_deref(), own, "{location}");
     }
     let plain = BaseUrl::parse("http://127.0.0.1:8188").unwrap();
     assert_eq!(plain.own_path("http://127.0.0.1:8188/a").as_deref(), Some("/a"));
@@ -41,14 +41,14 @@ fn an_address_is_own_only_at_the_same_server() {
 }
 
 #[test]
-fn a_place_is_bytes_own_or_an_address() {
+fn output_urls_become_bytes_own_paths_or_addresses() {
     let base = BaseUrl::parse("https://api.example.com/v1").unwrap();
-    for (told, expected) in [
+    for (location, expected) in [
         (
             "data:image/png;base64,AAEC",
             Some(Content::Bytes(Bytes::from_static(&[0, 1, 2]))),
         ),
-        ("/v1/a", Some(Content::Own("/v1/a".to_owned()))),
+        ("/v1/a", Some(Content::Upstream("/v1/a".to_owned()))),
         (
             "https://cdn.example.com/a",
             Some(Content::Address("https://cdn.example.com/a".to_owned())),
@@ -58,7 +58,7 @@ fn a_place_is_bytes_own_or_an_address() {
         ("data:image/png,text", None),
         ("ftp://cdn.example.com/a", None),
     ] {
-        assert_eq!(place(&base, told).ok(), expected, "{told}");
+        assert_eq!(content_at(&base, location).ok(), expected, "{location}");
     }
     assert_eq!(decoded("AAE").unwrap().as_ref(), [0, 1], "without its padding");
 }
@@ -96,7 +96,7 @@ fn a_form_announces_its_length() {
          \u{FFFD}PNG\r\n\r\n--tollgate-\r\n--{boundary}--\r\n"
     );
     let length = form.into_body().size_hint().exact().unwrap();
-    // The picture's first byte is one, and stands for three in the text.
+    // The image's first byte counts as one, but the text shows it as three.
     assert_eq!(length, expected.len() as u64 - 2);
     assert_ne!(
         Form::new().unwrap().content_type(),
@@ -112,12 +112,12 @@ fn server(upstream: &FakeUpstream) -> Server {
 
 async fn downloaded(server: &Server, own: &str) -> Result<Vec<u8>, UpstreamError> {
     let stream = server.download(&context(), own).await?;
-    let pieces: Vec<Bytes> = stream.try_collect().await?;
-    Ok(pieces.concat())
+    let chunks: Vec<Bytes> = stream.try_collect().await?;
+    Ok(chunks.concat())
 }
 
 #[tokio::test]
-async fn a_download_is_sent_on_within_its_server_alone() {
+async fn downloads_follow_redirects_only_within_the_server() {
     let upstream = FakeUpstream::start().await;
     let moved = |to: &str| Reply::body(302, "text/plain", "").header("location", to);
     let elsewhere = upstream.base_url().replace("127.0.0.1", "localhost");
@@ -127,9 +127,9 @@ async fn a_download_is_sent_on_within_its_server_alone() {
     upstream.set_file("/round", moved("/round"));
     let server = server(&upstream);
     assert_eq!(downloaded(&server, "/a").await.unwrap(), b"film");
-    let asked = upstream.requests();
+    let request = upstream.requests();
     assert!(
-        asked
+        request
             .iter()
             .all(|request| request.header("authorization") == Some("Bearer sk-secret"))
     );

@@ -1,12 +1,13 @@
-//! Labels by llama.cpp's own `/completion`, which tells many more of the likeliest tokens than chat completions do. The turn is
-//! written by the model's own template before.
+//! Labels by llama.cpp's `/completion`, which returns many more top tokens than chat completions.
+//! The model's own chat template formats the prompt first.
 
 use serde_json::{Value, json};
+use tollgate_types::Usage;
 use tollgate_upstream::{CallContext, LabelCall, LabelReading, UpstreamError};
 
 use super::chat::messages;
 use super::{COMPLETION_TOKENS, ServerEndpoints};
-use crate::deciding::{reading, told};
+use crate::decisions::{reading, token_logprobs};
 use crate::openai_compatible::OpenAiCompatible;
 
 impl OpenAiCompatible {
@@ -27,7 +28,7 @@ impl OpenAiCompatible {
         let Some(prompt) = written.get("prompt").and_then(Value::as_str) else {
             return Ok(None);
         };
-        // Below zero nothing but the model's own numbers counts.
+        // A negative temperature makes llama.cpp report the model's unmodified probabilities.
         let body = json!({
             "prompt": prompt,
             "n_predict": 1,
@@ -44,7 +45,11 @@ impl OpenAiCompatible {
         let list = first
             .into_iter()
             .find_map(|place| answer.pointer(place)?.as_array());
-        let told = list.map_or(Ok(Vec::new()), |list| told(list))?;
-        reading(&told, &call.labels, COMPLETION_TOKENS)
+        let token_logprobs = list.map_or(Ok(Vec::new()), |list| token_logprobs(list))?;
+        let tokens = |name: &str| answer.get(name)?.as_u64();
+        let usage = tokens("tokens_evaluated").zip(tokens("tokens_predicted"));
+        let usage = usage.map(|(input, output)| Usage::tokens(input, output));
+        let read = reading(&token_logprobs, &call.labels, COMPLETION_TOKENS)?;
+        Ok(read.map(|read| LabelReading { usage, ..read }))
     }
 }

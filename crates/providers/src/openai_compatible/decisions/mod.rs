@@ -1,5 +1,6 @@
-//! Decisions by servers that speak chat completions: questions where a server takes them, else labels, by the best means
-//! that it has. What a deployment turns out not to have is remembered and not asked for again.
+//! Decisions by servers that speak chat completions. A server with an endpoint for questions gets
+//! the questions; others get label calls by the best available means. Missing capabilities of a
+//! deployment are recorded and not tried again.
 
 mod chat;
 mod completion;
@@ -11,46 +12,46 @@ use bytes::Bytes;
 use serde_json::Value;
 use tollgate_types::decide::State;
 use tollgate_upstream::{
-    CallContext, DecideProvider, DecisionWay, LabelCall, LabelDraws, LabelReading, RelayAnswer, RelayCall,
-    UpstreamError, letters,
+    CallContext, DecideProvider, DecisionWay, Draw, LabelCall, LabelDraws, LabelReading, RelayAnswer,
+    RelayCall, UpstreamError, letters,
 };
 
 use super::adapter::OpenAiCompatible;
 use super::presets::{Decisions, LabelServer, Questions};
-use crate::deciding::{Means, Memory, native, probe, settled};
+use crate::decisions::{Capability, Memory, attempt_outcome, native, probe};
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, RequestBody, Timeouts};
 use crate::refusal;
-use vocabulary::Vocabulary;
+use vocabulary::VocabularyCache;
 
-/// What a server that counts tokens by their numbers tells of in one reading, by as many requests as that takes.
-const LABELS: usize = 255;
-/// How many tokens an endpoint of completions is asked for.
+/// Max number of labels of one reading by token ids; it may take several requests.
+const MAX_LABELS: usize = 255;
+/// Number of top tokens that a request to a completion endpoint asks for.
 const COMPLETION_TOKENS: usize = 512;
 
-/// Where a provider is asked for decisions, and what is known of its models.
+/// Endpoints of a provider for decisions, and findings about its models.
 #[derive(Debug)]
 pub(super) struct DecisionsEndpoint {
     row: &'static Decisions,
     questions: Option<Endpoint>,
     server: Option<ServerEndpoints>,
     memory: Memory,
-    vocabulary: Vocabulary,
+    vocabulary: VocabularyCache,
 }
 
-/// The endpoints of a model server beside those of the format.
+/// Endpoints that a model server has in addition to the format's.
 #[derive(Debug)]
-struct ServerEndpoints {
-    kind: LabelServer,
-    tokenize: Endpoint,
+pub(super) struct ServerEndpoints {
+    pub(super) kind: LabelServer,
+    pub(super) tokenize: Endpoint,
     /// SGLang's `/generate`, llama.cpp's `/completion`.
     complete: Option<Endpoint>,
     /// llama.cpp's `/apply-template`.
-    template: Option<Endpoint>,
+    pub(super) template: Option<Endpoint>,
 }
 
 impl ServerEndpoints {
     fn new(kind: LabelServer, base: &BaseUrl, credentials: &[Credential]) -> Result<Self, EndpointError> {
-        // They stand beside the format's `/v1`.
+        // They are next to the format's `/v1`.
         let (root, last) = base.clone().without_last_segment();
         let root = if last.as_deref() == Some("/v1") {
             root
@@ -79,7 +80,7 @@ impl DecisionsEndpoint {
         credentials: &[Credential],
     ) -> Result<Self, EndpointError> {
         let questions = row.questions.filter(|_| !base.names_model()).map(|row| {
-            let base = match row.beside {
+            let base = match row.replaces_last_segment {
                 true => base.clone().without_last_segment().0,
                 false => base.clone(),
             };
@@ -92,43 +93,49 @@ impl DecisionsEndpoint {
             questions: questions.transpose()?,
             server: server.transpose()?,
             memory: Memory::default(),
-            vocabulary: Vocabulary::default(),
+            vocabulary: VocabularyCache::default(),
         })
     }
 
-    /// Where it takes questions about such a state, if this model may answer them.
-    fn natively(&self, model: &str, state: &State) -> Option<(&'static Questions, &Endpoint)> {
+    /// The server's own endpoints, if any.
+    pub(super) fn server(&self) -> Option<&ServerEndpoints> {
+        self.server.as_ref()
+    }
+
+    /// The endpoint for questions, if it can express the state and the model may support it.
+    fn native_questions(&self, model: &str, state: &State) -> Option<(&'static Questions, &Endpoint)> {
         let (row, endpoint) = (self.row.questions.as_ref()?, self.questions.as_ref()?);
-        let is_able = native::carries(row.shape, state) && self.memory.may_have(model, Means::Questions);
+        let is_able =
+            native::can_express(row.shape, state) && self.memory.may_have(model, Capability::Questions);
         is_able.then_some((row, endpoint))
     }
 
-    /// By what a server's own endpoints tell probabilities, as far as is known.
-    fn means_of_server(&self, model: &str, state: &State) -> Option<Means> {
+    /// Source of probabilities in the server's own endpoints, as far as known.
+    fn server_capability(&self, model: &str, state: &State) -> Option<Capability> {
         let kind = self.server.as_ref()?.kind;
-        // Only vLLM is asked by chat, which is where media can be.
+        // Only vLLM uses chat here, which can carry media.
         let is_taken = kind == LabelServer::Vllm || state.media.is_empty();
-        let means = match kind {
-            LabelServer::Vllm | LabelServer::Sglang => Means::TokenIds,
-            LabelServer::LlamaCpp => Means::Completion,
+        let capability = match kind {
+            LabelServer::Vllm | LabelServer::Sglang => Capability::TokenIds,
+            LabelServer::LlamaCpp => Capability::Completion,
         };
-        (is_taken && self.memory.may_have(model, means)).then_some(means)
+        (is_taken && self.memory.may_have(model, capability)).then_some(capability)
     }
 
-    /// The way by them.
-    fn way_of_server(&self, model: &str, state: &State) -> Option<DecisionWay> {
-        Some(match self.means_of_server(model, state)? {
-            Means::TokenIds => DecisionWay::Logits { labels: LABELS },
+    /// The decision way of the server's own endpoints.
+    fn server_way(&self, model: &str, state: &State) -> Option<DecisionWay> {
+        Some(match self.server_capability(model, state)? {
+            Capability::TokenIds => DecisionWay::Logits { labels: MAX_LABELS },
             _ => DecisionWay::TopLogprobs {
-                most: COMPLETION_TOKENS,
+                max: COMPLETION_TOKENS,
             },
         })
     }
 }
 
 impl OpenAiCompatible {
-    /// Asks an endpoint of the server's own and reads the JSON that it answers.
-    async fn ask_json(
+    /// Posts to one of the server's own endpoints and decodes the JSON answer.
+    pub(super) async fn ask_json(
         &self,
         ctx: &CallContext,
         endpoint: &Endpoint,
@@ -141,19 +148,19 @@ impl OpenAiCompatible {
         }
         let body = response.whole(self.http.settings().body_limit).await?;
         serde_json::from_slice(&body)
-            .map_err(|_| UpstreamError::protocol(format!("the answer is not JSON ({} bytes)", body.len())))
+            .map_err(|_| UpstreamError::protocol(format!("the response is not JSON ({} bytes)", body.len())))
     }
 
     async fn read_by(
         &self,
         ctx: &CallContext,
-        means: Means,
+        capability: Capability,
         call: &LabelCall,
     ) -> Result<Option<LabelReading>, UpstreamError> {
-        match (means, &self.decisions.server) {
-            (Means::TokenIds, Some(server)) => self.read_token_ids(ctx, server, call).await,
-            (Means::Completion, Some(server)) => self.read_completion(ctx, server, call).await,
-            (Means::Logprobs, _) => self.read_chat(ctx, call).await,
+        match (capability, &self.decisions.server) {
+            (Capability::TokenIds, Some(server)) => self.read_token_ids(ctx, server, call).await,
+            (Capability::Completion, Some(server)) => self.read_completion(ctx, server, call).await,
+            (Capability::Logprobs, _) => self.read_chat(ctx, call).await,
             _ => Ok(None),
         }
     }
@@ -163,34 +170,34 @@ impl OpenAiCompatible {
 impl DecideProvider for OpenAiCompatible {
     fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
         let (decisions, mut ways) = (&self.decisions, Vec::with_capacity(4));
-        let natively = decisions.natively(upstream_model, state);
-        ways.extend(natively.map(|(row, _)| DecisionWay::Native {
-            questions: row.most,
+        let native_questions = decisions.native_questions(upstream_model, state);
+        ways.extend(native_questions.map(|(row, _)| DecisionWay::Native {
+            questions: row.max,
             options: row.options,
             tools: false,
             abstain: false,
         }));
-        ways.extend(decisions.way_of_server(upstream_model, state));
+        ways.extend(decisions.server_way(upstream_model, state));
         let is_chat = ways
             .iter()
             .all(|way| !matches!(way, DecisionWay::TopLogprobs { .. }));
         if is_chat
             && decisions.row.top_logprobs > 0
-            && decisions.memory.may_have(upstream_model, Means::Logprobs)
+            && decisions.memory.may_have(upstream_model, Capability::Logprobs)
         {
             ways.push(DecisionWay::TopLogprobs {
-                most: decisions.memory.most(upstream_model, decisions.row.top_logprobs),
+                max: decisions.memory.max(upstream_model, decisions.row.top_logprobs),
             });
         }
         ways.push(DecisionWay::Sampled {
-            at_once: decisions.row.at_once,
+            max_answers: decisions.row.max_answers,
         });
         ways
     }
 
     async fn relay(&self, ctx: &CallContext, call: &RelayCall) -> Result<Option<RelayAnswer>, UpstreamError> {
         let decisions = &self.decisions;
-        let Some((row, endpoint)) = decisions.natively(&call.upstream_model, &call.state) else {
+        let Some((row, endpoint)) = decisions.native_questions(&call.upstream_model, &call.state) else {
             return Ok(None);
         };
         let asked = |call: RelayCall| async move {
@@ -201,10 +208,10 @@ impl DecideProvider for OpenAiCompatible {
         };
         let attempt = asked(call.clone()).await;
         let probed = asked(native::probe(call));
-        settled(
+        attempt_outcome(
             &decisions.memory,
             &call.upstream_model,
-            Means::Questions,
+            Capability::Questions,
             attempt,
             probed,
         )
@@ -218,13 +225,13 @@ impl DecideProvider for OpenAiCompatible {
         number: usize,
     ) -> Result<Vec<String>, UpstreamError> {
         let (decisions, plain) = (&self.decisions, || letters().take(number).collect());
-        let means = decisions.means_of_server(upstream_model, &State::default());
-        let (Some(server), Some(means)) = (&decisions.server, means) else {
+        let capability = decisions.server_capability(upstream_model, &State::default());
+        let (Some(server), Some(capability)) = (&decisions.server, capability) else {
             return Ok(plain());
         };
         let asked = self.vocabulary_of(ctx, server, upstream_model).await;
         let nothing = async { Ok(None::<()>) };
-        let known = settled(&decisions.memory, upstream_model, means, asked, nothing).await?;
+        let known = attempt_outcome(&decisions.memory, upstream_model, capability, asked, nothing).await?;
         Ok(known.map_or_else(plain, |known| known.labels(number)))
     }
 
@@ -235,25 +242,25 @@ impl DecideProvider for OpenAiCompatible {
         call: &LabelCall,
     ) -> Result<Option<LabelReading>, UpstreamError> {
         let model = &call.upstream_model;
-        let by_server = self.decisions.way_of_server(model, &call.state) == Some(way);
-        let means = match way {
-            DecisionWay::Logits { .. } if by_server => Means::TokenIds,
-            DecisionWay::TopLogprobs { .. } if by_server => Means::Completion,
-            DecisionWay::TopLogprobs { .. } if self.decisions.row.top_logprobs > 0 => Means::Logprobs,
+        let by_server = self.decisions.server_way(model, &call.state) == Some(way);
+        let capability = match way {
+            DecisionWay::Logits { .. } if by_server => Capability::TokenIds,
+            DecisionWay::TopLogprobs { .. } if by_server => Capability::Completion,
+            DecisionWay::TopLogprobs { .. } if self.decisions.row.top_logprobs > 0 => Capability::Logprobs,
             _ => return Ok(None),
         };
-        let attempt = self.read_by(ctx, means, call).await;
+        let attempt = self.read_by(ctx, capability, call).await;
         let probing = probe(call);
-        let probed = self.read_by(ctx, means, &probing);
-        settled(&self.decisions.memory, model, means, attempt, probed).await
+        let probed = self.read_by(ctx, capability, &probing);
+        attempt_outcome(&self.decisions.memory, model, capability, attempt, probed).await
     }
 
     async fn draw_labels(
         &self,
         ctx: &CallContext,
         call: &LabelCall,
-        number: u32,
+        draw: Draw,
     ) -> Result<Option<LabelDraws>, UpstreamError> {
-        self.draw_chat(ctx, call, number).await.map(Some)
+        self.draw_chat(ctx, call, draw).await.map(Some)
     }
 }

@@ -1,20 +1,24 @@
-//! Labels by the numbers of their tokens, whose probabilities are exact however improbable they are: chat completions of
-//! vLLM, `/generate` of SGLang.
+//! Labels by token ids, whose probabilities are exact however small they are: vLLM's chat
+//! completions, SGLang's `/generate`.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use tollgate_types::Usage;
 use tollgate_upstream::{CallContext, LabelCall, LabelReading, UpstreamError};
 
 use super::ServerEndpoints;
-use crate::deciding::{reading, told_by_chat};
+use crate::decisions::{chat_logprobs, reading};
 use crate::openai_compatible::OpenAiCompatible;
 use crate::openai_compatible::presets::LabelServer;
 
-/// The most tokens that a request may name.
-const AT_ONCE: usize = 128;
-/// How vLLM writes a token as its number.
-const MARK: &str = "token_id:";
+/// Max number of token ids of a request.
+const MAX_TOKEN_IDS: usize = 128;
+/// Log probabilities by token id, and the reported usage.
+type LogprobsById = (HashMap<u64, f64>, Option<Usage>);
+
+/// Prefix of a token id in vLLM's answers.
+const TOKEN_ID_PREFIX: &str = "token_id:";
 
 impl OpenAiCompatible {
     pub(super) async fn read_token_ids(
@@ -28,34 +32,43 @@ impl OpenAiCompatible {
         };
         let tokens = call.labels.iter().map(|label| known.tokens(label));
         let Some(tokens) = tokens.collect::<Option<Vec<&[u64]>>>() else {
-            return Err(UpstreamError::protocol("a label is not a token of the model"));
+            return Err(UpstreamError::protocol(
+                "a label is not a single token of the model",
+            ));
         };
         let all = tokens.concat();
-        let mut told: HashMap<u64, f64> = HashMap::with_capacity(all.len());
-        // Every request tells shares of the same whole, so that their answers can be put together.
-        for some in all.chunks(AT_ONCE) {
-            let answer = match server.kind {
+        let mut token_logprobs: HashMap<u64, f64> = HashMap::with_capacity(all.len());
+        let mut usage: Option<Usage> = None;
+        // All requests report probabilities of the same distribution, so their answers can be
+        // merged.
+        for some in all.chunks(MAX_TOKEN_IDS) {
+            let (answer, consumed) = match server.kind {
                 LabelServer::Sglang => self.ask_sglang(ctx, server, call, some).await?,
                 LabelServer::Vllm | LabelServer::LlamaCpp => self.ask_vllm(ctx, call, some).await?,
             };
-            // A server that does not know the field tells others, or none.
+            // A server that ignores the field reports other tokens, or none.
             if !some.iter().all(|token| answer.contains_key(token)) {
                 return Ok(None);
             }
-            told.extend(answer);
+            token_logprobs.extend(answer);
+            usage = match (usage, consumed) {
+                (Some(before), Some(consumed)) => Some(before.plus(&consumed)),
+                (before, consumed) => before.or(consumed),
+            };
         }
         let named = call.labels.iter().zip(&tokens).flat_map(|(label, tokens)| {
-            let told = &told;
+            let token_logprobs = &token_logprobs;
             tokens
                 .iter()
-                .filter_map(move |token| Some((label.clone(), *told.get(token)?)))
+                .filter_map(move |token| Some((label.clone(), *token_logprobs.get(token)?)))
         });
         let read = reading(&named.collect::<Vec<_>>(), &call.labels, 1)?;
-        let requests = u32::try_from(all.chunks(AT_ONCE).len()).unwrap_or(u32::MAX);
+        let requests = u32::try_from(all.chunks(MAX_TOKEN_IDS).len()).unwrap_or(u32::MAX);
         let rest = None;
         Ok(read.map(|read| LabelReading {
             rest,
             requests,
+            usage,
             ..read
         }))
     }
@@ -65,30 +78,31 @@ impl OpenAiCompatible {
         ctx: &CallContext,
         call: &LabelCall,
         tokens: &[u64],
-    ) -> Result<HashMap<u64, f64>, UpstreamError> {
-        let mut body = self.asking(call, 1);
+    ) -> Result<LogprobsById, UpstreamError> {
+        let mut body = self.base_body(call, 1);
         body.insert("logprobs".to_owned(), json!(true));
         body.insert("top_logprobs".to_owned(), json!(0));
         body.insert("logprob_token_ids".to_owned(), json!(tokens));
         body.insert("return_tokens_as_token_ids".to_owned(), json!(true));
         let answer = self.ask_chat(ctx, &call.upstream_model, body).await?;
-        let told = told_by_chat(answer.choices.first().and_then(|choice| choice.logprobs.as_ref()))?;
-        let told = told.into_iter();
-        let numbered =
-            told.filter_map(|(text, logprob)| Some((text.strip_prefix(MARK)?.parse().ok()?, logprob)));
-        Ok(numbered.collect())
+        let token_logprobs =
+            chat_logprobs(answer.choices.first().and_then(|choice| choice.logprobs.as_ref()))?;
+        let token_logprobs = token_logprobs.into_iter();
+        let numbered = token_logprobs
+            .filter_map(|(text, logprob)| Some((text.strip_prefix(TOKEN_ID_PREFIX)?.parse().ok()?, logprob)));
+        Ok((numbered.collect(), answer.usage))
     }
 
-    /// SGLang has no place for a chat template here: the text ends where the label is to follow.
+    /// SGLang applies no chat template here: the text ends where the label follows.
     async fn ask_sglang(
         &self,
         ctx: &CallContext,
         server: &ServerEndpoints,
         call: &LabelCall,
         tokens: &[u64],
-    ) -> Result<HashMap<u64, f64>, UpstreamError> {
+    ) -> Result<LogprobsById, UpstreamError> {
         let Some(endpoint) = &server.complete else {
-            return Ok(HashMap::new());
+            return Ok((HashMap::new(), None));
         };
         let body = json!({
             "text": format!("{}\n\n{}", call.state.text, call.question),
@@ -103,6 +117,11 @@ impl OpenAiCompatible {
             .and_then(Value::as_array);
         let entries = entries.into_iter().flatten();
         let read = entries.filter_map(|entry| Some((entry.get(1)?.as_u64()?, entry.get(0)?.as_f64()?)));
-        Ok(read.collect())
+        let tokens = |name: &str| answer.get("meta_info")?.get(name)?.as_u64();
+        let usage = tokens("prompt_tokens").zip(tokens("completion_tokens"));
+        Ok((
+            read.collect(),
+            usage.map(|(input, output)| Usage::tokens(input, output)),
+        ))
     }
 }

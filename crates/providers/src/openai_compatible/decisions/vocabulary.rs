@@ -1,5 +1,6 @@
-//! Which labels are one token of a model, and which tokens those are. A server tells only numbers, so a text with one
-//! spelling in each line is cut at its most frequent token, which is the end of a line.
+//! Finds the labels that are one token of a model, and their token ids. Servers return only ids, so
+//! the text has one spelling on each line. Its most frequent token, the line end, splits the
+//! answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,26 +12,26 @@ use super::ServerEndpoints;
 use crate::openai_compatible::OpenAiCompatible;
 use crate::openai_compatible::presets::LabelServer;
 
-/// A label and the tokens that say it, in all of its spellings.
+/// A label and the token ids of all its spellings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Spelled {
+pub(super) struct LabelTokens {
     pub(super) label: String,
     pub(super) tokens: Vec<u64>,
 }
 
-/// What was asked of a model's vocabulary.
+/// One-token labels of a model's vocabulary.
 #[derive(Debug)]
-pub(super) struct Known {
-    letters: Vec<Spelled>,
-    pairs: Vec<Spelled>,
+pub(super) struct ModelVocabulary {
+    letters: Vec<LabelTokens>,
+    pairs: Vec<LabelTokens>,
 }
 
-/// The vocabularies that were asked, by model.
+/// Vocabularies by model.
 #[derive(Debug, Default)]
-pub(super) struct Vocabulary(Mutex<HashMap<String, Arc<Known>>>);
+pub(super) struct VocabularyCache(Mutex<HashMap<String, Arc<ModelVocabulary>>>);
 
-impl Known {
-    /// So many labels, or as many as there are. No label begins as another does: they are all letters, or all pairs.
+impl ModelVocabulary {
+    /// Returns up to `number` labels, all letters or all pairs: no label is a prefix of another.
     pub(super) fn labels(&self, number: usize) -> Vec<String> {
         let found = match number <= self.letters.len() || self.pairs.len() <= self.letters.len() {
             true => &self.letters,
@@ -39,14 +40,14 @@ impl Known {
         found.iter().take(number).map(|one| one.label.clone()).collect()
     }
 
-    /// The tokens that say this label.
+    /// Token ids of this label.
     pub(super) fn tokens(&self, label: &str) -> Option<&[u64]> {
         let mut all = self.letters.iter().chain(&self.pairs);
         Some(&all.find(|one| one.label == label)?.tokens)
     }
 }
 
-/// How a label may be spelled, the spelling first that it is one token in or of no use.
+/// Spellings of a label. The label is useful only if the first one is a single token.
 fn spellings(label: &str) -> Vec<String> {
     let lower = (label.len() == 1).then(|| label.to_ascii_lowercase());
     [label.to_owned(), format!(" {label}")]
@@ -60,26 +61,26 @@ fn candidates() -> (Vec<String>, Vec<String>) {
     (letters().collect(), pairs.collect())
 }
 
-/// Reads the tokens of the text that has each spelling in a line.
-fn read(tokens: &[u64]) -> Option<Known> {
+/// Parses the tokens of the text that has one spelling on each line.
+fn read(tokens: &[u64]) -> Option<ModelVocabulary> {
     let mut counts: HashMap<u64, usize> = HashMap::new();
     for token in tokens {
         *counts.entry(*token).or_default() += 1;
     }
     let (line_end, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
     let mut lines = tokens.split(|token| *token == line_end);
-    // The text begins with the end of a line; a server may put its own tokens before it.
+    // The text starts with a line end, because a server may prepend special tokens.
     lines.next();
     let (letters, pairs) = candidates();
-    let mut spelled = |labels: Vec<String>| -> Option<Vec<Spelled>> {
+    let mut spelled = |labels: Vec<String>| -> Option<Vec<LabelTokens>> {
         let mut found = Vec::with_capacity(labels.len());
         for label in labels {
-            let mut said = Vec::new();
+            let mut lines_of_label = Vec::new();
             for _ in spellings(&label) {
-                said.push(lines.next()?);
+                lines_of_label.push(lines.next()?);
             }
-            if let [[_], ..] = said[..] {
-                let mut tokens: Vec<u64> = said
+            if let [[_], ..] = lines_of_label[..] {
+                let mut tokens: Vec<u64> = lines_of_label
                     .iter()
                     .filter_map(|line| match line {
                         [token] => Some(*token),
@@ -88,12 +89,12 @@ fn read(tokens: &[u64]) -> Option<Known> {
                     .collect();
                 tokens.sort_unstable();
                 tokens.dedup();
-                found.push(Spelled { label, tokens });
+                found.push(LabelTokens { label, tokens });
             }
         }
         Some(found)
     };
-    let known = Known {
+    let known = ModelVocabulary {
         letters: spelled(letters)?,
         pairs: spelled(pairs)?,
     };
@@ -112,15 +113,16 @@ fn text() -> String {
 }
 
 impl OpenAiCompatible {
-    /// What is known of a model's vocabulary; its server is asked once. `None` when it cannot be told.
+    /// Returns a model's vocabulary and requests it from the server only once. `None` if it cannot
+    /// be determined.
     pub(super) async fn vocabulary_of(
         &self,
         ctx: &CallContext,
         server: &ServerEndpoints,
         model: &str,
-    ) -> Result<Option<Arc<Known>>, UpstreamError> {
-        let kept = &self.decisions.vocabulary.0;
-        let found = kept
+    ) -> Result<Option<Arc<ModelVocabulary>>, UpstreamError> {
+        let cache = &self.decisions.vocabulary.0;
+        let found = cache
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(model)
@@ -140,8 +142,8 @@ impl OpenAiCompatible {
         let Some(known) = tokens.and_then(|tokens| read(&tokens)).map(Arc::new) else {
             return Ok(None);
         };
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(model.to_owned(), known.clone());
+        let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.insert(model.to_owned(), known.clone());
         Ok(Some(known))
     }
 }
@@ -150,7 +152,8 @@ impl OpenAiCompatible {
 mod tests {
     use super::*;
 
-    /// A vocabulary of every letter, and of the pairs without a `Q`; a space before either is a part of its token.
+    /// A vocabulary of all letters, and of the pairs without a `Q`; a leading space belongs to the
+    /// token.
     fn tokenized(text: &str, first: Option<u64>) -> Vec<u64> {
         let mut tokens: Vec<u64> = first.into_iter().collect();
         for line in text.split_inclusive('\n') {
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_cannot_be_told_apart_are_no_vocabulary() {
+    fn ambiguous_tokens_give_no_vocabulary() {
         assert!(read(&[]).is_none());
         assert!(read(&[7; 10_000]).is_none());
         let whole = tokenized(&text(), None);

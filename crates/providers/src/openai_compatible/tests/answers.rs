@@ -1,7 +1,7 @@
-//! Answers that are in order.
+//! Successful answers.
 
 use serde_json::{Value, json};
-use tollgate_testkit::upstream::{Answer, End, Gate, Reply, Usage as Reported, UsagePlace};
+use tollgate_testkit::upstream::{Answer, End, Gate, Reply, Usage as Reported, UsagePosition};
 use tollgate_types::{Unit, Usage};
 use tollgate_upstream::ChunkKind;
 
@@ -11,66 +11,66 @@ use super::{ask, call, chat, chat_with_usage, context, started};
 async fn a_whole_answer_carries_the_public_model_and_its_usage() {
     let (upstream, provider) = started().await;
     upstream.push(Reply::answer(Answer::words(3).reasoning(2).cached_tokens(1)));
-    let got = ask(&*provider, &context(), &chat(false)).await.unwrap();
-    let body: Value = serde_json::from_str(&got.seen[0]).unwrap();
+    let collected = ask(&*provider, &context(), &chat(false)).await.unwrap();
+    let body: Value = serde_json::from_str(&collected.raw_events[0]).unwrap();
     assert_eq!(body["model"], "maker/public");
-    assert_eq!(got.text(), "w1 w2 w3");
+    assert_eq!(collected.text(), "w1 w2 w3");
     let used = upstream.served()[0].used;
     let expected = Usage::ZERO
         .with(Unit::Input, used.prompt - used.cached)
         .with(Unit::CacheRead, used.cached)
         .with(Unit::Output, used.completion - used.reasoning)
         .with(Unit::Reasoning, used.reasoning);
-    assert_eq!(got.usage, Some(expected));
-    assert_eq!(got.output_bytes, ("w1 w2 w3".len() + "r1 r2 ".len()) as u64);
+    assert_eq!(collected.usage, Some(expected));
+    assert_eq!(collected.output_bytes, ("w1 w2 w3".len() + "r1 r2 ".len()) as u64);
 }
 
 #[tokio::test]
 async fn a_stream_comes_event_by_event() {
     let (upstream, provider) = started().await;
     upstream.push(Reply::words(3));
-    let got = ask(&*provider, &context(), &chat_with_usage()).await.unwrap();
-    use ChunkKind::{Content, End, Preamble, Usage};
-    let kinds = [Preamble, Content, Content, Content, Content, Usage, End];
-    assert_eq!(got.kinds, kinds);
-    assert_eq!(got.text(), "w1 w2 w3");
-    assert_eq!(got.seen.last().unwrap(), "[DONE]");
+    let collected = ask(&*provider, &context(), &chat_with_usage()).await.unwrap();
+    use ChunkKind::{Content, End, Finish, Preamble, Usage};
+    let kinds = [Preamble, Content, Content, Content, Finish, Usage, End];
+    assert_eq!(collected.kinds, kinds);
+    assert_eq!(collected.text(), "w1 w2 w3");
+    assert_eq!(collected.raw_events.last().unwrap(), "[DONE]");
     assert!(
-        got.seen[..6]
+        collected.raw_events[..6]
             .iter()
             .all(|data| data.contains("\"model\":\"maker/public\""))
     );
-    assert!(got.seen[5].contains("\"completion_tokens\":3"));
-    assert_eq!(got.usage.unwrap().total_output(), 3);
-    assert_eq!(got.output_bytes, 8);
+    assert!(collected.raw_events[5].contains("\"completion_tokens\":3"));
+    assert_eq!(collected.usage.unwrap().total_output(), 3);
+    assert_eq!(collected.output_bytes, 8);
 }
 
 #[tokio::test]
-async fn usage_is_always_asked_for_and_hidden_from_those_who_did_not_ask() {
+async fn usage_is_always_requested_and_hidden_unless_requested() {
     for place in [
-        UsagePlace::WhenAsked,
-        UsagePlace::Always,
-        UsagePlace::WithFinish,
-        UsagePlace::EveryChunk,
-        UsagePlace::Twice,
+        UsagePosition::WhenRequested,
+        UsagePosition::Always,
+        UsagePosition::WithFinish,
+        UsagePosition::EveryChunk,
+        UsagePosition::Twice,
     ] {
         let (upstream, provider) = started().await;
-        let reply = Reply::answer(Answer::words(4).usage_place(place));
+        let reply = Reply::answer(Answer::words(4).usage_position(place));
         upstream.push(reply.clone());
         upstream.push(reply);
         let hidden = ask(&*provider, &context(), &chat(true)).await.unwrap();
         let shown = ask(&*provider, &context(), &chat_with_usage()).await.unwrap();
-        for got in [&hidden, &shown] {
-            assert_eq!(got.usage.unwrap().total_output(), 4, "{place:?}");
-            assert_eq!(got.text(), "w1 w2 w3 w4");
+        for collected in [&hidden, &shown] {
+            assert_eq!(collected.usage.unwrap().total_output(), 4, "{place:?}");
+            assert_eq!(collected.text(), "w1 w2 w3 w4");
         }
         assert!(
-            !hidden.seen.concat().contains("usage"),
+            !hidden.raw_events.concat().contains("usage"),
             "{place:?} {:?}",
-            hidden.seen
+            hidden.raw_events
         );
         assert!(
-            shown.seen.concat().contains("\"completion_tokens\":4"),
+            shown.raw_events.concat().contains("\"completion_tokens\":4"),
             "{place:?}"
         );
         let asked = upstream.requests();
@@ -81,7 +81,7 @@ async fn usage_is_always_asked_for_and_hidden_from_those_who_did_not_ask() {
 }
 
 #[tokio::test]
-async fn what_an_upstream_reports_is_believed_as_far_as_it_makes_sense() {
+async fn plausible_usage_is_accepted() {
     let fixed = |prompt, completion| Reported::Fixed { prompt, completion };
     let raw = |text: &str| Reported::Raw(text.to_owned());
     let cases = [
@@ -102,11 +102,11 @@ async fn what_an_upstream_reports_is_believed_as_far_as_it_makes_sense() {
             let (upstream, provider) = started().await;
             let answer = Answer::words(2)
                 .usage(reported.clone())
-                .usage_place(UsagePlace::Always);
+                .usage_position(UsagePosition::Always);
             upstream.push(Reply::answer(answer));
-            let got = ask(&*provider, &context(), &chat(stream)).await.unwrap();
-            assert_eq!(got.usage, expected, "{reported:?} streamed: {stream}");
-            assert_eq!(got.text(), "w1 w2");
+            let collected = ask(&*provider, &context(), &chat(stream)).await.unwrap();
+            assert_eq!(collected.usage, expected, "{reported:?} streamed: {stream}");
+            assert_eq!(collected.text(), "w1 w2");
         }
     }
 }
@@ -121,11 +121,18 @@ async fn several_choices_and_tool_calls_pass_through() {
     let messages = json!([{"role": "user", "content": "weather?"}]);
     let body = json!({"model": "maker/public", "messages": messages, "tools": tools, "n": 2, "stream": true});
     let streamed = ask(&*provider, &context(), &call(&body)).await.unwrap();
-    assert_eq!(streamed.seen.concat().matches("\"name\":\"look_up\"").count(), 2);
+    assert_eq!(
+        streamed
+            .raw_events
+            .concat()
+            .matches("\"name\":\"look_up\"")
+            .count(),
+        2
+    );
     let mut body = body;
     body["stream"] = json!(false);
     let whole = ask(&*provider, &context(), &call(&body)).await.unwrap();
-    assert_eq!(whole.seen[0].matches("\"name\":\"look_up\"").count(), 2);
+    assert_eq!(whole.raw_events[0].matches("\"name\":\"look_up\"").count(), 2);
     assert_eq!(whole.output_bytes, 2 * r#"{"city":"Bonn"}"#.len() as u64);
     assert_eq!(streamed.output_bytes, whole.output_bytes);
 }

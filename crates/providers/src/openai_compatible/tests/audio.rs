@@ -1,18 +1,18 @@
-//! Speech and transcripts.
+//! Speech and transcriptions.
 
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tollgate_testkit::upstream::{At, Framing, How, Reply, sound};
+use tollgate_testkit::upstream::{At, Framing, How, Reply, speech_audio};
 use tollgate_types::{ErrorCode, Unit, Usage};
 use tollgate_upstream::{
-    Provider, Sound, SoundFormat, Source, SpeechCall, Timestamps, Transcript, TranscriptFormat,
+    AudioContent, AudioFormat, Provider, Source, SpeechCall, Timestamps, Transcript, TranscriptFormat,
     TranscriptionCall, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
-use super::{KEY, context, impatient, provider_at, started};
+use super::{KEY, context, context_with_short_timeout, provider_at, started};
 
 fn speech() -> SpeechCall {
     SpeechCall {
@@ -21,7 +21,7 @@ fn speech() -> SpeechCall {
         voice: "alloy".into(),
         has_own_voice: false,
         instructions: None,
-        format: SoundFormat::Mp3,
+        format: AudioFormat::Mp3,
         speed: None,
     }
 }
@@ -40,17 +40,18 @@ fn transcription() -> TranscriptionCall {
         temperature: None,
         format: TranscriptFormat::Json,
         timestamps: Timestamps::default(),
+        translate: false,
     }
 }
 
-/// All of the sound, and whether it came at once.
+/// All bytes of the audio, and whether they came as one answer.
 async fn spoken(provider: &dyn Provider, call: &SpeechCall) -> Result<(Bytes, bool), UpstreamError> {
-    match provider.speech().unwrap().speak(&context(), call).await?.sound {
-        Sound::Whole(bytes) => Ok((bytes, true)),
-        Sound::Stream(mut stream) => {
+    match provider.speech().unwrap().speak(&context(), call).await?.audio {
+        AudioContent::Whole(bytes) => Ok((bytes, true)),
+        AudioContent::Stream(mut stream) => {
             let mut all = BytesMut::new();
-            while let Some(piece) = stream.next().await {
-                all.extend_from_slice(&piece?);
+            while let Some(chunk) = stream.next().await {
+                all.extend_from_slice(&chunk?);
             }
             Ok((all.freeze(), false))
         }
@@ -66,13 +67,13 @@ async fn heard(provider: &dyn Provider, call: &TranscriptionCall) -> Result<Tran
 }
 
 #[tokio::test]
-async fn speech_is_asked_for_as_the_format_has_it() {
+async fn speech_requests_follow_the_format() {
     let (upstream, provider) = started().await;
     let full = SpeechCall {
         voice: "voice_1".into(),
         has_own_voice: true,
         instructions: Some("Whisper.".into()),
-        format: SoundFormat::Flac,
+        format: AudioFormat::Flac,
         speed: Some(1.25),
         ..speech()
     };
@@ -88,7 +89,7 @@ async fn speech_is_asked_for_as_the_format_has_it() {
         ),
     ] {
         let (bytes, is_whole) = spoken(&*provider, &call).await.unwrap();
-        assert_eq!(bytes, sound(call.format.as_str(), &call.input));
+        assert_eq!(bytes, speech_audio(call.format.as_str(), &call.input));
         assert!(!is_whole, "it comes in chunks");
         let request = upstream.requests().pop().unwrap();
         assert_eq!(
@@ -106,7 +107,7 @@ async fn speech_is_asked_for_as_the_format_has_it() {
 }
 
 #[tokio::test]
-async fn speech_that_fails_says_how() {
+async fn speech_failures_are_reported() {
     let (upstream, provider) = started().await;
     let error = |code| Reply::error(500, code, "The server had an error.");
     use UpstreamCause::{Protocol, Status};
@@ -161,27 +162,38 @@ async fn speech_that_fails_says_how() {
 }
 
 #[tokio::test]
-async fn a_silent_upstream_is_given_up() {
+async fn silent_upstreams_time_out() {
     let (upstream, provider) = started().await;
     upstream.push(Reply::hang());
     let speaker = provider.speech().unwrap();
-    let failure = speaker.speak(&impatient(), &speech()).await.err().unwrap();
+    let failure = speaker
+        .speak(&context_with_short_timeout(), &speech())
+        .await
+        .err()
+        .unwrap();
     assert_eq!(failure.cause, UpstreamCause::Timeout);
     upstream.push(
         Reply::body(200, "audio/mpeg", "abcdef")
             .framing(Framing::Chunked)
             .cut(At::Bytes(3), How::Hang),
     );
-    let Sound::Stream(stream) = speaker.speak(&impatient(), &speech()).await.unwrap().sound else {
+    let AudioContent::Stream(stream) = speaker
+        .speak(&context_with_short_timeout(), &speech())
+        .await
+        .unwrap()
+        .audio
+    else {
         panic!("its length is not known");
     };
-    let pieces: Vec<_> = stream.collect().await;
-    assert_eq!(pieces[0].as_ref().unwrap(), "abc");
-    assert_eq!(pieces[1].as_ref().unwrap_err().cause, UpstreamCause::Timeout);
-    assert_eq!(pieces.len(), 2, "nothing follows an error");
+    let chunks: Vec<_> = stream.collect().await;
+    assert_eq!(chunks[0].as_ref().unwrap(), "abc");
+    assert_eq!(chunks[1].as_ref().unwrap_err().cause, UpstreamCause::Timeout);
+    assert_eq!(chunks.len(), 2, "nothing follows an error");
     upstream.push(Reply::hang());
     let writer = provider.transcriptions().unwrap();
-    let failure = writer.transcribe(&impatient(), &transcription()).await;
+    let failure = writer
+        .transcribe(&context_with_short_timeout(), &transcription())
+        .await;
     assert_eq!(failure.unwrap_err().cause, UpstreamCause::Timeout);
 }
 
@@ -244,7 +256,7 @@ async fn a_recording_is_sent_as_a_form() {
 }
 
 #[tokio::test]
-async fn transcripts_are_read_as_far_as_they_make_sense() {
+async fn plausible_transcript_fields_are_read() {
     let (upstream, provider) = started().await;
     let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
     let cases: [(Value, Option<Duration>, Option<Usage>); 9] = [
@@ -321,7 +333,7 @@ async fn transcripts_are_read_as_far_as_they_make_sense() {
 }
 
 #[tokio::test]
-async fn who_has_what_is_said_by_the_presets() {
+async fn presets_select_speech_and_transcription() {
     let address = "http://127.0.0.1:9/v1";
     for (preset, speaks, hears) in [
         ("openai", true, true),

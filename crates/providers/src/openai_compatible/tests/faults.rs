@@ -1,18 +1,20 @@
-//! Everything that can go wrong on the other side.
+//! Faults of the upstream and of the connection.
 
 use tollgate_testkit::upstream::{FAULTS, FakeUpstream, Outcome, Reply, refusing_base_url};
 use tollgate_types::{Retry, usage::MAX_QUANTITY};
 use tollgate_upstream::{ChunkKind, UpstreamCause, UpstreamErrorKind};
 
-use super::{Got, ask, chat, chat_with_usage, context, impatient, provider_at, started};
+use super::{
+    Collected, ask, chat, chat_with_usage, context, context_with_short_timeout, provider_at, started,
+};
 
-/// A stream without content is a failure to whoever waits for content.
-fn has_content(got: &Got, stream: bool) -> bool {
-    !stream || got.kinds.contains(&ChunkKind::Content)
+/// A stream without content fails for callers that need content.
+fn has_content(collected: &Collected, stream: bool) -> bool {
+    !stream || collected.kinds.contains(&ChunkKind::Content)
 }
 
 #[tokio::test]
-async fn every_fault_ends_as_it_should() {
+async fn upstream_faults_map_to_errors() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at("openai-compatible", &upstream.base_url());
     for fault in FAULTS {
@@ -21,33 +23,33 @@ async fn every_fault_ends_as_it_should() {
             let before = upstream.request_count();
             let asked = if stream { chat_with_usage() } else { chat(false) };
             let ctx = match fault.outcome {
-                Outcome::Endless => impatient(),
+                Outcome::Endless => context_with_short_timeout(),
                 _ => context(),
             };
             let result = ask(&*provider, &ctx, &asked).await;
             let name = format!("{} streamed: {stream}: {result:?}", fault.name);
-            // A stream in the guise of something else is not looked into.
+            // A stream with another content type is not parsed.
             let is_disguised = stream && fault.name == "wrong-content-type";
             match (fault.outcome, result) {
-                (Outcome::Answer, Ok(got)) => {
+                (Outcome::Answer, Ok(collected)) => {
                     assert!(
-                        has_content(&got, stream) && !got.is_endless && !is_disguised,
+                        has_content(&collected, stream) && !collected.is_endless && !is_disguised,
                         "{name}"
                     );
-                    for (_, quantity) in got.usage.unwrap_or_default().iter() {
+                    for (_, quantity) in collected.usage.unwrap_or_default().iter() {
                         assert!(quantity <= MAX_QUANTITY, "{name}");
                     }
                 }
                 (Outcome::Answer, Err(_)) => assert!(is_disguised, "{name}"),
-                (Outcome::Failure, Ok(got)) => {
-                    // What breaks after the end was told breaks nothing.
-                    let is_told = got.seen.last().is_some_and(|data| data == "[DONE]");
-                    let is_late = fault.name.starts_with("close-") && is_told;
-                    assert!(is_late || !has_content(&got, stream), "{name}");
+                (Outcome::Failure, Ok(collected)) => {
+                    // A fault after the end event has no effect.
+                    let has_done_event = collected.raw_events.last().is_some_and(|data| data == "[DONE]");
+                    let is_late = fault.name.starts_with("close-") && has_done_event;
+                    assert!(is_late || !has_content(&collected, stream), "{name}");
                 }
-                (Outcome::Endless, Ok(got)) => assert!(got.is_endless, "{name}"),
+                (Outcome::Endless, Ok(collected)) => assert!(collected.is_endless, "{name}"),
                 (Outcome::Failure | Outcome::Endless, Err(error)) => {
-                    // The upstream has the request: sending it again could be paid for twice.
+                    // The upstream has the request: a retry could be billed twice.
                     let may_have_run =
                         matches!(error.cause, UpstreamCause::Protocol | UpstreamCause::Timeout);
                     assert!(!may_have_run || error.retry != Retry::Safe, "{name}");
@@ -61,7 +63,7 @@ async fn every_fault_ends_as_it_should() {
 }
 
 #[tokio::test]
-async fn the_cause_of_a_fault_is_known() {
+async fn faults_report_their_cause() {
     use UpstreamCause::{Protocol, Status, Timeout};
     let cases = [
         ("hang", Timeout),
@@ -90,7 +92,11 @@ async fn the_cause_of_a_fault_is_known() {
         for stream in [false, true] {
             let (upstream, provider) = started().await;
             upstream.push(tollgate_testkit::upstream::fault(name).unwrap().reply());
-            let ctx = if cause == Timeout { impatient() } else { context() };
+            let ctx = if cause == Timeout {
+                context_with_short_timeout()
+            } else {
+                context()
+            };
             let error = ask(&*provider, &ctx, &chat(stream)).await.unwrap_err();
             assert_eq!(error.cause, cause, "{name} streamed: {stream}: {error}");
             assert_eq!(error.kind, UpstreamErrorKind::Unavailable, "{name}");
@@ -99,7 +105,7 @@ async fn the_cause_of_a_fault_is_known() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_where_nobody_listens() {
+async fn connection_failures_send_nothing() {
     let provider = provider_at("openai-compatible", &refusing_base_url().await);
     let error = ask(&*provider, &context(), &chat(false)).await.unwrap_err();
     assert_eq!((error.cause, error.retry), (UpstreamCause::Connect, Retry::Safe));
@@ -111,7 +117,7 @@ async fn an_upstream_that_is_gone_refuses_connections() {
     let (mut upstream, provider) = started().await;
     ask(&*provider, &context(), &chat(false)).await.unwrap();
     upstream.stop().await;
-    // The first call may still meet the dead connection; then it is known to be dead.
+    // The first call may still use the dead connection; the second one knows that it is dead.
     let first = ask(&*provider, &context(), &chat(false)).await.unwrap_err();
     let second = ask(&*provider, &context(), &chat(false)).await.unwrap_err();
     assert!(
@@ -129,7 +135,7 @@ async fn tls_with_a_server_that_speaks_none_is_a_failed_connection() {
         .check_tls()
         .is_err()
     {
-        // This machine trusts no certificates, and says so.
+        // Without trusted certificates, this machine cannot run the test.
         return;
     }
     let provider = provider_at("openai-compatible", &base);
@@ -139,23 +145,23 @@ async fn tls_with_a_server_that_speaks_none_is_a_failed_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_beyond_the_limit_is_not_kept() {
+async fn answers_beyond_the_limit_are_refused() {
     let (upstream, provider) = started().await;
     let length = super::settings().body_limit + 1;
     upstream.push(Reply::body(200, "application/json", vec![b' '; length]));
     let error = ask(&*provider, &context(), &chat(false)).await.unwrap_err();
-    assert!(error.detail.contains("larger than"), "{error}");
+    assert!(error.detail.contains("exceeds"), "{error}");
 }
 
 #[tokio::test]
-async fn a_stream_that_only_pings_is_not_silent_and_says_nothing() {
+async fn pings_keep_a_stream_alive_without_content() {
     let (upstream, provider) = started().await;
     upstream.push(Reply::words(2).comments().event_lines());
-    let got = ask(&*provider, &context(), &chat(true)).await.unwrap();
-    assert_eq!(got.text(), "w1 w2");
+    let collected = ask(&*provider, &context(), &chat(true)).await.unwrap();
+    assert_eq!(collected.text(), "w1 w2");
     assert!(
-        !got.seen.concat().contains(": "),
+        !collected.raw_events.concat().contains(": "),
         "comments are dropped: {:?}",
-        got.seen
+        collected.raw_events
     );
 }

@@ -1,17 +1,17 @@
-//! Pictures: what is sent, and what is made of the answer.
+//! Images: request bodies and parsing of answers.
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
-use tollgate_testkit::upstream::media::picture;
+use tollgate_testkit::upstream::media::image;
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
 use tollgate_types::{Retry, Usage};
 use tollgate_upstream::{
-    Content, ImageCall, ImageFormat, ImageTask, Made, Maker, Provider, Size, Source, State, Submitted,
-    UpstreamCause, UpstreamError, UpstreamErrorKind,
+    Content, GenerationOutput, GenerationState, ImageCall, ImageFormat, ImageTask, MediaProvider, Provider,
+    Size, Source, Submitted, UpstreamCause, UpstreamError, UpstreamErrorKind,
 };
 
-use super::{KEY, context, impatient, provider_at};
+use super::{KEY, context, context_with_short_timeout, provider_at};
 
 fn call(model: &str) -> ImageCall {
     ImageCall {
@@ -35,7 +35,7 @@ fn call(model: &str) -> ImageCall {
     }
 }
 
-/// Everything that can be said.
+/// A call with every parameter.
 fn full(model: &str) -> ImageCall {
     ImageCall {
         negative_prompt: Some("people".to_owned()),
@@ -55,19 +55,19 @@ fn source(bytes: &'static [u8], mime_type: &str) -> Source {
     }
 }
 
-fn maker(provider: &dyn Provider) -> &dyn Maker<ImageCall> {
+fn media_provider(provider: &dyn Provider) -> &dyn MediaProvider<ImageCall> {
     provider.images().unwrap()
 }
 
-async fn made(provider: &dyn Provider, call: &ImageCall) -> Result<Made, UpstreamError> {
-    match maker(provider).submit(&context(), call, "key-1").await? {
-        Submitted::Made(made) => Ok(made),
+async fn made(provider: &dyn Provider, call: &ImageCall) -> Result<GenerationOutput, UpstreamError> {
+    match media_provider(provider).submit(&context(), call, "key-1").await? {
+        Submitted::Completed(made) => Ok(made),
         Submitted::Accepted { .. } => panic!("pictures come at once"),
     }
 }
 
 #[tokio::test]
-async fn a_request_has_what_its_provider_takes() {
+async fn image_requests_have_the_presets_fields() {
     let cases: Vec<(&str, &str, Value)> = vec![
         (
             "openai",
@@ -122,11 +122,11 @@ async fn a_request_has_what_its_provider_takes() {
     }
 }
 
-/// Name, value and file name of a part of a form.
+/// Name, value and file name of a form part.
 type Field = (&'static str, &'static str, Option<&'static str>);
 
 #[tokio::test]
-async fn pictures_are_made_from_pictures_by_a_form() {
+async fn image_edits_are_sent_as_forms() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at("openai", &upstream.base_url());
     let (first, second) = (
@@ -187,7 +187,7 @@ async fn pictures_are_made_from_pictures_by_a_form() {
         ),
     ];
     for (call, path, fields) in expected {
-        maker(&*provider).check(call).unwrap();
+        media_provider(&*provider).check(call).unwrap();
         made(&*provider, call).await.unwrap();
         let asked = upstream.requests().pop().unwrap();
         assert_eq!(asked.path, path);
@@ -195,20 +195,20 @@ async fn pictures_are_made_from_pictures_by_a_form() {
         parts.sort_by_key(|part| (part.file_name.is_some(), part.name.clone()));
         let mut fields = fields.to_vec();
         fields.sort_by_key(|(name, _, file)| (file.is_some(), *name));
-        let told: Vec<(String, String, Option<String>)> = parts
+        let fields_sent: Vec<(String, String, Option<String>)> = parts
             .into_iter()
             .map(|part| (part.name.clone(), part.text(), part.file_name))
             .collect();
-        let told: Vec<(&str, &str, Option<&str>)> = told
+        let fields_sent: Vec<(&str, &str, Option<&str>)> = fields_sent
             .iter()
             .map(|(name, text, file)| (name.as_str(), text.as_str(), file.as_deref()))
             .collect();
-        assert_eq!(told, fields);
+        assert_eq!(fields_sent, fields);
     }
 }
 
 #[test]
-fn what_a_provider_has_no_word_for_is_refused() {
+fn unsupported_parameters_are_refused_by_preset() {
     let of = |change: fn(&mut ImageCall)| {
         let mut call = call("m");
         change(&mut call);
@@ -263,7 +263,7 @@ fn what_a_provider_has_no_word_for_is_refused() {
     ];
     for (preset, call, param) in cases {
         let provider = provider_at(preset, "http://127.0.0.1:9/v1");
-        let refused = maker(&*provider).check(&call).err();
+        let refused = media_provider(&*provider).check(&call).err();
         assert_eq!(
             refused.and_then(|error| error.param).as_deref(),
             param,
@@ -273,32 +273,28 @@ fn what_a_provider_has_no_word_for_is_refused() {
 }
 
 #[test]
-fn some_make_few_at_once() {
-    for (preset, model, most) in [
+fn max_outputs_depends_on_preset_and_model() {
+    for (preset, model, max) in [
         ("openai", "gpt-image-1.5", 10),
         ("openai", "dall-e-3", 1),
         ("vllm", "dall-e-3", 10),
     ] {
         let provider = provider_at(preset, "http://127.0.0.1:9/v1");
-        assert_eq!(maker(&*provider).most_at_once(model), most);
-        assert!(!maker(&*provider).keeps_keys());
+        assert_eq!(media_provider(&*provider).max_outputs(model), max);
+        assert!(!media_provider(&*provider).is_idempotent());
     }
     assert!(provider_at("groq", "http://127.0.0.1:9/v1").images().is_none());
 }
 
 #[tokio::test]
-async fn bytes_addresses_and_usage_come_back() {
+async fn bytes_urls_and_usage_are_returned() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at("openai-compatible", &upstream.base_url());
     let answer = made(&*provider, &call("m")).await.unwrap();
     assert_eq!(answer.usage, Some(Usage::tokens(30, 2_000)));
-    let expected = [0, 1].map(|shade| Content::Bytes(picture(64, 32, shade).into()));
+    let expected = [0, 1].map(|shade| Content::Bytes(image(64, 32, shade).into()));
     assert_eq!(
-        answer
-            .pieces
-            .iter()
-            .map(|piece| &piece.content)
-            .collect::<Vec<_>>(),
+        answer.items.iter().map(|item| &item.content).collect::<Vec<_>>(),
         [&expected[0], &expected[1]]
     );
 
@@ -320,7 +316,7 @@ async fn bytes_addresses_and_usage_come_back() {
     upstream.set_file("/v1/pictures/1.png", Reply::body(200, "image/png", "picture"));
     let answer = made(&*provider, &call("m")).await.unwrap();
     assert_eq!(answer.usage, None);
-    let [first, second] = &answer.pieces[..] else {
+    let [first, second] = &answer.items[..] else {
         panic!("two pictures: {answer:?}");
     };
     assert_eq!(first.revised_prompt.as_deref(), Some("a very tall gate"));
@@ -329,10 +325,10 @@ async fn bytes_addresses_and_usage_come_back() {
         second.content,
         Content::Address("https://cdn.example.com/2.png".to_owned())
     );
-    let Content::Own(path) = &first.content else {
+    let Content::Upstream(path) = &first.content else {
         panic!("the first is the upstream's own: {first:?}");
     };
-    let stream = maker(&*provider).fetch(&context(), path).await.unwrap();
+    let stream = media_provider(&*provider).fetch(&context(), path).await.unwrap();
     let bytes: Vec<Bytes> = stream.try_collect().await.unwrap();
     assert_eq!(bytes.concat(), b"picture");
     assert_eq!(
@@ -342,7 +338,7 @@ async fn bytes_addresses_and_usage_come_back() {
 }
 
 #[tokio::test]
-async fn every_fault_says_whether_it_may_have_been_made() {
+async fn submission_faults_report_retry_safety() {
     use UpstreamCause::{Protocol, Status, Timeout};
     use UpstreamErrorKind::{ContentBlocked, RateLimited, Unavailable};
     let after = Retry::After(std::time::Duration::from_secs(7));
@@ -360,11 +356,11 @@ async fn every_fault_says_whether_it_may_have_been_made() {
         upstream.push_for_media(fault.clone());
         let provider = provider_at("openai-compatible", &upstream.base_url());
         let ctx = if fault == MediaFault::Hang {
-            impatient()
+            context_with_short_timeout()
         } else {
             context()
         };
-        let result = maker(&*provider).submit(&ctx, &call("m"), "key-1").await;
+        let result = media_provider(&*provider).submit(&ctx, &call("m"), "key-1").await;
         let error = result.expect_err("a fault");
         assert_eq!(
             (error.kind, error.cause, error.retry),
@@ -381,7 +377,7 @@ async fn every_fault_says_whether_it_may_have_been_made() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_a_failure() {
+async fn invalid_answers_are_failures() {
     let too_few: Vec<(&str, Value, UpstreamErrorKind)> = vec![
         ("nothing", json!({"data": []}), UpstreamErrorKind::Unavailable),
         ("no list", json!({"data": "x"}), UpstreamErrorKind::Unavailable),
@@ -419,9 +415,12 @@ async fn an_answer_that_is_none_is_a_failure() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_for_later() {
+async fn image_handles_are_never_polled() {
     let provider = provider_at("openai", "http://127.0.0.1:9/v1");
-    let state = maker(&*provider).poll(&context(), b"{}").await.unwrap();
-    assert!(matches!(state, State::Lost));
-    maker(&*provider).cancel(&context(), b"{}").await.unwrap();
+    let state = media_provider(&*provider).poll(&context(), b"{}").await.unwrap();
+    assert!(matches!(state, GenerationState::Lost));
+    media_provider(&*provider)
+        .cancel(&context(), b"{}")
+        .await
+        .unwrap();
 }

@@ -28,10 +28,10 @@ use crate::http::{HttpClient, HttpSettings};
 use crate::registry::{self, ProviderConfig};
 
 const KEY: &str = "sk-upstream-0123456789abcdef";
-/// The most chunks that are read of one stream.
-const MOST_CHUNKS: usize = 5_000;
+/// Max number of chunks to read from one stream.
+const MAX_CHUNKS: usize = 5_000;
 
-/// Small bounds, so that what never ends ends soon.
+/// Small limits, so that endless answers end soon.
 fn settings() -> HttpSettings {
     HttpSettings {
         body_limit: 4 << 20,
@@ -45,6 +45,7 @@ fn provider_at(preset: &str, base_url: &str) -> Arc<dyn Provider> {
         preset: Some(preset.to_owned()),
         base_url: Some(base_url.to_owned()),
         api_key: Some(SecretString::from(KEY)),
+        error_text: Some(tollgate_upstream::ErrorText::Hide),
         ..ProviderConfig::named("main")
     };
     registry::build(&config, &HttpClient::new(settings())).unwrap()
@@ -66,8 +67,8 @@ fn context() -> CallContext {
     }
 }
 
-/// A context that soon loses its patience.
-fn impatient() -> CallContext {
+/// A context with header and idle timeouts of 300 ms.
+fn context_with_short_timeout() -> CallContext {
     CallContext {
         header_timeout: Duration::from_millis(300),
         idle_timeout: Duration::from_millis(300),
@@ -101,22 +102,22 @@ fn chat_with_usage() -> TextCall {
     call(&json!({"model": "maker/public", "messages": messages, "stream": true, "stream_options": options}))
 }
 
-/// Everything that one call gave.
+/// Chunks and usage of one call.
 #[derive(Debug, Default)]
-struct Got {
+struct Collected {
     kinds: Vec<ChunkKind>,
-    /// The whole answer, or the data of the events that the caller would see.
-    seen: Vec<String>,
+    /// The whole answer, or the data of the events for the caller.
+    raw_events: Vec<String>,
     usage: Option<Usage>,
     output_bytes: u64,
     is_endless: bool,
 }
 
-impl Got {
+impl Collected {
     /// Text of all choices.
     fn text(&self) -> String {
         let values = self
-            .seen
+            .raw_events
             .iter()
             .filter_map(|data| serde_json::from_str::<Value>(data).ok());
         values
@@ -142,38 +143,44 @@ impl Got {
         let data = event
             .strip_prefix("data: ")
             .and_then(|rest| rest.strip_suffix("\n\n"));
-        self.seen.push(data.expect("one whole event").to_owned());
+        self.raw_events.push(data.expect("one whole event").to_owned());
     }
 }
 
-async fn ask(provider: &dyn Provider, ctx: &CallContext, call: &TextCall) -> Result<Got, UpstreamError> {
-    let mut got = Got::default();
+async fn ask(
+    provider: &dyn Provider,
+    ctx: &CallContext,
+    call: &TextCall,
+) -> Result<Collected, UpstreamError> {
+    let mut collected = Collected::default();
     match provider.text().unwrap().generate(ctx, call).await? {
         TextReply::Whole(answer) => {
             let Payload::Raw(Format::ChatCompletions, bytes) = answer.payload else {
                 panic!("the adapter answers in the caller's format");
             };
-            // What whoever sends it on does with it.
+            // Splice the answer as the API crate does.
             let head = answer.outline.as_ref().and_then(|outline| outline.get());
             let sent = splice_response(&bytes, head.unwrap(), &call.public_model, None);
-            got.seen.push(String::from_utf8(sent.to_vec()).unwrap());
-            got.usage = answer.usage;
-            got.output_bytes = answer.output_bytes;
+            collected
+                .raw_events
+                .push(String::from_utf8(sent.to_vec()).unwrap());
+            collected.usage = answer.usage;
+            collected.output_bytes = answer.output_bytes;
         }
         TextReply::Stream(mut stream) => {
             while let Some(chunk) = stream.next().await {
-                got.take(chunk?);
-                if got.kinds.len() == MOST_CHUNKS {
-                    got.is_endless = true;
-                    return Ok(got);
+                collected.take(chunk?);
+                if collected.kinds.len() == MAX_CHUNKS {
+                    collected.is_endless = true;
+                    return Ok(collected);
                 }
             }
             assert_eq!(
-                got.kinds.last(),
+                collected.kinds.last(),
                 Some(&ChunkKind::End),
                 "a stream ends properly or with an error"
             );
         }
     }
-    Ok(got)
+    Ok(collected)
 }

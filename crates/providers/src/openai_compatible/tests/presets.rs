@@ -48,7 +48,7 @@ fn every_preset_is_unique_complete_and_documented() {
 }
 
 #[test]
-fn fields_are_what_they_are_said_to_be() {
+fn preset_fields_match_the_documentation() {
     for preset in PRESETS {
         for field in preset.drops {
             assert!(
@@ -82,7 +82,7 @@ fn fields_are_what_they_are_said_to_be() {
 }
 
 #[test]
-fn completions_are_as_they_are_said_to_be() {
+fn preset_completions_match_the_documentation() {
     let page = PAGE.split("### Completions").nth(1).unwrap();
     let page = page.split("\n### ").next().unwrap();
     let mut found = 0;
@@ -117,7 +117,7 @@ fn completions_are_as_they_are_said_to_be() {
 }
 
 #[test]
-fn embeddings_are_as_they_are_said_to_be() {
+fn preset_embeddings_match_the_documentation() {
     let with = PRESETS.iter().filter(|preset| preset.embeddings.is_some());
     assert!(with.clone().count() >= 10);
     let page = PAGE.split("### Embeddings").nth(1).unwrap();
@@ -157,8 +157,8 @@ fn embeddings_are_as_they_are_said_to_be() {
 }
 
 #[test]
-fn pictures_and_films_are_as_they_are_said_to_be() {
-    let page = PAGE.split("### Pictures and films").nth(1).unwrap();
+fn preset_images_and_videos_match_the_documentation() {
+    let page = PAGE.split("### Images and videos").nth(1).unwrap();
     let page = page.split("\n### ").next().unwrap();
     for preset in PRESETS {
         let name = preset.name;
@@ -166,23 +166,23 @@ fn pictures_and_films_are_as_they_are_said_to_be() {
             .lines()
             .find(|line| line.starts_with(&format!("| `{name}` |")));
         let cells: Vec<&str> = line.unwrap_or("||||||").split('|').map(str::trim).collect();
-        let said = |cell: usize, word: &str| cells[cell].contains(word);
+        let documents = |cell: usize, word: &str| cells[cell].contains(word);
         let images = preset.images;
         let videos = preset.videos;
         assert_eq!(line.is_some(), images.is_some() || videos.is_some(), "{name}");
-        assert_eq!(said(2, "/images/generations"), images.is_some(), "{name}");
+        assert_eq!(documents(2, "/images/generations"), images.is_some(), "{name}");
         assert_eq!(
-            said(3, "/images/edits"),
+            documents(3, "/images/edits"),
             images.is_some_and(|row| row.edits.is_some()),
             "{name}"
         );
         let varies = images.is_some_and(|row| row.variations.is_some());
-        assert_eq!(said(3, "/images/variations"), varies, "{name}");
-        assert_eq!(said(4, "yes"), images.is_some_and(|row| row.masks), "{name}");
-        assert_eq!(said(5, "/videos"), videos.is_some(), "{name}");
+        assert_eq!(documents(3, "/images/variations"), varies, "{name}");
+        assert_eq!(documents(4, "yes"), images.is_some_and(|row| row.masks), "{name}");
+        assert_eq!(documents(5, "/videos"), videos.is_some(), "{name}");
         let takes = images.map_or(&[][..], |row| row.takes);
         for field in ["negative_prompt", "seed"] {
-            assert_eq!(said(6, "both"), takes.contains(&field), "{name}: {field}");
+            assert_eq!(documents(6, "both"), takes.contains(&field), "{name}: {field}");
             assert!(
                 videos.is_none_or(|row| row.takes.contains(&field) == takes.contains(&field)),
                 "{name}"
@@ -204,7 +204,7 @@ fn pictures_and_films_are_as_they_are_said_to_be() {
 }
 
 #[test]
-fn decisions_are_as_they_are_said_to_be() {
+fn preset_decisions_match_the_documentation() {
     let page = PAGE.split("### Decisions").nth(1).unwrap();
     let page = page.split("\n### ").next().unwrap();
     for preset in PRESETS {
@@ -217,17 +217,17 @@ fn decisions_are_as_they_are_said_to_be() {
         assert_eq!(cells[2].is_empty(), path.is_empty(), "{name}");
         assert!(cells[2].contains(path), "{name}");
         assert_eq!(cells[3].is_empty(), row.server.is_none(), "{name}");
-        let likeliest = match row.top_logprobs {
+        let argmax = match row.top_logprobs {
             0 => String::new(),
-            most => most.to_string(),
+            max => max.to_string(),
         };
-        assert_eq!(cells[4], likeliest, "{name}");
-        assert_eq!(cells[5], row.at_once.to_string(), "{name}");
-        assert!(row.top_logprobs <= 20 && row.at_once > 0, "{name}");
-        assert!(!preset.counts_one_answer || row.at_once == 1, "{name}");
+        assert_eq!(cells[4], argmax, "{name}");
+        assert_eq!(cells[5], row.max_answers.to_string(), "{name}");
+        assert!(row.top_logprobs <= 20 && row.max_answers > 0, "{name}");
+        assert!(!preset.needs_call_per_answer || row.max_answers == 1, "{name}");
         let source = row.source.trim_matches('-');
         assert!(!row.source.is_empty() && cells[6].contains(source), "{name}");
-        for (member, value) in row.quiet {
+        for (member, value) in row.no_thinking_fields {
             assert!(serde_json::from_str::<Value>(value).is_ok(), "{name}: {member}");
         }
     }

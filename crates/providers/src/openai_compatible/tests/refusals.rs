@@ -20,7 +20,7 @@ fn json_body(status: u16, body: serde_json::Value) -> Reply {
 }
 
 #[tokio::test]
-async fn status_and_code_say_what_it_means() {
+async fn status_and_code_map_to_error_kinds() {
     let cases: Vec<(&str, Reply, UpstreamErrorKind, Retry)> = vec![
         ("400", coded(400, "invalid_value"), Rejected, Retry::Never),
         ("401", coded(401, "invalid_api_key"), Credentials, Retry::Never),
@@ -138,7 +138,7 @@ async fn status_and_code_say_what_it_means() {
 }
 
 #[tokio::test]
-async fn the_parameter_at_fault_is_named() {
+async fn invalid_parameters_are_named() {
     let cases = [
         (
             json!({"error": {"message": "no", "param": "messages[1].content"}}),
@@ -169,7 +169,7 @@ async fn the_parameter_at_fault_is_named() {
 }
 
 #[tokio::test]
-async fn the_wait_is_read_from_every_header_that_names_it() {
+async fn retry_after_is_read_from_every_header() {
     let long = Duration::from_secs(24 * 60 * 60);
     let cases = [
         (vec![("retry-after", "7")], Some(Duration::from_secs(7))),
@@ -209,7 +209,7 @@ async fn the_wait_is_read_from_every_header_that_names_it() {
 }
 
 #[tokio::test]
-async fn errors_under_a_status_of_200_are_errors() {
+async fn errors_with_status_200_are_errors() {
     let cases = [
         (
             json!({"error": {"code": "server_error", "message": "no"}}),
@@ -241,7 +241,7 @@ async fn errors_under_a_status_of_200_are_errors() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_middle_of_a_stream_comes_after_what_was_said() {
+async fn stream_errors_follow_earlier_content() {
     let (upstream, provider) = started().await;
     upstream.push(Reply::words(10).error_after(4, "server_error", "no"));
     let ctx = context();

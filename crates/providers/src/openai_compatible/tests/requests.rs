@@ -1,4 +1,4 @@
-//! What leaves for the upstream.
+//! Requests to the upstream.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::FakeUpstream;
@@ -22,7 +22,7 @@ fn body(extra: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_callers_bytes_are_sent_with_the_upstreams_name_for_the_model() {
+async fn caller_bytes_are_sent_with_the_upstream_model() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at("openai-compatible", &upstream.base_url());
     let mut asked = call(&body(json!({})));
@@ -82,7 +82,7 @@ async fn quirks_of_the_presets() {
 }
 
 #[tokio::test]
-async fn a_clamp_is_set_only_where_the_caller_set_none() {
+async fn output_clamp_is_set_only_without_a_caller_cap() {
     for (preset, extra, field, cap) in [
         ("openai", json!({}), "max_completion_tokens", 1_024),
         ("ollama", json!({}), "max_tokens", 1_024),
@@ -95,7 +95,7 @@ async fn a_clamp_is_set_only_where_the_caller_set_none() {
 }
 
 #[tokio::test]
-async fn headers_are_few_and_right() {
+async fn request_headers_are_minimal() {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key(KEY);
     let host = upstream.address().to_string();

@@ -1,4 +1,4 @@
-//! Keys go into one header and nowhere else.
+//! Keys are in one header and nowhere else.
 
 use secrecy::SecretString;
 use tollgate_testkit::upstream::{FakeUpstream, Reply};
@@ -9,7 +9,7 @@ use crate::openai_compatible::{OpenAiCompatible, preset};
 use crate::registry::ProviderConfig;
 
 #[test]
-fn no_debug_form_shows_a_key() {
+fn debug_output_hides_keys() {
     let key = SecretString::from(KEY);
     let base = BaseUrl::parse("http://localhost:1/v1").unwrap();
     let credentials = [
@@ -59,7 +59,7 @@ async fn an_upstream_that_repeats_key_and_prompt_is_not_quoted() {
 }
 
 #[test]
-fn what_no_header_can_carry_is_refused_without_repeating_it() {
+fn invalid_header_values_are_refused_without_quoting_them() {
     let error = Credential::bearer(&SecretString::from("sk-\nsecret")).unwrap_err();
     assert!(!error.to_string().contains("secret"), "{error}");
     let error = Credential::header("bad name", &SecretString::from("secret")).unwrap_err();

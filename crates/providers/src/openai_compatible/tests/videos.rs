@@ -1,4 +1,4 @@
-//! Films: submitted, asked for, fetched, cancelled.
+//! Videos: submission, polling, download, cancellation.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use serde_json::json;
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault};
 use tollgate_types::Retry;
 use tollgate_upstream::{
-    Content, Maker, Provider, Size, Source, State, Submitted, UpstreamCause, UpstreamError,
+    Content, GenerationState, MediaProvider, Provider, Size, Source, Submitted, UpstreamCause, UpstreamError,
     UpstreamErrorKind, VideoCall, VideoTask,
 };
 
-use super::{KEY, context, impatient, provider_at};
+use super::{KEY, context, context_with_short_timeout, provider_at};
 
 fn call() -> VideoCall {
     VideoCall {
@@ -36,7 +36,7 @@ fn call() -> VideoCall {
     }
 }
 
-fn from_picture() -> VideoCall {
+fn from_image() -> VideoCall {
     VideoCall {
         task: VideoTask::FromImage,
         image: Some(Source {
@@ -47,28 +47,28 @@ fn from_picture() -> VideoCall {
     }
 }
 
-fn maker(provider: &dyn Provider) -> &dyn Maker<VideoCall> {
+fn media_provider(provider: &dyn Provider) -> &dyn MediaProvider<VideoCall> {
     provider.videos().unwrap()
 }
 
-async fn submitted(provider: &dyn Provider, call: &VideoCall) -> Result<Vec<u8>, UpstreamError> {
-    match maker(provider).submit(&context(), call, "key-1").await? {
+async fn submission(provider: &dyn Provider, call: &VideoCall) -> Result<Vec<u8>, UpstreamError> {
+    match media_provider(provider).submit(&context(), call, "key-1").await? {
         Submitted::Accepted { handle, .. } => Ok(handle),
-        Submitted::Made(_) => panic!("a film takes its time"),
+        Submitted::Completed(_) => panic!("a film takes its time"),
     }
 }
 
-/// Name and value of a part of a form.
+/// Name and value of a form part.
 type Field = (&'static str, &'static str);
 
 #[tokio::test]
-async fn a_film_is_submitted_as_json_or_as_a_form() {
+async fn videos_are_submitted_as_json_or_form() {
     let json = json!({"model": "film-1", "prompt": "a gate opens", "seconds": "8", "size": "1280x720"});
     let mut with_seed = json.clone();
     with_seed["seed"] = json!(3);
     for (preset, expected) in [("openai-compatible", json), ("sglang", with_seed)] {
         let upstream = FakeUpstream::start().await;
-        submitted(&*provider_at(preset, &upstream.base_url()), &call())
+        submission(&*provider_at(preset, &upstream.base_url()), &call())
             .await
             .unwrap();
         let asked = upstream.requests().remove(0);
@@ -79,11 +79,11 @@ async fn a_film_is_submitted_as_json_or_as_a_form() {
         assert_eq!(asked.json().unwrap(), expected, "{preset}");
     }
     let cases: [(&str, VideoCall, &[Field]); 3] = [
-        ("openai", from_picture(), &[("input_reference", "picture")]),
+        ("openai", from_image(), &[("input_reference", "picture")]),
         ("vllm", call(), &[("seed", "3"), ("generate_sound", "true")]),
         (
             "vllm",
-            from_picture(),
+            from_image(),
             &[
                 ("seed", "3"),
                 ("generate_sound", "true"),
@@ -93,11 +93,11 @@ async fn a_film_is_submitted_as_json_or_as_a_form() {
     ];
     for (preset, call, more) in cases {
         let upstream = FakeUpstream::start().await;
-        submitted(&*provider_at(preset, &upstream.base_url()), &call)
+        submission(&*provider_at(preset, &upstream.base_url()), &call)
             .await
             .unwrap();
         let parts = upstream.requests().remove(0).form().expect("a form");
-        let mut told: Vec<(String, String)> = parts
+        let mut fields_sent: Vec<(String, String)> = parts
             .iter()
             .map(|part| (part.name.clone(), part.text()))
             .collect();
@@ -112,48 +112,51 @@ async fn a_film_is_submitted_as_json_or_as_a_form() {
             .chain(more)
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        told.sort();
+        fields_sent.sort();
         expected.sort();
-        assert_eq!(told, expected, "{preset}");
+        assert_eq!(fields_sent, expected, "{preset}");
         assert_eq!(upstream.made().remove(0).seconds, 8);
     }
 }
 
 #[tokio::test]
-async fn a_film_waits_runs_and_is_there() {
+async fn videos_are_queued_run_and_completed() {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key(KEY);
     let provider = provider_at("openai-compatible", &upstream.base_url());
-    let maker = maker(&*provider);
-    let handle = submitted(&*provider, &call()).await.unwrap();
-    let kept = String::from_utf8(handle.clone()).unwrap();
-    assert!(!kept.contains(KEY) && !kept.contains("http"), "{kept}");
+    let media_provider = media_provider(&*provider);
+    let handle = submission(&*provider, &call()).await.unwrap();
+    let handle_text = String::from_utf8(handle.clone()).unwrap();
+    assert!(
+        !handle_text.contains(KEY) && !handle_text.contains("http"),
+        "{handle_text}"
+    );
     let ctx = context();
     assert!(matches!(
-        maker.poll(&ctx, &handle).await.unwrap(),
-        State::Waiting { ahead: None }
+        media_provider.poll(&ctx, &handle).await.unwrap(),
+        GenerationState::Waiting { ahead: None }
     ));
     assert!(matches!(
-        maker.poll(&ctx, &handle).await.unwrap(),
-        State::Running { percent: Some(40) }
+        media_provider.poll(&ctx, &handle).await.unwrap(),
+        GenerationState::Running { percent: Some(40) }
     ));
-    let State::Made(made) = maker.poll(&ctx, &handle).await.unwrap() else {
+    let GenerationState::Completed(made) = media_provider.poll(&ctx, &handle).await.unwrap() else {
         panic!("it is made");
     };
-    let [piece] = &made.pieces[..] else {
-        panic!("one film: {made:?}");
+    let [item] = &made.items[..] else {
+        panic!("one video: {made:?}");
     };
-    let Content::Own(path) = &piece.content else {
-        panic!("at the upstream: {piece:?}");
+    let Content::Upstream(path) = &item.content else {
+        panic!("at the upstream: {item:?}");
     };
-    let stream = maker.fetch(&ctx, path).await.unwrap();
+    let stream = media_provider.fetch(&ctx, path).await.unwrap();
     let bytes: Vec<Bytes> = stream.try_collect().await.unwrap();
-    assert_eq!(bytes.concat(), upstream.made().remove(0).piece(0));
+    assert_eq!(bytes.concat(), upstream.made().remove(0).output(0));
     assert_eq!(upstream.media_submissions(), 1);
 }
 
 #[tokio::test]
-async fn what_becomes_of_it_is_told() {
+async fn failed_and_lost_videos_are_reported() {
     let cases = [
         (
             MediaFault::Fails("a gate opens: out of memory".to_owned()),
@@ -167,32 +170,38 @@ async fn what_becomes_of_it_is_told() {
         upstream.set_media_polls(0);
         upstream.push_for_media(fault.clone());
         let provider = provider_at("openai-compatible", &upstream.base_url());
-        let handle = submitted(&*provider, &call()).await.unwrap();
-        match (maker(&*provider).poll(&context(), &handle).await.unwrap(), kind) {
-            (State::Failed(error), Some(kind)) => {
+        let handle = submission(&*provider, &call()).await.unwrap();
+        match (
+            media_provider(&*provider)
+                .poll(&context(), &handle)
+                .await
+                .unwrap(),
+            kind,
+        ) {
+            (GenerationState::Failed(error), Some(kind)) => {
                 assert_eq!(error.kind, kind, "{fault:?}");
                 assert!(!error.to_string().contains("a gate"), "{error}");
             }
-            (State::Lost, None) => {}
+            (GenerationState::Lost, None) => {}
             (state, _) => panic!("{fault:?}: {state:?}"),
         }
     }
 }
 
 #[tokio::test]
-async fn a_film_that_is_not_wanted_is_deleted() {
+async fn cancelled_videos_are_deleted() {
     let upstream = FakeUpstream::start().await;
     upstream.push_for_media(MediaFault::Endless);
     let provider = provider_at("openai-compatible", &upstream.base_url());
-    let maker = maker(&*provider);
-    let handle = submitted(&*provider, &call()).await.unwrap();
+    let media_provider = media_provider(&*provider);
+    let handle = submission(&*provider, &call()).await.unwrap();
     for _ in 0..2 {
-        maker.cancel(&context(), &handle).await.unwrap();
+        media_provider.cancel(&context(), &handle).await.unwrap();
     }
     assert!(upstream.made().remove(0).is_cancelled);
     assert!(matches!(
-        maker.poll(&context(), &handle).await.unwrap(),
-        State::Lost
+        media_provider.poll(&context(), &handle).await.unwrap(),
+        GenerationState::Lost
     ));
     let asked: Vec<String> = upstream
         .requests()
@@ -203,7 +212,7 @@ async fn a_film_that_is_not_wanted_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_submission_that_fails_says_what_may_have_been_done() {
+async fn failed_video_submissions_report_retry_safety() {
     use UpstreamCause::{Protocol, Status, Timeout};
     let cases = [
         (MediaFault::Hang, Timeout, Retry::Unknown),
@@ -217,11 +226,11 @@ async fn a_submission_that_fails_says_what_may_have_been_done() {
         upstream.push_for_media(fault.clone());
         let provider = provider_at("openai-compatible", &upstream.base_url());
         let ctx = if fault == MediaFault::Hang {
-            impatient()
+            context_with_short_timeout()
         } else {
             context()
         };
-        let error = maker(&*provider)
+        let error = media_provider(&*provider)
             .submit(&ctx, &call(), "key-1")
             .await
             .expect_err("a fault");
@@ -231,22 +240,22 @@ async fn a_submission_that_fails_says_what_may_have_been_done() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_is_the_operators_business() {
+async fn refused_keys_are_credential_errors() {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key("another");
     let provider = provider_at("openai-compatible", &upstream.base_url());
-    let error = submitted(&*provider, &call()).await.unwrap_err();
+    let error = submission(&*provider, &call()).await.unwrap_err();
     assert_eq!(error.kind, UpstreamErrorKind::Credentials);
     assert!(!format!("{error} {error:?}").contains("0123456789abcdef"));
     assert_eq!(upstream.media_submissions(), 0);
 }
 
 #[tokio::test]
-async fn nothing_is_asked_by_a_handle_of_somebody_else() {
+async fn foreign_handles_are_never_polled() {
     let upstream = FakeUpstream::start().await;
     let provider = provider_at("openai-compatible", &upstream.base_url());
     for handle in ["", "{}", "{\"job\": 7}"] {
-        let error = maker(&*provider)
+        let error = media_provider(&*provider)
             .poll(&context(), handle.as_bytes())
             .await
             .unwrap_err();
@@ -256,7 +265,7 @@ async fn nothing_is_asked_by_a_handle_of_somebody_else() {
 }
 
 #[test]
-fn what_the_format_cannot_say_is_refused() {
+fn unsupported_parameters_are_refused() {
     let provider = provider_at("openai-compatible", "http://127.0.0.1:9/v1");
     let of = |change: fn(&mut VideoCall)| {
         let mut call = call();
@@ -279,7 +288,7 @@ fn what_the_format_cannot_say_is_refused() {
             Some("negative_prompt"),
         ),
     ] {
-        let refused = maker(&*provider).check(&call).err();
+        let refused = media_provider(&*provider).check(&call).err();
         assert_eq!(refused.and_then(|error| error.param).as_deref(), param);
     }
     assert!(provider_at("groq", "http://127.0.0.1:9/v1").videos().is_none());

@@ -1,26 +1,26 @@
-//! Questions that labels answer. What a label stands for is read in the text: each has a line `LABEL) name: description`.
+//! Decisions by labels. The prompt has a line `LABEL) name: description` for each label.
 
 use tollgate_types::decide::ANSWERABLE;
 use tollgate_upstream::{LabelCall, LabelDraws, LabelReading, UpstreamError};
 
 use super::super::failure;
-use super::misunderstood;
+use super::invalid_script;
 use super::script::{self, Script, Scripts};
 use super::truth::{self, normal, seed, uniform};
 
-/// What else the simulator could say, each less often than the one before.
+/// Number of other possible tokens, each less probable than the previous one.
 const OTHER_TOKENS: usize = 40;
-/// What is left of a label's probability when it would not answer.
-const REFUSED: f64 = 1e-6;
+/// Remaining probability mass of the labels after a simulated refusal.
+const REFUSED_MASS: f64 = 1e-6;
 
-/// How probable each next token is.
+/// Probabilities of the next token.
 pub(super) struct Shares {
     /// In the order of the labels.
     labels: Vec<f64>,
     others: Vec<f64>,
 }
 
-/// What each label stands for, and the text before the first of those lines.
+/// Name of each label, and the text before the first label's line.
 struct Reading<'t> {
     names: Vec<&'t str>,
     before: &'t str,
@@ -32,9 +32,9 @@ fn read<'t>(question: &'t str, labels: &'t [String]) -> Reading<'t> {
     let mut at = 0;
     for line in question.split_inclusive('\n') {
         let found = line.trim().split_once(") ");
-        let place = found.and_then(|(label, _)| labels.iter().position(|one| one == label));
-        if let (Some(place), Some((_, name))) = (place, found) {
-            names[place] = name;
+        let index = found.and_then(|(label, _)| labels.iter().position(|one| one == label));
+        if let (Some(index), Some((_, name))) = (index, found) {
+            names[index] = name;
             first = first.min(at);
         }
         at += line.len();
@@ -45,7 +45,8 @@ fn read<'t>(question: &'t str, labels: &'t [String]) -> Reading<'t> {
     }
 }
 
-/// A name, and the same as far as a description may follow: either may have a colon in it.
+/// Possible names in a label's line: each prefix up to `: `, and the whole text. Both names and
+/// descriptions may contain colons.
 fn readings(name: &str) -> Vec<String> {
     let ends = name.match_indices(": ").map(|(at, _)| at).chain([name.len()]);
     ends.filter_map(|end| name.get(..end))
@@ -53,13 +54,13 @@ fn readings(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// How probable each label is to be said.
+/// Probability of each label.
 pub(super) fn shares(call: &LabelCall) -> Result<Shares, UpstreamError> {
     let scripts = Scripts::of_state(&call.state)?;
-    let (own, _) = script::read(&call.question).map_err(|wrong| misunderstood("questions", wrong))?;
+    let (own, _) = script::read(&call.question).map_err(|wrong| invalid_script("questions", wrong))?;
     let script = scripts.for_text(&own);
     if let Some(code) = script.fail {
-        return Err(failure::asked_for(code));
+        return Err(failure::requested(code));
     }
     let reading = read(&call.question, &call.labels);
     let truth = truth_of(call, &script, &reading);
@@ -67,14 +68,14 @@ pub(super) fn shares(call: &LabelCall) -> Result<Shares, UpstreamError> {
     let logits: Vec<f64> = truth
         .iter()
         .enumerate()
-        .map(|(place, probability)| {
-            let bonus = if place == 0 { script.bias } else { 0.0 };
+        .map(|(index, probability)| {
+            let bonus = if index == 0 { script.bias } else { 0.0 };
             probability.ln() + bonus + script.noise * normal(&mut context)
         })
         .collect();
     let sum: f64 = logits.iter().map(|logit| logit.exp()).sum();
-    let mass = if script.refuse { REFUSED } else { script.mass };
-    let halves = (1..=OTHER_TOKENS).map(|place| 0.8_f64.powi(place as i32));
+    let mass = if script.refuse { REFUSED_MASS } else { script.mass };
+    let halves = (1..=OTHER_TOKENS).map(|index| 0.8_f64.powi(index as i32));
     let halves: Vec<f64> = halves.collect();
     let all: f64 = halves.iter().sum();
     Ok(Shares {
@@ -105,17 +106,18 @@ fn truth_of(call: &LabelCall, script: &Script, reading: &Reading<'_>) -> Vec<f64
 }
 
 impl Shares {
-    /// What there is to tell of every label.
+    /// A reading with the probability of every label.
     pub(super) fn all(&self) -> LabelReading {
         LabelReading {
             logprobs: self.labels.iter().map(|share| Some(share.ln())).collect(),
             rest: None,
             requests: 1,
+            usage: None,
         }
     }
 
-    /// What there is to tell of so many tokens, the likeliest ones.
-    pub(super) fn likeliest(&self, most: usize) -> LabelReading {
+    /// A reading of the `max` most probable tokens.
+    pub(super) fn argmax(&self, max: usize) -> LabelReading {
         let mut ranked: Vec<(usize, f64)> = self
             .labels
             .iter()
@@ -123,31 +125,31 @@ impl Shares {
             .copied()
             .enumerate()
             .collect();
-        // Of several as likely, the first.
+        // For equal probabilities, keep the order.
         ranked.sort_by(|(_, one), (_, two)| two.total_cmp(one));
-        ranked.truncate(most);
+        ranked.truncate(max);
         ranked.retain(|(_, share)| *share > 0.0);
         let mut logprobs = vec![None; self.labels.len()];
-        for (place, share) in &ranked {
-            if let Some(told) = logprobs.get_mut(*place) {
-                *told = Some(share.ln());
+        for (index, share) in &ranked {
+            if let Some(logprob) = logprobs.get_mut(*index) {
+                *logprob = Some(share.ln());
             }
         }
         LabelReading {
             logprobs,
             rest: ranked.last().map(|(_, share)| share.ln()),
             requests: 1,
+            usage: None,
         }
     }
 
-    /// So many answers.
+    /// Draws `number` answers.
     pub(super) fn draw(&self, call: &LabelCall, number: u32) -> LabelDraws {
         let words = [call.state.text.as_str(), &call.question];
         let mut dice = seed(words.into_iter()) ^ call.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut draws = LabelDraws {
             counts: vec![0; self.labels.len()],
-            others: 0,
-            requests: 1,
+            ..LabelDraws::default()
         };
         for _ in 0..number {
             let mut left = uniform(&mut dice);
@@ -156,7 +158,7 @@ impl Shares {
                 left < 0.0
             });
             match drawn {
-                Some(place) => draws.counts[place] += 1,
+                Some(index) => draws.counts[index] += 1,
                 None => draws.others += 1,
             }
         }

@@ -1,5 +1,6 @@
-//! Decisions of the simulator. Each of its models is brought to numbers in one way, so that every way can be tried. The true
-//! probabilities are written in the prompt (`[[decide …]]`), else they are made of its words.
+//! Decisions of the simulator. Each of its models decides in one way, so that every way can be
+//! tested. The prompt contains the true probabilities (`[[decide …]]`); otherwise, they are derived
+//! from its words.
 
 mod labels;
 mod script;
@@ -12,35 +13,40 @@ use tollgate_types::decide::{
 };
 use tollgate_types::{Error, ErrorCode, Usage};
 use tollgate_upstream::{
-    CallContext, DecideProvider, DecisionWay, LabelCall, LabelDraws, LabelReading, RelayAnswer, RelayCall,
-    UpstreamError, letters,
+    CallContext, DecideProvider, DecisionWay, Draw, LabelCall, LabelDraws, LabelReading, RelayAnswer,
+    RelayCall, UpstreamError, letters,
 };
 
 use super::{Simulator, embeddings, failure, grammar, tokens};
 use script::{Script, Scripts};
 
-/// The most questions and options of its native models.
+/// Max number of questions and options of its native models.
 const NATIVE: DecisionWay = DecisionWay::Native {
     questions: 128,
     options: 255,
     tools: true,
     abstain: true,
 };
-/// How many labels, of its likeliest tokens, and answers it tells at once.
-const LABELS: usize = 128;
-const LIKELIEST: usize = 20;
-const AT_ONCE: u32 = 16;
-/// Below this a function's arguments are not decided.
-const IMPROBABLE: f64 = 0.05;
+/// Max number of labels, top tokens and answers of one request.
+const MAX_LABELS: usize = 128;
+const TOP_LOGPROBS: usize = 20;
+const MAX_ANSWERS: u32 = 16;
+/// Min probability of a function whose arguments are decided.
+const MIN_ARGUMENT_PROBABILITY: f64 = 0.05;
 
-/// The way of a model, and whether it hears.
+/// Decision way of a model, and whether it accepts audio.
 fn way(model: &str) -> Option<(DecisionWay, bool)> {
     Some(match model {
         "decide" => (NATIVE, false),
         "decide-audio" => (NATIVE, true),
-        "decide-logits" => (DecisionWay::Logits { labels: LABELS }, false),
-        "decide-logprobs" => (DecisionWay::TopLogprobs { most: LIKELIEST }, false),
-        "decide-sampled" => (DecisionWay::Sampled { at_once: AT_ONCE }, false),
+        "decide-logits" => (DecisionWay::Logits { labels: MAX_LABELS }, false),
+        "decide-logprobs" => (DecisionWay::TopLogprobs { max: TOP_LOGPROBS }, false),
+        "decide-sampled" => (
+            DecisionWay::Sampled {
+                max_answers: MAX_ANSWERS,
+            },
+            false,
+        ),
         _ => return None,
     })
 }
@@ -48,8 +54,8 @@ fn way(model: &str) -> Option<(DecisionWay, bool)> {
 #[async_trait]
 impl DecideProvider for Simulator {
     fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay> {
-        let has_sound = state.media.iter().any(|one| one.kind == StateMediaKind::Audio);
-        let found = way(upstream_model).filter(|(_, hears)| *hears || !has_sound);
+        let has_audio = state.media.iter().any(|one| one.kind == StateMediaKind::Audio);
+        let found = way(upstream_model).filter(|(_, hears)| *hears || !has_audio);
         found.map(|(way, _)| way).into_iter().collect()
     }
 
@@ -78,7 +84,7 @@ impl DecideProvider for Simulator {
         _upstream_model: &str,
         number: usize,
     ) -> Result<Vec<String>, UpstreamError> {
-        // No label begins as another does: there are letters, or pairs of them.
+        // No label is a prefix of another: all are letters, or all are pairs.
         let pairs = || letters().flat_map(|one| letters().map(move |two| format!("{one}{two}")));
         Ok(match number <= letters().count() {
             true => letters().take(number).collect(),
@@ -97,34 +103,38 @@ impl DecideProvider for Simulator {
         }
         play(ctx, &call.state.text).await?;
         let shares = labels::shares(call)?;
-        Ok(match way {
+        let read = match way {
             DecisionWay::Logits { .. } => Some(shares.all()),
-            DecisionWay::TopLogprobs { most } => Some(shares.likeliest(most)),
+            DecisionWay::TopLogprobs { max } => Some(shares.argmax(max)),
             DecisionWay::Native { .. } | DecisionWay::Sampled { .. } => None,
-        })
+        };
+        let usage = Some(Usage::tokens(tokens_read(call), 1));
+        Ok(read.map(|read| LabelReading { usage, ..read }))
     }
 
     async fn draw_labels(
         &self,
         ctx: &CallContext,
         call: &LabelCall,
-        number: u32,
+        draw: Draw,
     ) -> Result<Option<LabelDraws>, UpstreamError> {
         let Some((DecisionWay::Sampled { .. }, _)) = way(&call.upstream_model) else {
             return Ok(None);
         };
         play(ctx, &call.state.text).await?;
-        Ok(Some(labels::shares(call)?.draw(call, number)))
+        let drawn = labels::shares(call)?.draw(call, draw.answers);
+        let usage = Some(Usage::tokens(tokens_read(call), u64::from(draw.answers)));
+        Ok(Some(LabelDraws { usage, ..drawn }))
     }
 }
 
-/// Waits and fails as a `[[sim …]]` in the state says.
+/// Applies the delay and error of a `[[sim …]]` script in the state.
 async fn play(ctx: &CallContext, state: &str) -> Result<(), UpstreamError> {
-    let (script, _) = grammar::read(state).map_err(|wrong| misunderstood("state", wrong))?;
+    let (script, _) = grammar::read(state).map_err(|wrong| invalid_script("state", wrong))?;
     embeddings::play(&script, ctx).await
 }
 
-fn misunderstood(param: &str, wrong: impl Into<String>) -> UpstreamError {
+fn invalid_script(param: &str, wrong: impl Into<String>) -> UpstreamError {
     UpstreamError {
         param: Some(param.to_owned()),
         ..failure::simulated(ErrorCode::InvalidParameter, wrong)
@@ -134,7 +144,7 @@ fn misunderstood(param: &str, wrong: impl Into<String>) -> UpstreamError {
 fn answer(state: &State, question: &Question, script: &Script) -> Decision {
     let (verdict, is_answered) = match (script.fail, script.refuse) {
         (Some(code), _) => {
-            let wrong = Error::new(code, failure::asked_for(code).detail);
+            let wrong = Error::new(code, failure::requested(code).detail);
             (Verdict::Failed(wrong.with_param(&question.param)), false)
         }
         (None, true) => (Verdict::Refused, false),
@@ -159,34 +169,37 @@ fn answer(state: &State, question: &Question, script: &Script) -> Decision {
 }
 
 fn verdict(state: &State, question: &Question, script: &Script) -> Verdict {
-    let told = |names: &[Vec<String>]| truth::of(script, state, &question.instructions, names);
+    let probabilities_of = |names: &[Vec<String>]| truth::of(script, state, &question.instructions, names);
     let one = |name: String| vec![name];
     match &question.kind {
         QuestionKind::Noul { .. } => {
             let names = [one("yes".to_owned()), one("no".to_owned())];
-            Verdict::Noul(told(&names)[0])
+            Verdict::Noul(probabilities_of(&names)[0])
         }
         QuestionKind::Choice { options } => {
             let names: Vec<_> = options.iter().map(|option| one(option.name())).collect();
-            Verdict::Choice(told(&names))
+            Verdict::Choice(probabilities_of(&names))
         }
         QuestionKind::Score { levels } => {
-            let places = levels.iter().enumerate();
-            let names: Vec<_> = places
-                .map(|(place, level)| vec![level.label.clone(), place.to_string()])
+            let indexed_levels = levels.iter().enumerate();
+            let names: Vec<_> = indexed_levels
+                .map(|(index, level)| vec![level.label.clone(), index.to_string()])
                 .collect();
-            Verdict::Score(told(&names))
+            Verdict::Score(probabilities_of(&names))
         }
         QuestionKind::Tool { tools, required } => {
-            let nobody = (!required).then(|| "none".to_owned());
-            let names = tools.iter().map(|tool| tool.name.clone()).chain(nobody);
+            let no_tool = (!required).then(|| "none".to_owned());
+            let names = tools.iter().map(|tool| tool.name.clone()).chain(no_tool);
             let names: Vec<_> = names.map(one).collect();
-            let probabilities = told(&names);
+            let probabilities = probabilities_of(&names);
             let arguments = tools.iter().zip(&probabilities);
-            let arguments = arguments.map(|(tool, probability)| match *probability < IMPROBABLE {
-                true => Vec::new(),
-                false => arguments_of(tool, &told),
-            });
+            let arguments =
+                arguments.map(
+                    |(tool, probability)| match *probability < MIN_ARGUMENT_PROBABILITY {
+                        true => Vec::new(),
+                        false => arguments_of(tool, &probabilities_of),
+                    },
+                );
             Verdict::Tool {
                 arguments: arguments.collect(),
                 probabilities,
@@ -195,21 +208,29 @@ fn verdict(state: &State, question: &Question, script: &Script) -> Verdict {
     }
 }
 
-fn arguments_of(tool: &FunctionTool, told: &dyn Fn(&[Vec<String>]) -> Vec<f64>) -> Vec<ArgumentDecision> {
+fn arguments_of(
+    tool: &FunctionTool,
+    probabilities_of: &dyn Fn(&[Vec<String>]) -> Vec<f64>,
+) -> Vec<ArgumentDecision> {
     let decided = tool.arguments().into_iter().map(|argument| {
         let names = argument.values.iter().map(|value| match value.as_str() {
             Some(text) => vec![text.to_owned()],
             None => vec![value.to_string()],
         });
         ArgumentDecision {
-            probabilities: told(&names.collect::<Vec<_>>()),
+            probabilities: probabilities_of(&names.collect::<Vec<_>>()),
             argument,
         }
     });
     decided.collect()
 }
 
-/// The tokens of a state: its words, and one for each medium.
+/// Prompt tokens of a label call.
+fn tokens_read(call: &LabelCall) -> u64 {
+    tokens_of(&call.state) + tokens::count(&call.question)
+}
+
+/// Tokens of a state: its words, and one for each medium.
 fn tokens_of(state: &State) -> u64 {
     tokens::count(&state.text) + state.media.len() as u64
 }

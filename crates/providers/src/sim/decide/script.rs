@@ -1,37 +1,37 @@
-//! `[[decide ID|* option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5 mass=0.9 refuse fail=CODE]]` in the
-//! instructions of a question or in the text of a state.
+//! `[[decide ID|* option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5 mass=0.9
+//! refuse fail=CODE]]` in the instructions of a question or in the text of a state.
 
 use tollgate_types::ErrorCode;
 use tollgate_types::decide::{Question, State};
 use tollgate_upstream::UpstreamError;
 
-use super::misunderstood;
+use super::invalid_script;
 
 const OPENING: &str = "[[decide";
 const CLOSING: &str = "]]";
-const HELP: &str = "It is [[decide ID option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5 mass=0.9 \
-                    refuse fail=CODE]]: the question's id or *, then what is wanted, separated by spaces.";
+const HELP: &str = "Write [[decide ID option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5 mass=0.9 \
+                    refuse fail=CODE]]: the question's id or *, then the directives, separated by spaces.";
 
-/// What is to be decided about one question, or about each of them.
+/// The scripted decision of one question, or of every question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Script {
-    /// Whose it is; `None` for `*`, which is everybody's.
+    /// Id of the question; `None` for `*`, every question.
     pub(super) id: Option<String>,
-    /// The weights of options, by their names.
+    /// Weights of options by name.
     pub(super) weights: Vec<(String, f64)>,
-    /// The weight of every option that is not named; without it they share what those that are named leave of one.
+    /// Weight of every option without one. By default, these options share the rest of 1.
     pub(super) others: Option<f64>,
-    /// How probable it is that the state does not have what is needed.
+    /// Probability that the state lacks the required information.
     pub(super) abstain: Option<f64>,
-    /// The deviation that the logit of a label has in each context.
+    /// Standard deviation of a label's logit in each context.
     pub(super) noise: f64,
-    /// What the logit of the first label has more.
+    /// Added to the logit of the first label.
     pub(super) bias: f64,
-    /// The share of probability that is on labels.
+    /// Probability mass of all labels.
     pub(super) mass: f64,
     /// Whether to refuse.
     pub(super) refuse: bool,
-    /// How to fail.
+    /// Error to fail with.
     pub(super) fail: Option<ErrorCode>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Whether it says nothing but whose it is.
+    /// Whether the script contains only an id.
     fn is_bare(&self) -> bool {
         let nothing = Self {
             id: self.id.clone(),
@@ -65,7 +65,7 @@ impl Script {
         self.id.as_deref() == Some(id)
     }
 
-    /// Takes one part off the front and answers what follows it.
+    /// Parses one part and returns the rest of the text.
     fn take<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         if let Some(quoted) = text.strip_prefix('\'') {
             let (name, rest) = quoted.split_once("'=")?;
@@ -90,7 +90,7 @@ impl Script {
     }
 }
 
-/// A word and what follows it.
+/// Splits off a word.
 fn word(text: &str) -> Option<(&str, &str)> {
     let space = text.find(char::is_whitespace);
     let end = space.into_iter().chain(text.find(CLOSING)).min()?;
@@ -107,15 +107,16 @@ fn share(text: &str) -> Option<f64> {
     weight(text).filter(|value| *value <= 1.0)
 }
 
-/// All scripts of a text, and the text without them. The error is for the caller and repeats nothing of the text.
+/// Returns all scripts of a text, and the text without them. The error message is for the caller
+/// and quotes nothing of the text.
 pub(super) fn read(text: &str) -> Result<(Vec<Script>, String), String> {
-    let (mut scripts, mut said, mut rest) = (Vec::new(), String::new(), text);
+    let (mut scripts, mut stated, mut rest) = (Vec::new(), String::new(), text);
     while let Some(at) = rest.find(OPENING) {
         let (before, opened) = rest.split_at(at);
         let inside = opened.get(OPENING.len()..).unwrap_or_default();
-        said.push_str(before);
+        stated.push_str(before);
         if !inside.starts_with(char::is_whitespace) {
-            said.push_str(OPENING);
+            stated.push_str(OPENING);
             rest = inside;
             continue;
         }
@@ -124,19 +125,19 @@ pub(super) fn read(text: &str) -> Result<(Vec<Script>, String), String> {
             id: (id != "*").then(|| id.to_owned()),
             ..Script::default()
         };
-        for place in 1.. {
+        for index in 1.. {
             parts = parts.trim_start();
             if let Some(after) = parts.strip_prefix(CLOSING) {
                 rest = after;
                 break;
             }
-            let wrong = || format!("Part {place} of [[decide …]] is not understood. {HELP}");
+            let wrong = || format!("Part {index} of [[decide …]] is invalid. {HELP}");
             parts = script.take(parts).ok_or_else(wrong)?;
         }
         scripts.push(script);
     }
-    said.push_str(rest);
-    Ok((scripts, said))
+    stated.push_str(rest);
+    Ok((scripts, stated))
 }
 
 /// The scripts of a state.
@@ -144,25 +145,26 @@ pub(super) struct Scripts(Vec<Script>);
 
 impl Scripts {
     pub(super) fn of_state(state: &State) -> Result<Self, UpstreamError> {
-        let (scripts, _) = read(&state.text).map_err(|wrong| misunderstood("state", wrong))?;
+        let (scripts, _) = read(&state.text).map_err(|wrong| invalid_script("state", wrong))?;
         Ok(Self(scripts))
     }
 
-    /// What is to be decided about this question: what its instructions say, else what the state says of it.
+    /// The script of a question: from its instructions, otherwise from the state.
     pub(super) fn for_question(&self, question: &Question) -> Result<Script, UpstreamError> {
         let param = format!("{}.instructions", question.param);
-        let (own, _) = read(&question.instructions).map_err(|wrong| misunderstood(&param, wrong))?;
+        let (own, _) = read(&question.instructions).map_err(|wrong| invalid_script(&param, wrong))?;
         let own = own
             .into_iter()
             .find(|script| !script.is_bare() && (script.id.is_none() || script.is_of(&question.id)));
         Ok(own.unwrap_or_else(|| self.of(Some(&question.id))))
     }
 
-    /// The same for the text of a question that labels answer: the question is the one that a script in it names.
+    /// Like [`for_question`](Self::for_question), for the text of a label call: a script in the
+    /// text names the question.
     pub(super) fn for_text(&self, own: &[Script]) -> Script {
-        let said = own.iter().find(|script| !script.is_bare());
+        let stated = own.iter().find(|script| !script.is_bare());
         let id = own.iter().find_map(|script| script.id.as_deref());
-        said.cloned().unwrap_or_else(|| self.of(id))
+        stated.cloned().unwrap_or_else(|| self.of(id))
     }
 
     fn of(&self, id: Option<&str>) -> Script {

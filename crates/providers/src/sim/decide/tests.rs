@@ -1,4 +1,4 @@
-//! Every way to numbers, against truths that are written down.
+//! Every decision way, against scripted true probabilities.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn relayed(text: &str, questions: Vec<Question>) -> Result<RelayAnswer, Up
     Ok(sim().relay(&ctx(), &call).await?.unwrap())
 }
 
-/// The numbers of one answer.
+/// The numbers of one verdict.
 async fn numbers(text: &str, asked: Question) -> Vec<f64> {
     let answer = relayed(text, vec![asked]).await.unwrap();
     match &answer.decisions[0].verdict {
@@ -89,7 +89,7 @@ fn near(one: &[f64], two: &[f64]) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_written_is_answered() {
+async fn scripted_probabilities_are_answered() {
     let three = &["a", "b", "can wait"];
     for (text, instructions, kind, expected) in [
         ("[[decide q yes=0.9]]", "?", noul(), &[0.9][..]),
@@ -123,8 +123,8 @@ async fn what_is_written_is_answered() {
         ("[[decide q b=1]]", "?", score(three), &[0.0, 1.0, 0.0]),
         ("[[decide q 0=0.1 2=0.9]]", "?", score(three), &[0.1, 0.0, 0.9]),
     ] {
-        let told = numbers(text, question("q", instructions, kind)).await;
-        assert!(near(&told, expected), "{text} {instructions}: {told:?}");
+        let actual = numbers(text, question("q", instructions, kind)).await;
+        assert!(near(&actual, expected), "{text} {instructions}: {actual:?}");
     }
 }
 
@@ -200,7 +200,7 @@ async fn questions_refuse_fail_and_abstain_alone() {
 
 #[tokio::test]
 async fn without_a_script_answers_stay_the_same() {
-    let names: Vec<String> = (0..255).map(|place| format!("option {place}")).collect();
+    let names: Vec<String> = (0..255).map(|index| format!("option {index}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let one = numbers("a state", question("q", "Which?", choice(&names))).await;
     assert!((one.iter().sum::<f64>() - 1.0).abs() < 1e-9);
@@ -223,7 +223,7 @@ async fn without_a_script_answers_stay_the_same() {
 }
 
 #[tokio::test]
-async fn what_is_not_understood_is_told() {
+async fn invalid_scripts_are_reported() {
     for (text, instructions, param) in [
         ("[[decide q what]]", "?", "state"),
         ("[[decide q a=-1]]", "?", "state"),
@@ -247,8 +247,8 @@ async fn what_is_not_understood_is_told() {
         assert_eq!(error.param.as_deref(), Some(param), "{text}");
     }
     for text in ["[[decided]]", "[[sim error=overloaded]]"] {
-        let told = relayed(text, vec![question("q", "?", noul())]).await;
-        assert_eq!(told.is_err(), text.contains("error"), "{text}");
+        let actual = relayed(text, vec![question("q", "?", noul())]).await;
+        assert_eq!(actual.is_err(), text.contains("error"), "{text}");
     }
 }
 
@@ -268,12 +268,12 @@ async fn read(call: &LabelCall) -> Result<LabelReading, UpstreamError> {
 }
 
 fn shares_of(reading: &LabelReading) -> Vec<f64> {
-    let told = reading.logprobs.iter();
-    told.map(|one| one.map_or(0.0, f64::exp)).collect()
+    let actual = reading.logprobs.iter();
+    actual.map(|one| one.map_or(0.0, f64::exp)).collect()
 }
 
 #[tokio::test]
-async fn labels_are_as_probable_as_what_they_stand_for() {
+async fn label_probabilities_match_their_options() {
     let asked = "Which team?\n\nA) tech: Repairs\nB) billing: Payments: all of them\nC) a: b: c\n\nAnswer with a letter.";
     let own = "[[decide team]] Which team?\nA) billing\nB) tech\n";
     for (text, asked, labels, expected) in [
@@ -363,7 +363,7 @@ async fn bias_helps_the_first_and_noise_differs_by_context() {
 }
 
 #[tokio::test]
-async fn only_the_likeliest_are_told() {
+async fn only_top_logprobs_are_reported() {
     let labels = sim().labels(&ctx(), "decide-logprobs", 26).await.unwrap();
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     let lines: String = labels
@@ -374,14 +374,21 @@ async fn only_the_likeliest_are_told() {
     let reading = read(&call("decide-logprobs", text, &lines, &labels))
         .await
         .unwrap();
-    let told = reading.logprobs.iter().flatten().count();
-    assert!(reading.logprobs[0].is_some() && told < 20, "{told}");
+    let actual = reading.logprobs.iter().flatten().count();
+    assert!(reading.logprobs[0].is_some() && actual < 20, "{actual}");
     let rest = reading.rest.unwrap();
     assert!(reading.logprobs.iter().flatten().all(|one| *one >= rest));
     let refused = read(&call("decide-logprobs", "[[decide * refuse]]", &lines, &labels))
         .await
         .unwrap();
     assert!(refused.logprobs.iter().all(Option::is_none) && refused.rest.is_some());
+}
+
+fn drawing(answers: u32) -> Draw {
+    Draw {
+        answers,
+        max_tokens: 16,
+    }
 }
 
 #[tokio::test]
@@ -393,7 +400,13 @@ async fn draws_follow_the_shares_and_the_seed() {
             seed,
             ..call("decide-sampled", text, asked, &["A", "B"])
         };
-        async move { sim().draw_labels(&ctx(), &call, 10_000).await.unwrap().unwrap() }
+        async move {
+            sim()
+                .draw_labels(&ctx(), &call, drawing(10_000))
+                .await
+                .unwrap()
+                .unwrap()
+        }
     };
     let draws = draw(1).await;
     assert_eq!(draws.counts.iter().sum::<u32>() + draws.others, 10_000);
@@ -406,7 +419,7 @@ async fn draws_follow_the_shares_and_the_seed() {
 }
 
 #[tokio::test]
-async fn each_model_has_its_way() {
+async fn each_model_has_one_decision_way() {
     let sim = sim();
     let mut heard = State::default();
     heard.media.push(StateMedia {
@@ -426,7 +439,7 @@ async fn each_model_has_its_way() {
         assert_eq!(ways.first().map(|way| way.source()), source, "{model}");
         assert_eq!(!sim.decision_ways(model, &heard).is_empty(), hears, "{model}");
         let call = call(model, "", "A) a\nB) b", &["A", "B"]);
-        let drawn = sim.draw_labels(&ctx(), &call, 1).await.unwrap();
+        let drawn = sim.draw_labels(&ctx(), &call, drawing(1)).await.unwrap();
         assert_eq!(
             drawn.is_some(),
             source == Some(DecisionSource::Sampled),
@@ -434,8 +447,8 @@ async fn each_model_has_its_way() {
         );
         for way in [
             NATIVE,
-            DecisionWay::Logits { labels: LABELS },
-            DecisionWay::TopLogprobs { most: LIKELIEST },
+            DecisionWay::Logits { labels: MAX_LABELS },
+            DecisionWay::TopLogprobs { max: TOP_LOGPROBS },
         ] {
             let read = sim.read_labels(&ctx(), way, &call).await.unwrap();
             let expected = way.source() != DecisionSource::Native && ways.contains(&way);
@@ -445,7 +458,7 @@ async fn each_model_has_its_way() {
 }
 
 #[tokio::test]
-async fn no_label_begins_as_another_does() {
+async fn no_label_is_a_prefix_of_another() {
     for number in [2, 26, 27, 255] {
         let labels = sim().labels(&ctx(), "decide-logits", number).await.unwrap();
         assert_eq!(labels.len(), number);

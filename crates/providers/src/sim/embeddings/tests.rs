@@ -1,4 +1,4 @@
-//! Vectors and usage, as a table of inputs.
+//! Vectors and usage for a table of inputs.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn embed(input: Value, members: Value) -> Result<(EmbedResponse, EmbedAnsw
 }
 
 #[tokio::test]
-async fn vectors_have_length_one_and_the_size_that_is_asked_for() {
+async fn vectors_have_unit_length_and_the_requested_size() {
     for dimensions in [1_u32, 2, 7, 256, 1_536] {
         let (response, answer) = embed(json!(["a", "b", "a"]), json!({"dimensions": dimensions}))
             .await
@@ -51,7 +51,10 @@ async fn vectors_have_length_one_and_the_size_that_is_asked_for() {
     let (whole, _) = embed(json!("a"), json!({})).await.unwrap();
     assert_eq!(whole.vectors[0].len(), 1_536);
     let (again, _) = embed(json!(["b", "a"]), json!({})).await.unwrap();
-    assert_eq!(again.vectors[1], whole.vectors[0], "whatever stands beside it");
+    assert_eq!(
+        again.vectors[1], whole.vectors[0],
+        "independent of the other inputs"
+    );
     assert_ne!(again.vectors[0], again.vectors[1]);
     let (tokens, _) = embed(json!([97]), json!({})).await.unwrap();
     assert_ne!(tokens.vectors[0], whole.vectors[0]);
@@ -73,7 +76,7 @@ async fn usage_counts_every_input() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_text_may_have_a_script() {
-    for (said, code) in [
+    for (user_text, code) in [
         ("[[sim error=overloaded]]", ErrorCode::Overloaded),
         (
             "[[sim error=rate_limit_exceeded delay=5]]",
@@ -83,9 +86,12 @@ async fn the_last_text_may_have_a_script() {
         ("[[sim delay=60000]]", ErrorCode::UpstreamTimeout),
         ("[[sim what]]", ErrorCode::InvalidParameter),
     ] {
-        let error = embed(json!(["first", said]), json!({})).await.unwrap_err();
-        assert_eq!(error.kind, UpstreamErrorKind::Simulated(code), "{said}");
-        assert!(embed(json!([said, "last"]), json!({})).await.is_ok(), "{said}");
+        let error = embed(json!(["first", user_text]), json!({})).await.unwrap_err();
+        assert_eq!(error.kind, UpstreamErrorKind::Simulated(code), "{user_text}");
+        assert!(
+            embed(json!([user_text, "last"]), json!({})).await.is_ok(),
+            "{user_text}"
+        );
     }
     assert!(
         embed(json!("[[sim delay=59999 tokens=3]]"), json!({}))
@@ -95,7 +101,7 @@ async fn the_last_text_may_have_a_script() {
 }
 
 #[tokio::test]
-async fn an_input_has_at_most_the_context() {
+async fn inputs_beyond_the_context_window_are_refused() {
     assert!(embed(json!([vec![1; 8_192]]), json!({})).await.is_ok());
     let error = embed(json!([[1], vec![1; 8_193]]), json!({})).await.unwrap_err();
     assert_eq!(error.kind, UpstreamErrorKind::ContextLength);

@@ -8,7 +8,7 @@ fn script(text: &str) -> (Script, String) {
 fn every_part_is_read_in_any_order() {
     let text = "before [[sim refuse cut=7 error=overloaded tool=look_up:{\"a\": [[1, 2]], \"b\": \"]] x\"} tool=other \
                 reason=8 pace=5 delay=50 tokens=20 size=640x480]] after";
-    let (script, said) = script(text);
+    let (script, user_text) = script(text);
     let expected = Script {
         tokens: Some(20),
         delay: Duration::from_millis(50),
@@ -30,11 +30,11 @@ fn every_part_is_read_in_any_order() {
         size: Some((640, 480)),
     };
     assert_eq!(script, expected);
-    assert_eq!(said, "before after");
+    assert_eq!(user_text, "before after");
 }
 
 #[test]
-fn what_is_no_script_is_said() {
+fn text_without_a_script_is_unchanged() {
     for text in [
         "",
         "hello",
@@ -61,7 +61,7 @@ fn places_to_cut() {
 }
 
 #[test]
-fn what_is_not_understood_is_named_by_its_place_and_not_repeated() {
+fn invalid_parts_are_named_by_position_only() {
     for (text, place) in [
         ("[[sim tokens]]", 1),
         ("[[sim tokens=5 tokens=-1]]", 2),
@@ -88,7 +88,7 @@ fn what_is_not_understood_is_named_by_its_place_and_not_repeated() {
 }
 
 #[test]
-fn every_code_of_the_contract_can_be_asked_for() {
+fn every_error_code_can_be_requested() {
     for code in ErrorCode::ALL {
         let text = format!("[[sim error={}]]", code.as_str());
         assert_eq!(script(&text).0.error, Some(*code));

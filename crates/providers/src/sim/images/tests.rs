@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_studio::Tools;
-use tollgate_studio::picture::dimensions;
+use tollgate_media_tools::Tools;
+use tollgate_media_tools::image::dimensions;
 use tollgate_types::clock::ManualClock;
 use tollgate_types::{Clock, ErrorCode, Timestamp};
 use tollgate_upstream::{Size, Source, UpstreamErrorKind};
@@ -48,8 +48,8 @@ async fn submit(call: &ImageCall) -> Result<Submitted, UpstreamError> {
     simulator().0.submit(&context(), call, "key").await
 }
 
-fn files(made: Made) -> Vec<Bytes> {
-    let contents = made.pieces.into_iter().map(|piece| piece.content);
+fn files(output: GenerationOutput) -> Vec<Bytes> {
+    let contents = output.items.into_iter().map(|item| item.content);
     contents
         .map(|content| match content {
             Content::Bytes(bytes) => bytes,
@@ -58,24 +58,24 @@ fn files(made: Made) -> Vec<Bytes> {
         .collect()
 }
 
-/// What is made at once.
+/// Submits a call that completes immediately and returns its files.
 async fn make(call: ImageCall) -> Vec<Bytes> {
     match submit(&call).await.unwrap() {
-        Submitted::Made(made) => files(made),
+        Submitted::Completed(output) => files(output),
         Submitted::Accepted { .. } => panic!("made at once"),
     }
 }
 
-/// The handle of what is made later.
+/// Submits a call that completes later and returns its handle.
 async fn accepted(simulator: &Simulator, call: &ImageCall) -> (Vec<u8>, Duration) {
     match simulator.submit(&context(), call, "key").await.unwrap() {
         Submitted::Accepted { handle, poll_after } => (handle, poll_after),
-        Submitted::Made(_) => panic!("made later"),
+        Submitted::Completed(_) => panic!("made later"),
     }
 }
 
-async fn poll(simulator: &Simulator, handle: &[u8]) -> State {
-    Maker::<ImageCall>::poll(simulator, &context(), handle)
+async fn poll(simulator: &Simulator, handle: &[u8]) -> GenerationState {
+    MediaProvider::<ImageCall>::poll(simulator, &context(), handle)
         .await
         .unwrap()
 }
@@ -85,18 +85,18 @@ fn size(file: &[u8]) -> (u32, u32) {
     (size.width, size.height)
 }
 
-/// A picture of one colour.
+/// An image of one colour.
 fn plain(colour: [u8; 4], width: u32, height: u32) -> Source {
     let size = Dimensions::new(width, height);
-    let picture = Picture::from_rgba(size, colour.repeat(size.pixels() as usize)).unwrap();
+    let image = Image::from_rgba(size, colour.repeat(size.pixels() as usize)).unwrap();
     Source {
-        bytes: picture.encode(Encoding::Png).unwrap().into(),
+        bytes: image.encode(Encoding::Png).unwrap().into(),
         mime_type: "image/png".into(),
     }
 }
 
 #[tokio::test]
-async fn pictures_are_as_was_asked_for() {
+async fn images_match_the_request() {
     for (format, mime_type) in [
         (None, "image/png"),
         (Some(ImageFormat::Jpeg), "image/jpeg"),
@@ -124,7 +124,7 @@ async fn pictures_are_as_was_asked_for() {
 }
 
 #[tokio::test]
-async fn the_same_call_is_the_same_picture() {
+async fn equal_calls_give_equal_images() {
     let once = make(call("a lake")).await;
     assert_eq!(once, make(call("a lake")).await);
     assert_eq!(once, make(call("a lake [[sim pace=3]]")).await);
@@ -140,7 +140,7 @@ async fn the_same_call_is_the_same_picture() {
 }
 
 #[tokio::test]
-async fn pictures_of_a_set_have_the_same_colours() {
+async fn images_of_a_set_share_their_colours() {
     let files = make(ImageCall {
         set: true,
         count: 4,
@@ -151,7 +151,7 @@ async fn pictures_of_a_set_have_the_same_colours() {
     let skies: BTreeSet<[u32; 3]> = files
         .iter()
         .map(|file| {
-            let top = Palette::of(&Picture::decode(file).unwrap()).sky;
+            let top = Palette::of(&Image::decode(file).unwrap()).sky;
             top.map(|colour| colour & 0xC0_C0_C0)
         })
         .collect();
@@ -160,7 +160,7 @@ async fn pictures_of_a_set_have_the_same_colours() {
 
 #[tokio::test]
 async fn only_the_mask_is_redrawn() {
-    let mut mask = Picture::decode(&plain([0, 0, 0, 255], 96, 64).bytes).unwrap();
+    let mut mask = Image::decode(&plain([0, 0, 0, 255], 96, 64).bytes).unwrap();
     for pixel in mask.rgba_mut().chunks_exact_mut(4).take(96 * 20) {
         pixel.copy_from_slice(&[0; 4]);
     }
@@ -174,10 +174,10 @@ async fn only_the_mask_is_redrawn() {
         mask: Some(mask),
         ..call("a lake")
     });
-    let picture = Picture::decode(&inpainted.await[0]).unwrap();
-    let pixels: Vec<&[u8]> = picture.rgba().chunks_exact(4).collect();
-    let (redrawn, kept) = pixels.split_at(96 * 20);
-    assert!(kept.iter().all(|pixel| *pixel == [10, 200, 30, 255]));
+    let image = Image::decode(&inpainted.await[0]).unwrap();
+    let pixels: Vec<&[u8]> = image.rgba().chunks_exact(4).collect();
+    let (redrawn, unchanged) = pixels.split_at(96 * 20);
+    assert!(unchanged.iter().all(|pixel| *pixel == [10, 200, 30, 255]));
     assert!(redrawn.iter().any(|pixel| *pixel != [10, 200, 30, 255]));
 }
 
@@ -200,10 +200,10 @@ async fn edits_and_variations_show_their_source() {
 }
 
 fn mean(file: &[u8]) -> [u64; 3] {
-    let picture = Picture::decode(file).unwrap();
-    let pixels = picture.size().pixels();
+    let image = Image::decode(file).unwrap();
+    let pixels = image.size().pixels();
     let sum = |part: usize| {
-        picture
+        image
             .rgba()
             .chunks_exact(4)
             .map(|pixel| u64::from(pixel[part]))
@@ -213,7 +213,7 @@ fn mean(file: &[u8]) -> [u64; 3] {
 }
 
 #[tokio::test]
-async fn what_is_no_picture_is_rejected() {
+async fn invalid_images_are_rejected() {
     let garbage = Source {
         bytes: Bytes::from_static(b"garbage"),
         mime_type: "image/png".into(),
@@ -237,6 +237,24 @@ async fn what_is_no_picture_is_rejected() {
     }
 }
 
+/// A job that started while the clock was ahead ends when the clock is corrected, not an hour
+/// later.
+#[tokio::test]
+async fn clock_set_back_adds_no_delay() {
+    let (simulator, clock) = simulator();
+    clock.advance(Duration::from_hours(1));
+    let (handle, _) = accepted(&simulator, &call("a lake [[sim delay=3000]]")).await;
+    assert!(matches!(
+        poll(&simulator, &handle).await,
+        GenerationState::Running { .. }
+    ));
+    let (right, _) = self::simulator();
+    assert!(matches!(
+        poll(&right, &handle).await,
+        GenerationState::Completed(_)
+    ));
+}
+
 #[tokio::test]
 async fn with_a_delay_it_follows_the_clock() {
     let (simulator, clock) = simulator();
@@ -245,20 +263,20 @@ async fn with_a_delay_it_follows_the_clock() {
     for expected in [0, 25, 50, 75] {
         let state = poll(&simulator, &handle).await;
         assert!(
-            matches!(state, State::Running { percent: Some(percent) } if percent == expected),
+            matches!(state, GenerationState::Running { percent: Some(percent) } if percent == expected),
             "{state:?}"
         );
         clock.advance(Duration::from_secs(1));
     }
-    // A handle is all that another process needs.
-    let State::Made(made) = poll(&another(&clock), &handle).await else {
+    // Another process needs only the handle.
+    let GenerationState::Completed(output) = poll(&another(&clock), &handle).await else {
         panic!("it is made");
     };
-    assert_eq!(files(made), make(call("a lake")).await);
+    assert_eq!(files(output), make(call("a lake")).await);
 }
 
 #[tokio::test]
-async fn what_is_made_later_ends_as_the_script_says() {
+async fn deferred_images_end_as_scripted() {
     let (simulator, clock) = simulator();
     let mut ends = Vec::new();
     for prompt in [
@@ -272,22 +290,22 @@ async fn what_is_made_later_ends_as_the_script_says() {
         clock.advance(Duration::from_millis(10));
         ends.push(poll(&simulator, &handle).await);
     }
-    let failed = |state: &State, code| match state {
-        State::Failed(error) => error.kind == UpstreamErrorKind::Simulated(code),
+    let failed = |state: &GenerationState, code| match state {
+        GenerationState::Failed(error) => error.kind == UpstreamErrorKind::Simulated(code),
         _ => false,
     };
-    assert!(matches!(ends[0], State::Lost), "{ends:?}");
+    assert!(matches!(ends[0], GenerationState::Lost), "{ends:?}");
     assert!(failed(&ends[1], ErrorCode::UpstreamError), "{ends:?}");
     assert!(failed(&ends[2], ErrorCode::Overloaded), "{ends:?}");
-    assert!(matches!(ends[3], State::Blocked), "{ends:?}");
+    assert!(matches!(ends[3], GenerationState::Blocked), "{ends:?}");
     assert!(
-        matches!(&ends[4], State::Failed(error) if error.kind == UpstreamErrorKind::Rejected),
+        matches!(&ends[4], GenerationState::Failed(error) if error.kind == UpstreamErrorKind::Rejected),
         "{ends:?}"
     );
 }
 
 #[tokio::test]
-async fn an_error_that_is_asked_for_fails_the_submission() {
+async fn requested_errors_fail_the_submission() {
     let error = submit(&call("[[sim error=overloaded]]")).await.unwrap_err();
     assert_eq!(error.kind, UpstreamErrorKind::Simulated(ErrorCode::Overloaded));
     let error = submit(&call("[[sim nonsense]]")).await.unwrap_err();
@@ -295,32 +313,38 @@ async fn an_error_that_is_asked_for_fails_the_submission() {
 }
 
 #[tokio::test]
-async fn what_is_cancelled_while_it_is_made_is_not_made() {
+async fn cancelled_images_are_not_drawn() {
     let (simulator, clock) = simulator();
     let (handle, _) = accepted(&simulator, &call("[[sim delay=1000]]")).await;
     let (other, _) = accepted(&simulator, &call("other [[sim delay=1000]]")).await;
-    Maker::<ImageCall>::cancel(&simulator, &context(), &handle)
+    MediaProvider::<ImageCall>::cancel(&simulator, &context(), &handle)
         .await
         .unwrap();
     clock.advance(Duration::from_secs(2));
-    assert!(matches!(poll(&simulator, &handle).await, State::Cancelled));
-    // What is made stays made.
-    Maker::<ImageCall>::cancel(&simulator, &context(), &other)
+    assert!(matches!(
+        poll(&simulator, &handle).await,
+        GenerationState::Cancelled
+    ));
+    // A completed job stays completed.
+    MediaProvider::<ImageCall>::cancel(&simulator, &context(), &other)
         .await
         .unwrap();
-    assert!(matches!(poll(&simulator, &other).await, State::Made(_)));
+    assert!(matches!(
+        poll(&simulator, &other).await,
+        GenerationState::Completed(_)
+    ));
 }
 
 #[tokio::test]
-async fn a_handle_has_a_small_copy_of_what_it_is_made_from() {
+async fn handles_contain_shrunk_sources() {
     let (simulator, clock) = simulator();
-    // Noise: nothing is harder to make small.
+    // Noise is the hardest image to compress.
     let size = Dimensions::new(900, 1_200);
     let noise = |clear: u64| {
         let bytes = (0..size.pixels() * 4).map(|at| hash(&[&(at | clear).to_le_bytes()]) as u8);
-        let picture = Picture::from_rgba(size, bytes.collect()).unwrap();
+        let image = Image::from_rgba(size, bytes.collect()).unwrap();
         Source {
-            bytes: picture.encode(Encoding::Png).unwrap().into(),
+            bytes: image.encode(Encoding::Png).unwrap().into(),
             mime_type: "image/png".into(),
         }
     };
@@ -333,15 +357,18 @@ async fn a_handle_has_a_small_copy_of_what_it_is_made_from() {
     let (handle, _) = accepted(&simulator, &call).await;
     assert!(handle.len() < 64 << 10, "{}", handle.len());
     clock.advance(Duration::from_millis(1));
-    assert!(matches!(poll(&another(&clock), &handle).await, State::Made(_)));
+    assert!(matches!(
+        poll(&another(&clock), &handle).await,
+        GenerationState::Completed(_)
+    ));
 }
 
 #[tokio::test]
-async fn another_handle_is_a_fault() {
+async fn foreign_handles_are_errors() {
     let (simulator, _) = simulator();
     for handle in [&b""[..], b"{}", b"garbage"] {
         assert!(
-            Maker::<ImageCall>::poll(&simulator, &context(), handle)
+            MediaProvider::<ImageCall>::poll(&simulator, &context(), handle)
                 .await
                 .is_err()
         );

@@ -1,8 +1,8 @@
-//! Two schemas that hold at once, as one.
+//! Merges two schemas that must both match.
 
 use serde_json::{Map, Value, json};
 
-/// Keywords of which the larger one holds.
+/// Keywords for which the larger value applies.
 const LARGER: &[&str] = &[
     "minimum",
     "exclusiveMinimum",
@@ -10,7 +10,7 @@ const LARGER: &[&str] = &[
     "minItems",
     "minProperties",
 ];
-/// Keywords of which the smaller one holds.
+/// Keywords for which the smaller value applies.
 const SMALLER: &[&str] = &[
     "maximum",
     "exclusiveMaximum",
@@ -19,7 +19,7 @@ const SMALLER: &[&str] = &[
     "maxProperties",
 ];
 
-/// The schema of the values that match both; `None` when there can be none.
+/// Returns the schema of the values that match both; `None` if no value can.
 pub(super) fn merged(one: &Map<String, Value>, other: &Value) -> Option<Value> {
     let other = match other {
         Value::Bool(true) => return Some(Value::Object(one.clone())),

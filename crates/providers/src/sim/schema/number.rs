@@ -1,17 +1,17 @@
-//! Numbers within bounds.
+//! Generates numbers within bounds.
 
 use serde_json::{Map, Number, Value};
 
-/// A bound on how many there may be.
+/// Value of a count keyword, such as `minItems`; `otherwise` if absent.
 pub(super) fn count(schema: &Map<String, Value>, keyword: &str, otherwise: usize) -> usize {
     let stated = schema.get(keyword).and_then(Value::as_f64);
     stated.map_or(otherwise, |stated| stated.max(0.0) as usize)
 }
 
-/// The bounds of a number, each with whether the bound itself is allowed.
+/// Bounds of a number, each with whether it is inclusive.
 struct Bounds {
-    least: Option<(f64, bool)>,
-    most: Option<(f64, bool)>,
+    min: Option<(f64, bool)>,
+    max: Option<(f64, bool)>,
 }
 
 impl Bounds {
@@ -26,30 +26,30 @@ impl Bounds {
                 (None, excluding) => excluding.map(|excluding| (excluding, false)),
             };
         Self {
-            least: tighter(bound("minimum"), bound("exclusiveMinimum"), true),
-            most: tighter(bound("maximum"), bound("exclusiveMaximum"), false),
+            min: tighter(bound("minimum"), bound("exclusiveMinimum"), true),
+            max: tighter(bound("maximum"), bound("exclusiveMaximum"), false),
         }
     }
 
     fn hold(&self, number: f64) -> bool {
         let above = |(bound, including): (f64, bool)| number > bound || (including && number == bound);
         let below = |(bound, including): (f64, bool)| number < bound || (including && number == bound);
-        self.least.is_none_or(above) && self.most.is_none_or(below)
+        self.min.is_none_or(above) && self.max.is_none_or(below)
     }
 
-    /// The multiple of `step` to begin with: zero where it is allowed, else the one next to it.
+    /// First multiple of `step` to try: zero if allowed, otherwise the multiple closest to it.
     fn first(&self, step: f64) -> f64 {
-        match (self.least, self.most) {
-            (Some((least, _)), _) if !self.hold(0.0) && least >= 0.0 => {
-                let multiple = (least / step).ceil() * step;
+        match (self.min, self.max) {
+            (Some((min, _)), _) if !self.hold(0.0) && min >= 0.0 => {
+                let multiple = (min / step).ceil() * step;
                 if self.hold(multiple) {
                     multiple
                 } else {
                     multiple + step
                 }
             }
-            (_, Some((most, _))) if !self.hold(0.0) => {
-                let multiple = (most / step).floor() * step;
+            (_, Some((max, _))) if !self.hold(0.0) => {
+                let multiple = (max / step).floor() * step;
                 if self.hold(multiple) {
                     multiple
                 } else {
@@ -60,7 +60,7 @@ impl Bounds {
         }
     }
 
-    /// The first allowed one of the variants that begin there and go up, then down.
+    /// The allowed number at `variant` steps above the first one, or below it, or the first one.
     fn pick(&self, step: f64, variant: usize) -> Option<f64> {
         let first = self.first(step);
         let up = first + step * variant as f64;
@@ -69,7 +69,7 @@ impl Bounds {
     }
 }
 
-/// A whole number.
+/// Generates an integer.
 pub(super) fn integer(schema: &Map<String, Value>, variant: usize) -> Option<Value> {
     let stated = schema.get("multipleOf").and_then(Value::as_f64);
     let step = stated.filter(|step| *step > 0.0).unwrap_or(1.0);
@@ -77,19 +77,19 @@ pub(super) fn integer(schema: &Map<String, Value>, variant: usize) -> Option<Val
         .map(|times| step * f64::from(times))
         .find(|step| step.fract() == 0.0)?;
     let number = Bounds::of(schema).pick(step, variant)?;
-    // Below this, every whole number is exact.
+    // Below this, every integer is exact.
     (number.abs() < 9e15).then(|| Value::from(number as i64))
 }
 
-/// Any number.
+/// Generates a number, integer or not.
 pub(super) fn number(schema: &Map<String, Value>, variant: usize) -> Option<Value> {
     let bounds = Bounds::of(schema);
     let stated = schema.get("multipleOf").and_then(Value::as_f64);
     let step = stated.filter(|step| *step > 0.0);
-    let between = || match (bounds.least, bounds.most) {
-        (Some((least, _)), Some((most, _))) => {
+    let between = || match (bounds.min, bounds.max) {
+        (Some((min, _)), Some((max, _))) => {
             let share = 1.0 / (variant as f64 + 2.0);
-            Some(least + (most - least) * share)
+            Some(min + (max - min) * share)
         }
         _ => None,
     };

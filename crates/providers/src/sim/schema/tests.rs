@@ -2,10 +2,10 @@ use serde_json::{Value, json};
 
 use super::sample;
 
-const SAID: &str = "Tell of the sea. It is wide.";
+const USER_TEXT: &str = "Tell of the sea. It is wide.";
 
 fn check(schema: Value) -> Value {
-    let value = sample(&schema, SAID).unwrap_or_else(|| panic!("nothing found for {schema}"));
+    let value = sample(&schema, USER_TEXT).unwrap_or_else(|| panic!("nothing found for {schema}"));
     let validator = jsonschema::options()
         .should_validate_formats(true)
         .build(&schema)
@@ -87,13 +87,13 @@ fn patterns_and_formats() {
     ] {
         check(json!({"type": "string", "pattern": pattern}));
     }
-    for (pattern, least, most) in [
+    for (pattern, min, max) in [
         ("^[a-z]+$", 12, 12),
         ("^[a-z]{2,}-\\d*$", 9, 20),
         ("^x?$", 0, 0),
         ("abc", 9, 12),
     ] {
-        check(json!({"type": "string", "pattern": pattern, "minLength": least, "maxLength": most}));
+        check(json!({"type": "string", "pattern": pattern, "minLength": min, "maxLength": max}));
     }
     check(json!({"type": "array", "uniqueItems": true, "minItems": 30,
         "items": {"type": "string", "pattern": "^[a-z]{2}$"}}));
@@ -143,7 +143,7 @@ fn references_and_combinations() {
     }
 }
 
-/// What the SDKs send for a typical model of the user's own.
+/// A schema that the SDKs generate from a typical user-defined model.
 #[test]
 fn a_strict_schema_as_the_sdks_write_it() {
     let value = check(json!({
@@ -167,7 +167,7 @@ fn a_strict_schema_as_the_sdks_write_it() {
 }
 
 #[test]
-fn what_cannot_be_is_not_found_and_costs_little() {
+fn unsatisfiable_schemas_are_abandoned_early() {
     for schema in [
         json!(false),
         json!({"type": "nonsense"}),
@@ -186,24 +186,32 @@ fn what_cannot_be_is_not_found_and_costs_little() {
         json!({"allOf": [{"type": "string"}, {"type": "integer"}]}),
         json!(7),
     ] {
-        assert_eq!(sample(&schema, SAID), None, "{schema}");
+        assert_eq!(sample(&schema, USER_TEXT), None, "{schema}");
     }
 }
 
 #[test]
-fn long_texts_are_of_the_words_that_were_said() {
+fn long_texts_repeat_the_users_words() {
     let schema = json!({"type": "array", "minItems": 2, "items": {"type": "string", "minLength": 12, "maxLength": 60}});
     assert_eq!(
         check(schema),
-        json!(["Tell of the sea. It is wide.", "sea. It is wide. Tell of the"])
+        json!([
+            "Tell of the sea. It is wide.",
+            "A closer look: Tell of the sea. It is wide."
+        ])
     );
-    let least = json!({"type": "string", "minLength": 40, "maxLength": 50});
+    let min = json!({"type": "string", "minLength": 40, "maxLength": 50});
     assert!(
-        check(least)
+        check(min)
             .as_str()
             .unwrap()
             .starts_with("Tell of the sea. It is wide. Tell")
     );
+    let titled = json!({
+        "type": "object", "required": ["title"],
+        "properties": {"title": {"type": "string", "minLength": 1, "maxLength": 20}},
+    });
+    assert_eq!(check(titled), json!({"title": "Tell of the sea. It"}));
     let narrow = json!({"type": "string", "minLength": 12, "maxLength": 12});
     assert_eq!(check(narrow).as_str().unwrap().len(), 12);
 }

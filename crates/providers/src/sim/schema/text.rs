@@ -1,67 +1,109 @@
-//! Strings: formats, patterns, lengths.
+//! Generates strings by format, pattern and length.
 
 use serde_json::{Map, Value};
 
 use super::number::count;
 use crate::sim::pattern;
 
-/// The longest string that is made.
-const LONGEST: usize = 65_536;
-/// From so many letters on a text is to say something.
-const LONG: usize = 12;
-/// What is said where nothing is asked for.
+/// Max characters of a string.
+const MAX_CHARS: usize = 65_536;
+/// Min characters of a string that consists of sentences.
+const MIN_SENTENCE_CHARS: usize = 12;
+/// Default word of a string without constraints.
 const WORD: &str = "text";
 
-/// A value where any may stand.
+/// A value for a schema that allows any.
 pub(super) fn any(variant: usize) -> Value {
     Value::String(varied(WORD, variant))
 }
 
-/// A string. One that is to be long is of the words that were said.
-pub(super) fn string(schema: &Map<String, Value>, variant: usize, said: &str) -> Option<Value> {
-    let least = count(schema, "minLength", 0);
-    let most = count(schema, "maxLength", usize::MAX);
-    if least > most.min(LONGEST) {
+/// Generates a string. A long one uses the words of `user_text`.
+pub(super) fn string(schema: &Map<String, Value>, variant: usize, user_text: &str) -> Option<Value> {
+    let min = count(schema, "minLength", 0);
+    let max = count(schema, "maxLength", usize::MAX);
+    if min > max.min(MAX_CHARS) {
         return None;
     }
     let text = |keyword: &str| schema.get(keyword).and_then(Value::as_str);
     if let Some(wanted) = text("pattern") {
-        return pattern::matching(wanted, least, most, variant).map(Value::String);
+        return pattern::matching(wanted, min, max, variant).map(Value::String);
     }
     if let Some(found) = text("format").and_then(|format| formatted(format, variant)) {
         return Some(Value::String(found));
     }
-    if least >= LONG
-        && let Some(text) = of_words(said, least, most, variant)
+    if min >= MIN_SENTENCE_CHARS
+        && let Some(text) = prose(user_text, min, max, variant)
     {
         return Some(Value::String(text));
     }
     let word = varied(WORD, variant);
-    let mut letters: Vec<char> = word.chars().cycle().take(word.len().max(least)).collect();
-    if letters.len() > most {
-        // What distinguishes the variants is at the end.
-        letters = letters.split_off(letters.len() - most);
+    let mut letters: Vec<char> = word.chars().cycle().take(word.len().max(min)).collect();
+    if letters.len() > max {
+        // The variant's number is at the end.
+        letters = letters.split_off(letters.len() - max);
     }
     Some(Value::String(letters.into_iter().collect()))
 }
 
-/// The words that were said, from another one on for each variant, over and over until there are enough. Nothing where they
-/// do not fit.
-fn of_words(said: &str, least: usize, most: usize, variant: usize) -> Option<String> {
-    let words: Vec<&str> = said.split_whitespace().collect();
-    let first = variant * words.len().div_ceil(3) % words.len().max(1);
+/// Prefixes of further texts about the same message.
+const OPENERS: [&str; 7] = [
+    "A closer look:",
+    "Think of it this way:",
+    "Here is why it matters:",
+    "One more thing:",
+    "Also note:",
+    "And then:",
+    "To sum up:",
+];
+
+/// Generates a title from the words of `user_text`, as far as they fit.
+pub(super) fn title(schema: &Map<String, Value>, user_text: &str) -> Option<Value> {
+    let (min, max) = (
+        count(schema, "minLength", 0),
+        count(schema, "maxLength", usize::MAX),
+    );
+    let is_plain = !["pattern", "format", "enum", "const"]
+        .iter()
+        .any(|keyword| schema.contains_key(*keyword));
+    let is_text = schema.get("type").and_then(Value::as_str) == Some("string");
+    (is_plain && is_text && min <= max).then_some(())?;
+    let words: Vec<&str> = user_text.split_whitespace().collect();
+    repeated(&words, min.max(1), max).map(Value::String)
+}
+
+/// Generates a text about `user_text`. The first variant is the message; others are its further
+/// sentences, or start with an opener. `None` if the text does not fit the bounds.
+fn prose(user_text: &str, min: usize, max: usize, variant: usize) -> Option<String> {
+    let sentences: Vec<&str> = user_text
+        .split_inclusive(['.', '!', '?'])
+        .map(str::trim)
+        .collect();
+    let further = sentences
+        .get(variant)
+        .filter(|sentence| sentence.chars().count() >= min);
+    let text = match (variant, further) {
+        (0, _) => user_text.to_owned(),
+        (_, Some(sentence)) => (*sentence).to_owned(),
+        (variant, None) => {
+            let opener = OPENERS
+                .get((variant - 1) % OPENERS.len())
+                .copied()
+                .unwrap_or_default();
+            format!("{opener} {user_text}")
+        }
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    repeated(&words, min, max)
+}
+
+/// Repeats the words until there are enough characters.
+fn repeated(words: &[&str], min: usize, max: usize) -> Option<String> {
     let usual = words.len();
     let mut text = String::new();
     let mut length = 0;
-    for (count, word) in words
-        .iter()
-        .cycle()
-        .skip(first)
-        .take(least.max(usual))
-        .enumerate()
-    {
+    for (count, word) in words.iter().cycle().take(min.max(usual)).enumerate() {
         let letters = word.chars().count() + usize::from(count > 0);
-        if length + letters > most || length >= least && count >= usual {
+        if length + letters > max || length >= min && count >= usual {
             break;
         }
         if count > 0 {
@@ -70,7 +112,7 @@ fn of_words(said: &str, least: usize, most: usize, variant: usize) -> Option<Str
         text.push_str(word);
         length += letters;
     }
-    (length >= least).then_some(text)
+    (length >= min).then_some(text)
 }
 
 fn varied(word: &str, variant: usize) -> String {
@@ -80,7 +122,7 @@ fn varied(word: &str, variant: usize) -> String {
     }
 }
 
-/// A text of a format that JSON Schema knows (Validation, section 7.3).
+/// Generates a text of a JSON Schema format (Validation, section 7.3).
 fn formatted(format: &str, variant: usize) -> Option<String> {
     let two = variant % 28 + 1;
     let low = variant % 250 + 1;

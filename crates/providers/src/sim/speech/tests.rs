@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use tollgate_studio::{ToolPaths, Tools};
+use tollgate_media_tools::{ToolPaths, Tools};
 use tollgate_types::clock::SystemClock;
 use tollgate_upstream::{Source, Timestamps, TranscriptFormat, UpstreamCause, UpstreamErrorKind};
 
@@ -12,7 +12,7 @@ fn simulator() -> Simulator {
     Simulator::new("sim".into())
 }
 
-fn speech(input: &str, format: SoundFormat) -> SpeechCall {
+fn speech(input: &str, format: AudioFormat) -> SpeechCall {
     SpeechCall {
         upstream_model: "speech".into(),
         input: input.into(),
@@ -38,28 +38,29 @@ fn transcription(bytes: Bytes) -> TranscriptionCall {
         temperature: None,
         format: TranscriptFormat::VerboseJson,
         timestamps: Timestamps::default(),
+        translate: false,
     }
 }
 
 async fn whole(call: &SpeechCall) -> Bytes {
-    match simulator().speak(&context(), call).await.unwrap().sound {
-        Sound::Whole(bytes) => bytes,
-        Sound::Stream(_) => panic!("it comes in pieces"),
+    match simulator().speak(&context(), call).await.unwrap().audio {
+        AudioContent::Whole(bytes) => bytes,
+        AudioContent::Stream(_) => panic!("it comes in pieces"),
     }
 }
 
 #[tokio::test]
-async fn what_was_spoken_here_is_heard_again() {
+async fn simulated_speech_is_transcribed() {
     let texts = [
         "Good morning, harbour. How are you?",
         "Grüße; = # \\ „x“\nline two 🌍 [ [x]]",
     ];
-    for format in SoundFormat::ALL {
+    for format in AudioFormat::ALL {
         for text in texts {
-            let sound = whole(&speech(text, format)).await;
-            let heard = simulator().transcribe(&context(), &transcription(sound)).await;
-            // Bare samples have nowhere to say what they are.
-            if format == SoundFormat::Pcm {
+            let audio = whole(&speech(text, format)).await;
+            let heard = simulator().transcribe(&context(), &transcription(audio)).await;
+            // PCM samples have no metadata for the text.
+            if format == AudioFormat::Pcm {
                 let error = heard.unwrap_err();
                 assert_eq!(error.kind, UpstreamErrorKind::Rejected, "{error}");
                 assert_eq!(error.param.as_deref(), Some("file"));
@@ -73,7 +74,7 @@ async fn what_was_spoken_here_is_heard_again() {
 }
 
 #[tokio::test]
-async fn of_other_sound_only_its_length_is_told() {
+async fn other_audio_reports_only_its_duration() {
     let spec = SpeechSpec::new(SpeechFormat::Flac);
     let other = Tools::find()
         .speak("Something else entirely.", &spec)
@@ -92,8 +93,8 @@ async fn of_other_sound_only_its_length_is_told() {
 }
 
 #[tokio::test]
-async fn the_same_is_spoken_for_the_same_call() {
-    let call = speech("The same.", SoundFormat::Mp3);
+async fn equal_calls_give_equal_speech() {
+    let call = speech("The same.", AudioFormat::Mp3);
     let first = whole(&call).await;
     assert_eq!(first, whole(&call).await);
     let by_another = SpeechCall {
@@ -111,23 +112,23 @@ async fn the_same_is_spoken_for_the_same_call() {
 #[tokio::test]
 async fn scripts_are_played() {
     let ctx = context();
-    let failing = speech("[[sim error=overloaded]] Hello", SoundFormat::Wav);
+    let failing = speech("[[sim error=overloaded]] Hello", AudioFormat::Wav);
     let error = simulator().speak(&ctx, &failing).await.err().unwrap();
     assert_eq!(error.kind, UpstreamErrorKind::Simulated(ErrorCode::Overloaded));
-    let wrong = speech("[[sim nonsense]]", SoundFormat::Wav);
+    let wrong = speech("[[sim nonsense]]", AudioFormat::Wav);
     let error = simulator().speak(&ctx, &wrong).await.err().unwrap();
     assert_eq!(error.param.as_deref(), Some("input"));
-    let silent = speech("[[sim delay=0]] …", SoundFormat::Wav);
+    let silent = speech("[[sim delay=0]] …", AudioFormat::Wav);
     let error = simulator().speak(&ctx, &silent).await.err().unwrap();
     assert_eq!(error.kind, UpstreamErrorKind::Rejected);
 
-    let cut = speech("Hello over there. [[sim cut=2]]", SoundFormat::Wav);
-    let Sound::Stream(stream) = simulator().speak(&ctx, &cut).await.unwrap().sound else {
+    let cut = speech("Hello over there. [[sim cut=2]]", AudioFormat::Wav);
+    let AudioContent::Stream(stream) = simulator().speak(&ctx, &cut).await.unwrap().audio else {
         panic!("it comes at once");
     };
-    let pieces: Vec<_> = stream.collect().await;
-    assert_eq!(pieces.len(), 3);
-    assert!(pieces[0].is_ok() && pieces[1].is_ok() && pieces[2].is_err());
+    let chunks: Vec<_> = stream.collect().await;
+    assert_eq!(chunks.len(), 3);
+    assert!(chunks[0].is_ok() && chunks[1].is_ok() && chunks[2].is_err());
 
     let call = TranscriptionCall {
         prompt: Some("[[sim error=rate_limit_exceeded]]".into()),
@@ -141,16 +142,16 @@ async fn scripts_are_played() {
 }
 
 #[tokio::test]
-async fn without_its_programs_it_cannot_be_reached() {
+async fn missing_programs_fail_as_unreachable() {
     let paths = ToolPaths {
         ffmpeg: Some("/missing".into()),
         ffprobe: Some("/missing".into()),
         espeak: Some("/missing".into()),
         font: Some("/missing".into()),
-        at_once: None,
+        max_concurrent: None,
     };
     let mute = Simulator::with("sim".into(), Tools::at(&paths), Arc::new(SystemClock::default()));
-    let spoken = mute.speak(&context(), &speech("Hello", SoundFormat::Mp3)).await;
+    let spoken = mute.speak(&context(), &speech("Hello", AudioFormat::Mp3)).await;
     let heard = mute
         .transcribe(&context(), &transcription(Bytes::from_static(b"x")))
         .await;
@@ -161,7 +162,7 @@ async fn without_its_programs_it_cannot_be_reached() {
 }
 
 #[test]
-fn times_go_on_and_end_with_the_sound() {
+fn word_times_increase_to_the_end_of_the_audio() {
     let text = format!("One two. Three four! {}", "word ".repeat(40));
     let heard = timed(text, Duration::from_secs(10));
     assert!(heard.words.is_sorted_by(|a, b| a.end <= b.start + 1e-9));
@@ -169,7 +170,7 @@ fn times_go_on_and_end_with_the_sound() {
     let texts: Vec<&str> = heard.segments.iter().map(|segment| &*segment.text).collect();
     assert_eq!(&texts[..2], ["One two.", "Three four!"]);
     assert!(
-        texts.len() > 3 && texts.iter().all(|text| text.len() <= SEGMENT + 5),
+        texts.len() > 3 && texts.iter().all(|text| text.len() <= MAX_SEGMENT_CHARS + 5),
         "{texts:?}"
     );
     let empty = timed(String::new(), Duration::from_secs(1));

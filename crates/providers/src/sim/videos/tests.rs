@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use tollgate_studio::{Encoding, Probe, ToolPaths, Tools};
+use tollgate_media_tools::{Encoding, Probe, ToolPaths, Tools};
 use tollgate_types::clock::ManualClock;
 use tollgate_types::{Clock, Timestamp};
 use tollgate_upstream::{Size, Source, UpstreamCause, UpstreamErrorKind};
@@ -45,36 +45,36 @@ fn call(prompt: &str) -> VideoCall {
 async fn accepted(simulator: &Simulator, call: &VideoCall) -> Vec<u8> {
     match simulator.submit(&context(), call, "key").await.unwrap() {
         Submitted::Accepted { handle, .. } => handle,
-        Submitted::Made(_) => panic!("films are made later"),
+        Submitted::Completed(_) => panic!("films are made later"),
     }
 }
 
-async fn poll(simulator: &Simulator, handle: &[u8]) -> State {
-    Maker::<VideoCall>::poll(simulator, &context(), handle)
+async fn poll(simulator: &Simulator, handle: &[u8]) -> GenerationState {
+    MediaProvider::<VideoCall>::poll(simulator, &context(), handle)
         .await
         .unwrap()
 }
 
-/// The bytes of a film that is made.
+/// Downloads the file of a completed video.
 async fn fetch(simulator: &Simulator, handle: &[u8]) -> Vec<u8> {
     let state = poll(simulator, handle).await;
-    let State::Made(made) = state else {
+    let GenerationState::Completed(made) = state else {
         panic!("{state:?}");
     };
-    let [piece] = made.pieces.as_slice() else {
+    let [item] = made.items.as_slice() else {
         panic!("one film");
     };
-    let Content::Own(own) = &piece.content else {
+    let Content::Upstream(own) = &item.content else {
         panic!("it is fetched");
     };
-    let mut pieces = Maker::<VideoCall>::fetch(simulator, &context(), own)
+    let mut items = MediaProvider::<VideoCall>::fetch(simulator, &context(), own)
         .await
         .unwrap();
-    let mut film = Vec::new();
-    while let Some(piece) = pieces.next().await {
-        film.extend(piece.unwrap());
+    let mut video = Vec::new();
+    while let Some(item) = items.next().await {
+        video.extend(item.unwrap());
     }
-    film
+    video
 }
 
 async fn make(call: VideoCall) -> Vec<u8> {
@@ -83,43 +83,40 @@ async fn make(call: VideoCall) -> Vec<u8> {
     fetch(&simulator, &handle).await
 }
 
-async fn probe(film: &[u8]) -> (Probe, Picture) {
+async fn probe(video: &[u8]) -> (Probe, Image) {
     let scratch = Scratch::make().unwrap();
     let path = scratch.file("film.mp4");
-    std::fs::write(&path, film).unwrap();
+    std::fs::write(&path, video).unwrap();
     let tools = Tools::find();
     let first = tools.first_frame(&path).await.unwrap();
-    (
-        tools.probe(&path).await.unwrap(),
-        Picture::decode(&first).unwrap(),
-    )
+    (tools.probe(&path).await.unwrap(), Image::decode(&first).unwrap())
 }
 
 fn green() -> Source {
     let size = Dimensions::new(64, 64);
-    let picture = Picture::from_rgba(size, [10, 200, 30, 255].repeat(64 * 64)).unwrap();
+    let image = Image::from_rgba(size, [10, 200, 30, 255].repeat(64 * 64)).unwrap();
     Source {
-        bytes: picture.encode(Encoding::Png).unwrap().into(),
+        bytes: image.encode(Encoding::Png).unwrap().into(),
         mime_type: "image/png".into(),
     }
 }
 
 #[tokio::test]
-async fn films_are_as_was_asked_for() {
+async fn videos_match_the_request() {
     for (audio, millis, size, prompt, expected) in [
         (false, 1_000, (160, 90), "a lake", (160, 90)),
         (true, 4_500, (96, 160), "a lake", (96, 160)),
         (false, 500, (160, 90), "a lake [[sim size=64x48]]", (64, 48)),
     ] {
         let (width, height) = size;
-        let film = make(VideoCall {
+        let video = make(VideoCall {
             audio,
             duration: Duration::from_millis(millis),
             size: Size { width, height },
             ..call(prompt)
         });
-        let (probe, _) = probe(&film.await).await;
-        let video = probe.film().unwrap();
+        let (probe, _) = probe(&video.await).await;
+        let video = probe.video().unwrap();
         assert_eq!((video.size.width, video.size.height), expected);
         assert_eq!(video.duration, Duration::from_millis(millis));
         assert_eq!(probe.audio.is_some(), audio);
@@ -127,7 +124,7 @@ async fn films_are_as_was_asked_for() {
 }
 
 #[tokio::test]
-async fn the_same_call_is_the_same_film() {
+async fn equal_calls_give_equal_videos() {
     let with = |seed| VideoCall {
         seed: Some(seed),
         ..call("a lake")
@@ -138,13 +135,13 @@ async fn the_same_call_is_the_same_film() {
 }
 
 #[tokio::test]
-async fn it_begins_with_the_picture_that_it_is_given() {
-    let film = make(VideoCall {
+async fn videos_begin_with_the_given_image() {
+    let video = make(VideoCall {
         task: VideoTask::FromImage,
         image: Some(green()),
         ..call("go on")
     });
-    let (_, first) = probe(&film.await).await;
+    let (_, first) = probe(&video.await).await;
     let pixel = &first.rgba()[(40 * 160 + 80) * 4..][..3];
     assert!(pixel[0] < 50 && pixel[1] > 170 && pixel[2] < 60, "{pixel:?}");
     let plain = make(call("go on")).await;
@@ -157,36 +154,48 @@ async fn it_begins_with_the_picture_that_it_is_given() {
 }
 
 #[tokio::test]
-async fn it_follows_the_clock_and_another_process_can_end_it() {
+async fn videos_follow_the_clock_across_processes() {
     let (simulator, clock) = simulator();
     let handle = accepted(&simulator, &call("a lake [[sim delay=2000]]")).await;
     assert!(handle.len() < 64 << 10);
     clock.advance(Duration::from_secs(1));
     let state = poll(&simulator, &handle).await;
-    assert!(matches!(state, State::Running { percent: Some(50) }), "{state:?}");
+    assert!(
+        matches!(state, GenerationState::Running { percent: Some(50) }),
+        "{state:?}"
+    );
     clock.advance(Duration::from_secs(1));
-    let film = fetch(&another(&clock, Tools::find()), &handle).await;
-    assert_eq!(film, make(call("a lake")).await);
+    let video = fetch(&another(&clock, Tools::find()), &handle).await;
+    assert_eq!(video, make(call("a lake")).await);
 }
 
 #[tokio::test]
-async fn it_ends_as_the_script_says() {
+async fn videos_end_as_scripted() {
     let (simulator, _) = simulator();
     let handle = accepted(&simulator, &call("[[sim cut=start]]")).await;
-    assert!(matches!(poll(&simulator, &handle).await, State::Lost));
+    assert!(matches!(poll(&simulator, &handle).await, GenerationState::Lost));
     let handle = accepted(&simulator, &call("[[sim cut=end]]")).await;
-    assert!(matches!(poll(&simulator, &handle).await, State::Failed(_)));
+    assert!(matches!(
+        poll(&simulator, &handle).await,
+        GenerationState::Failed(_)
+    ));
     let handle = accepted(&simulator, &call("[[sim refuse]]")).await;
-    assert!(matches!(poll(&simulator, &handle).await, State::Blocked));
+    assert!(matches!(
+        poll(&simulator, &handle).await,
+        GenerationState::Blocked
+    ));
     let handle = accepted(&simulator, &call("[[sim delay=9000]]")).await;
-    Maker::<VideoCall>::cancel(&simulator, &context(), &handle)
+    MediaProvider::<VideoCall>::cancel(&simulator, &context(), &handle)
         .await
         .unwrap();
-    assert!(matches!(poll(&simulator, &handle).await, State::Cancelled));
+    assert!(matches!(
+        poll(&simulator, &handle).await,
+        GenerationState::Cancelled
+    ));
 }
 
 #[tokio::test]
-async fn what_it_cannot_do_is_refused() {
+async fn unsupported_video_tasks_are_refused() {
     let (simulator, clock) = simulator();
     let extend = VideoCall {
         task: VideoTask::Extend,

@@ -14,15 +14,15 @@ use super::super::{Issued, Token, TokenCache, TokenError, TokenSource};
 use crate::http::{HttpClient, HttpSettings};
 
 const HOUR: u64 = 3_600;
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Issues `token-1`, `token-2`, … or fails, as it is told; each time it waits for a permit.
+/// Issues `token-1`, `token-2`, … or fails, as scripted. Each attempt waits for a permit.
 #[derive(Clone, Debug)]
 struct Scripted(Arc<Script>);
 
 #[derive(Debug)]
 struct Script {
-    /// Seconds that a token holds, or a failure; an hour when nothing is scripted.
+    /// Lifetimes in seconds, or errors; an hour when the script is empty.
     next: Mutex<VecDeque<Result<u64, TokenError>>>,
     asked: Mutex<u64>,
     permits: Semaphore,
@@ -30,7 +30,7 @@ struct Script {
 
 #[async_trait]
 impl TokenSource for Scripted {
-    async fn issue(&self, _http: &HttpClient, _patience: Duration) -> Result<Issued, TokenError> {
+    async fn issue(&self, _http: &HttpClient, _timeout: Duration) -> Result<Issued, TokenError> {
         let number = {
             let mut asked = self.0.asked.lock().unwrap();
             *asked += 1;
@@ -44,7 +44,7 @@ impl TokenSource for Scripted {
         })
     }
 
-    fn place(&self) -> &str {
+    fn description(&self) -> &str {
         "the script"
     }
 }
@@ -57,7 +57,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With so many permits at the beginning.
+    /// Starts with this number of permits.
     fn new(permits: usize) -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_790_000_000_000_000)));
         let source = Scripted(Arc::new(Script {
@@ -82,15 +82,15 @@ impl Bench {
     }
 
     async fn token(&self) -> Result<Arc<Token>, TokenError> {
-        self.cache.token(&self.http, PATIENCE).await
+        self.cache.token(&self.http, TIMEOUT).await
     }
 
     async fn text(&self) -> String {
         self.token().await.unwrap().secret.expose_secret().to_owned()
     }
 
-    async fn instead_of(&self, token: &Arc<Token>) -> Result<Option<Arc<Token>>, TokenError> {
-        self.cache.instead_of(token, &self.http, PATIENCE).await
+    async fn replace_refused(&self, token: &Arc<Token>) -> Result<Option<Arc<Token>>, TokenError> {
+        self.cache.replace_refused(token, &self.http, TIMEOUT).await
     }
 }
 
@@ -103,7 +103,7 @@ async fn a_token_is_used_until_shortly_before_its_end() {
         (HOUR - 226, "token-1"),
         (1, "token-2"),
         (HOUR - 226, "token-2"),
-        // Nobody called in time: it has ended.
+        // No call renewed the token in time, so it expired.
         (300, "token-3"),
     ] {
         bench.clock.advance(Duration::from_secs(passed));
@@ -129,7 +129,7 @@ async fn a_token_that_could_end_under_way_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_can_wait_keeps_nobody_waiting() {
+async fn early_renewals_do_not_block_calls() {
     let bench = Bench::new(1);
     assert_eq!(bench.text().await, "token-1");
     bench.clock.advance(Duration::from_secs(HOUR - 100));
@@ -143,7 +143,7 @@ async fn a_renewal_that_can_wait_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_renewal_that_fails_early_costs_nobody_anything() {
+async fn failed_early_renewals_keep_the_token() {
     let bench = Bench::new(100);
     bench.text().await;
     bench.script(Err(TokenError::unavailable("away")));
@@ -159,7 +159,7 @@ async fn a_renewal_that_fails_early_costs_nobody_anything() {
 }
 
 #[tokio::test]
-async fn calls_at_once_share_one_renewal() {
+async fn concurrent_calls_share_one_renewal() {
     for failure in [None, Some(TokenError::refused("no"))] {
         let bench = Bench::new(0);
         failure
@@ -169,23 +169,23 @@ async fn calls_at_once_share_one_renewal() {
         let mut calls = Box::pin(join_all((0..50).map(|_| bench.token())));
         assert!((&mut calls).now_or_never().is_none());
         bench.source.0.permits.add_permits(100);
-        for got in calls.await {
-            let got = got.map(|token| token.secret.expose_secret().to_owned());
+        for result in calls.await {
+            let result = result.map(|token| token.secret.expose_secret().to_owned());
             assert_eq!(
-                got,
+                result,
                 failure.clone().map_or(Ok("token-1".to_owned()), Err),
                 "{failure:?}"
             );
         }
         assert_eq!(bench.asked(), 1, "{failure:?}");
-        // Whoever comes later asks again.
+        // A later call starts a new attempt.
         let later = if failure.is_some() { "token-2" } else { "token-1" };
         assert_eq!(bench.text().await, later);
     }
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_leaves_the_renewal_to_the_next() {
+async fn cancelled_renewals_pass_to_the_next_caller() {
     let bench = Bench::new(0);
     let mut first = Box::pin(bench.text());
     let mut second = Box::pin(bench.text());
@@ -200,45 +200,45 @@ async fn a_caller_that_leaves_leaves_the_renewal_to_the_next() {
 async fn a_refused_token_is_renewed_once_for_all() {
     let bench = Bench::new(100);
     let first = bench.token().await.unwrap();
-    let newer = join_all((0..50).map(|_| bench.instead_of(&first))).await;
+    let newer = join_all((0..50).map(|_| bench.replace_refused(&first))).await;
     for newer in newer {
         assert_eq!(newer.unwrap().unwrap().secret.expose_secret(), "token-2");
     }
     let second = bench.token().await.unwrap();
     assert_eq!(bench.asked(), 2);
-    // It is refused, too: the token is not what is wrong.
+    // The new token is refused, too: the token is not the cause.
     bench.clock.advance(Duration::from_secs(59));
-    assert!(bench.instead_of(&second).await.unwrap().is_none());
+    assert!(bench.replace_refused(&second).await.unwrap().is_none());
     assert_eq!(bench.asked(), 2);
     bench.clock.advance(Duration::from_secs(1));
-    let third = bench.instead_of(&second).await.unwrap().unwrap();
+    let third = bench.replace_refused(&second).await.unwrap().unwrap();
     assert_eq!(third.secret.expose_secret(), "token-3");
 }
 
 #[tokio::test]
-async fn a_refused_token_whose_renewal_fails_is_told() {
+async fn failed_renewal_of_a_refused_token_is_an_error() {
     let bench = Bench::new(100);
     let first = bench.token().await.unwrap();
     bench.script(Err(TokenError::unavailable("away")));
     assert_eq!(
-        bench.instead_of(&first).await.unwrap_err(),
+        bench.replace_refused(&first).await.unwrap_err(),
         TokenError::unavailable("away")
     );
-    assert!(bench.instead_of(&first).await.unwrap().is_none());
+    assert!(bench.replace_refused(&first).await.unwrap().is_none());
     assert_eq!(bench.asked(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_silent_is_waited_for_a_bounded_time() {
+async fn silent_token_sources_time_out() {
     let bench = Bench::new(0);
     let error = bench.token().await.unwrap_err();
     assert_eq!(
         error,
-        TokenError::unavailable("the script does not answer in time")
+        TokenError::unavailable("the script did not respond in time")
     );
-    let patient = bench.cache.token(&bench.http, Duration::from_secs(1_000));
+    let bounded = bench.cache.token(&bench.http, Duration::from_secs(1_000));
     let before = tokio::time::Instant::now();
-    assert!(patient.await.is_err());
+    assert!(bounded.await.is_err());
     assert_eq!(before.elapsed(), Duration::from_secs(10));
     assert!(bench.token().now_or_never().is_none(), "and then asked again");
 }

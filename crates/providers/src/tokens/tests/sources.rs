@@ -14,22 +14,22 @@ use crate::http::{EndpointError, HttpClient, HttpSettings};
 
 /// 2026-09-21T14:13:20Z.
 const NOW: i64 = 1_790_000_000;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn account(key: &str) -> Result<ServiceAccount, EndpointError> {
     let clock = ManualClock::at(Timestamp::from_micros(NOW * 1_000_000));
     ServiceAccount::read(&SecretString::from(key), Arc::new(clock))
 }
 
-async fn ask(source: &dyn TokenSource, patience: Duration) -> Result<Issued, TokenError> {
+async fn ask(source: &dyn TokenSource, timeout: Duration) -> Result<Issued, TokenError> {
     let settings = HttpSettings {
         error_body_timeout: Duration::from_millis(300),
         ..HttpSettings::default()
     };
-    source.issue(&HttpClient::new(settings), patience).await
+    source.issue(&HttpClient::new(settings), timeout).await
 }
 
-/// The key with other members.
+/// The key with some members replaced.
 fn with(key: &str, members: Value) -> String {
     let mut key: Value = serde_json::from_str(key).unwrap();
     for (name, value) in members.as_object().unwrap() {
@@ -39,11 +39,11 @@ fn with(key: &str, members: Value) -> String {
 }
 
 #[tokio::test]
-async fn a_statement_is_signed_and_short_lived() {
+async fn assertions_are_signed_and_short_lived() {
     let upstream = FakeUpstream::start().await;
     let key = upstream.issue_tokens();
     let known = account(&key).unwrap();
-    let issued = ask(&known, PATIENCE).await.unwrap();
+    let issued = ask(&known, TIMEOUT).await.unwrap();
     assert_eq!(issued.secret.expose_secret(), "ya29.c4n4ry-1");
     assert_eq!(issued.lifetime, Duration::from_secs(3_599));
     let request = upstream.requests().pop().unwrap();
@@ -58,11 +58,11 @@ async fn a_statement_is_signed_and_short_lived() {
     let shown = format!("{known:?} {issued:?}");
     assert!(!shown.contains("ya29") && !shown.contains("PRIVATE"), "{shown}");
 
-    // A key of somebody else.
+    // A key of another account.
     let stranger = FakeUpstream::start().await.issue_tokens();
     let stranger: Value = serde_json::from_str(&stranger).unwrap();
     let forged = with(&key, json!({"private_key": stranger["private_key"]}));
-    let error = ask(&account(&forged).unwrap(), PATIENCE).await.unwrap_err();
+    let error = ask(&account(&forged).unwrap(), TIMEOUT).await.unwrap_err();
     assert!(
         error.is_refusal && error.detail.contains("(400 invalid_grant)"),
         "{error:?}"
@@ -70,7 +70,7 @@ async fn a_statement_is_signed_and_short_lived() {
     assert_eq!(upstream.token_count(), 1);
 }
 
-/// A refusal with the server's clock.
+/// A refusal with the server's clock in its `date` header.
 fn refusal(date: &str) -> Reply {
     let body = json!({"error": "invalid_grant", "error_description": "secret words"});
     Reply::body(400, "application/json", body.to_string()).header("date", date)
@@ -81,95 +81,91 @@ fn answer(body: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_without_secrets() {
+async fn token_errors_contain_no_secrets() {
     let upstream = FakeUpstream::start().await;
     let key = upstream.issue_tokens();
     let known = account(&key).unwrap();
-    let place = format!("the token server at {}", upstream.address());
+    let description = format!("the token server at {}", upstream.address());
     let unknown = json!({"error": "secret words of the server"}).to_string();
     for (reply, is_refusal, expected) in [
         (
             refusal("Mon, 21 Sep 2026 14:13:20 GMT"),
             true,
-            "refuses the service account (400 invalid_grant)",
+            "rejected the service account (400 invalid_grant)",
         ),
         (
             refusal("Mon, 21 Sep 2026 14:14:21 GMT"),
             true,
-            "refuses the service account (400 invalid_grant): the clock of this machine is 61 s behind the server's",
+            "rejected the service account (400 invalid_grant): the clock of this machine is 61 s behind the server's",
         ),
         (
             refusal("Mon, 21 Sep 2026 14:14:20 GMT"),
             true,
-            "refuses the service account (400 invalid_grant)",
+            "rejected the service account (400 invalid_grant)",
         ),
         (
             refusal("Mon, 21 Sep 2026 13:13:20 GMT"),
             true,
-            "refuses the service account (400 invalid_grant): the clock of this machine is 3600 s ahead of the server's",
+            "rejected the service account (400 invalid_grant): the clock of this machine is 3600 s ahead of the server's",
         ),
         (
             Reply::body(401, "application/json", unknown),
             true,
-            "refuses the service account (401)",
+            "rejected the service account (401)",
         ),
-        (Reply::html(403), true, "refuses the service account (403)"),
+        (Reply::html(403), true, "rejected the service account (403)"),
         (
             Reply::error(429, "slow_down", "secret"),
             false,
-            "answers with status 429",
+            "returned status 429",
         ),
-        (Reply::html(500), false, "answers with status 500"),
-        (Reply::html(503), false, "answers with status 503"),
+        (Reply::html(500), false, "returned status 500"),
+        (Reply::html(503), false, "returned status 503"),
         (
             Reply::html(302).header("location", "http://127.0.0.1:1/"),
             false,
-            "answers with status 302",
+            "returned status 302",
         ),
-        (Reply::html(200), false, "answers with something else than JSON"),
-        (
-            answer(&json!({"expires_in": 9})),
-            false,
-            "answers without a token",
-        ),
+        (Reply::html(200), false, "returned a body that is not JSON"),
+        (answer(&json!({"expires_in": 9})), false, "returned no token"),
         (
             answer(&json!({"access_token": "", "expires_in": 9})),
             false,
-            "answers without a token",
+            "returned no token",
         ),
         (
             answer(&json!({"access_token": "secret\nx-more: 1", "expires_in": 9})),
             false,
-            "answers without a token",
+            "returned no token",
         ),
         (
             answer(&json!({"access_token": "secret"})),
             false,
-            "answers with a token and not how long it holds",
+            "returned a token without `expires_in`",
         ),
         (
             answer(&json!({"access_token": "secret", "expires_in": 0})),
             false,
-            "answers with a token and not how long it holds",
+            "returned a token without `expires_in`",
         ),
         (
             answer(&json!({"access_token": "secret", "expires_in": 9, "token_type": "mac"})),
             false,
-            "answers with a token of another kind than Bearer",
+            "returned a token that is not a bearer token",
         ),
         (
             answer(&json!({"access_token": "s".repeat(70_000), "expires_in": 9})),
             false,
-            "answers and breaks off",
+            "sent an unreadable response",
         ),
-        (Reply::text("a").gzip(), false, "answers"),
+        (Reply::text("a").gzip(), false, "sent an unreadable response"),
         (Reply::reset(), false, "cannot be reached"),
     ] {
         let name = format!("{reply:?}");
         upstream.push_for_tokens(reply);
-        let error = ask(&known, PATIENCE).await.unwrap_err();
+        let error = ask(&known, TIMEOUT).await.unwrap_err();
         assert_eq!(error.is_refusal, is_refusal, "{name}: {error:?}");
-        let rest = error.detail.strip_prefix(&format!("{place} "));
+        let rest = error.detail.strip_prefix(&format!("{description} "));
         let rest = rest.unwrap_or_else(|| panic!("{name}: {error:?}"));
         assert!(rest.starts_with(expected), "{name}: {error:?}");
         assert_eq!(
@@ -190,30 +186,30 @@ async fn what_goes_wrong_is_told_without_secrets() {
 
     let gone = refusing_base_url().await;
     let gone = account(&with(&key, json!({"token_uri": gone}))).unwrap();
-    let error = ask(&gone, PATIENCE).await.unwrap_err();
+    let error = ask(&gone, TIMEOUT).await.unwrap_err();
     assert!(error.detail.contains("cannot be reached"), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_life_is_believed_up_to_a_day() {
+async fn token_lifetime_is_capped_at_a_day() {
     let upstream = FakeUpstream::start().await;
     let known = account(&upstream.issue_tokens()).unwrap();
-    for (said, believed) in [(1, 1), (86_400, 86_400), (86_401, 86_400), (u64::MAX, 86_400)] {
-        upstream.push_for_tokens(answer(&json!({"access_token": "t", "expires_in": said})));
-        let issued = ask(&known, PATIENCE).await.unwrap();
+    for (expires_in, believed) in [(1, 1), (86_400, 86_400), (86_401, 86_400), (u64::MAX, 86_400)] {
+        upstream.push_for_tokens(answer(&json!({"access_token": "t", "expires_in": expires_in})));
+        let issued = ask(&known, TIMEOUT).await.unwrap();
         assert_eq!(issued.lifetime, Duration::from_secs(believed));
     }
 }
 
 #[tokio::test]
-async fn a_faulty_key_is_named_by_what_is_wrong_with_it() {
+async fn invalid_service_account_keys_are_described() {
     let key = FakeUpstream::start().await.issue_tokens();
     let whole: Value = serde_json::from_str(&key).unwrap();
     let cut = whole["private_key"].as_str().unwrap().replace("END", "AND");
     let empty = |label: &str| format!("-----BEGIN {label}-----\nAAAA\n-----END {label}-----\n");
     for (text, expected) in [
-        ("c4n4ry".to_owned(), "they are not JSON at line 1, column 1"),
-        (key[..90].to_owned(), "they are not JSON at line 1"),
+        ("c4n4ry".to_owned(), "invalid JSON at line 1, column 1"),
+        (key[..90].to_owned(), "invalid JSON at line 1"),
         ("[]".to_owned(), "`type` is not `service_account`"),
         (
             with(&key, json!({"type": "c4n4ry"})),
@@ -221,7 +217,7 @@ async fn a_faulty_key_is_named_by_what_is_wrong_with_it() {
         ),
         (
             with(&key, json!({"type": "authorized_user"})),
-            "they are of another type; make a key of a service account",
+            "the type is unsupported; create a service account key",
         ),
         (
             with(&key, json!({"client_email": null})),
@@ -249,11 +245,11 @@ async fn a_faulty_key_is_named_by_what_is_wrong_with_it() {
         ),
         (
             with(&key, json!({"token_uri": "file:///c4n4ry"})),
-            "`token_uri` is not an address",
+            "`token_uri` is not a URL",
         ),
     ] {
         let message = account(&text).unwrap_err().to_string();
-        let start = format!("its credentials are no key of a service account: {expected}");
+        let start = format!("the credentials are not a service account key: {expected}");
         assert!(message.starts_with(&start), "{message} is not {start}");
         assert!(!message.contains("c4n4ry"), "{message}");
     }
@@ -261,11 +257,11 @@ async fn a_faulty_key_is_named_by_what_is_wrong_with_it() {
 }
 
 #[tokio::test]
-async fn a_machine_is_asked_for_its_own() {
+async fn machine_tokens_come_from_the_metadata_server() {
     let upstream = FakeUpstream::start().await;
     upstream.issue_tokens();
     let machine = Metadata::new(&upstream.address().to_string()).unwrap();
-    let issued = ask(&machine, PATIENCE).await.unwrap();
+    let issued = ask(&machine, TIMEOUT).await.unwrap();
     assert_eq!(issued.secret.expose_secret(), "ya29.c4n4ry-1");
     let request = upstream.requests().pop().unwrap();
     assert_eq!(request.header("metadata-flavor"), Some("Google"));
@@ -273,19 +269,19 @@ async fn a_machine_is_asked_for_its_own() {
         (
             Reply::html(404),
             true,
-            "has no account for this machine (status 404)",
+            "has no service account for this machine (status 404)",
         ),
         (
             Reply::html(403),
             true,
-            "has no account for this machine (status 403)",
+            "has no service account for this machine (status 403)",
         ),
-        (Reply::html(503), false, "answers with status 503"),
-        (Reply::html(200), false, "answers with something else than JSON"),
+        (Reply::html(503), false, "returned status 503"),
+        (Reply::html(200), false, "returned a body that is not JSON"),
         (Reply::reset(), false, "cannot be reached"),
     ] {
         upstream.push_for_tokens(reply);
-        let error = ask(&machine, PATIENCE).await.unwrap_err();
+        let error = ask(&machine, TIMEOUT).await.unwrap_err();
         assert_eq!(error.is_refusal, is_refusal, "{error:?}");
         let start = format!("the metadata server at {} {expected}", upstream.address());
         assert!(error.detail.starts_with(&start), "{error:?}");

@@ -1,4 +1,4 @@
-//! Answers about those who administer, what they did, and who belongs to accounts.
+//! Replies about administrators, the audit log and the members of accounts.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,42 +6,42 @@ use tollgate_storage::{Admin, AuditEntry, Member};
 use tollgate_types::{AccountId, AdminId, AuditId, MemberId, RequestId, Timestamp};
 use utoipa::ToSchema;
 
-/// An administrator who was just made.
+/// A new administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedAdminView {
-    /// Id.
+    /// Unique id of the administrator.
     #[schema(value_type = String)]
     pub id: AdminId,
-    /// The name in the audit log.
+    /// Name in the audit log.
     pub name: String,
     /// `viewer`, `support`, `billing` or `owner`.
     pub role: String,
-    /// The token itself: this is the only time that it is shown.
+    /// The token itself. It is returned only once.
     pub token: String,
 }
 
-/// An administrator.
+/// An administrator, without the token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AdminView {
-    /// Id.
+    /// Unique id of the administrator.
     #[schema(value_type = String)]
     pub id: AdminId,
-    /// The name in the audit log.
+    /// Name in the audit log.
     pub name: String,
     /// `viewer`, `support`, `billing` or `owner`.
     pub role: String,
-    /// The token's last four characters.
+    /// Last four characters of the token.
     pub last4: String,
     /// `active` or `revoked`.
     pub state: String,
-    /// RFC 3339.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// RFC 3339; null while it is active.
+    /// Revocation time, RFC 3339; null while the administrator is active.
     pub revoked_at: Option<String>,
 }
 
 impl AdminView {
-    /// An administrator without the token.
+    /// Returns the view of an administrator without the token.
     pub fn of(admin: &Admin) -> Self {
         let state = if admin.revoked_at.is_some() {
             "revoked"
@@ -60,43 +60,48 @@ impl AdminView {
     }
 }
 
-/// A line of the audit log.
+/// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AuditView {
-    /// Id; later lines have higher ones.
+    /// Id of the entry. Later entries have higher ids.
     #[schema(value_type = String)]
     pub id: AuditId,
-    /// When, RFC 3339.
+    /// Time of the action, RFC 3339.
     pub at: String,
-    /// An administrator's name, `cli` for the command line, `settings` for the settings file.
+    /// Name of the administrator, `cli` for the command line, or `settings` for the settings file.
     pub actor: String,
-    /// Which administrator.
+    /// Id of the administrator; null for `cli` and `settings`.
     #[schema(value_type = Option<String>)]
     pub actor_id: Option<AdminId>,
-    /// The role that counted.
+    /// Role of the actor at the time of the action.
     pub role: String,
-    /// What was done, such as `account.change`.
+    /// Name of the action, such as `account.change`.
     pub action: String,
-    /// The account that it was about.
+    /// Account that the action concerned; null if none.
     #[schema(value_type = Option<String>)]
     pub account: Option<AccountId>,
-    /// What it was about: an id or a name.
+    /// Display name of the account.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(nullable = false, required = false)]
+    pub account_name: Option<String>,
+    /// Id or name of the object of the action.
     pub object: String,
-    /// What it was before.
+    /// The object before the action, without secrets; null if unknown or new.
     #[schema(value_type = Option<Object>)]
     pub before: Option<Value>,
-    /// What it became.
+    /// The object after the action, without secrets; null if it was removed or the action failed.
     #[schema(value_type = Option<Object>)]
     pub after: Option<Value>,
-    /// The request by which it came.
+    /// The `x-request-id` of the admin API request; null for the command line and the settings
+    /// file.
     #[schema(value_type = Option<String>)]
     pub request_id: Option<RequestId>,
-    /// `done`, or the error code of what was refused or failed.
+    /// `done`, or the error code of a refused or failed action.
     pub outcome: String,
 }
 
 impl AuditView {
-    /// A line as it is stored.
+    /// Returns the view of a stored entry. The name of the account is filled in later.
     pub fn of(entry: AuditEntry) -> Self {
         let value = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
         Self {
@@ -107,6 +112,7 @@ impl AuditView {
             role: entry.role,
             action: entry.action,
             account: entry.account,
+            account_name: None,
             object: entry.object,
             before: value(entry.before),
             after: value(entry.after),
@@ -116,25 +122,24 @@ impl AuditView {
     }
 }
 
-/// Somebody who belongs to an account.
+/// A member of an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemberView {
-    /// Id.
+    /// Unique id of the member.
     #[schema(value_type = String)]
     pub id: MemberId,
-    /// Which account.
+    /// Account that the member belongs to.
     #[schema(value_type = String)]
     pub account: AccountId,
-    /// Address, in small letters.
+    /// E-mail address in lower case.
     pub email: String,
     /// `owner`, `admin`, `member` or `viewer`.
     pub role: String,
-    /// RFC 3339.
+    /// Time when the member was added, RFC 3339.
     pub created_at: String,
 }
 
 impl MemberView {
-    /// A member.
     pub fn of(member: &Member) -> Self {
         Self {
             id: member.id,

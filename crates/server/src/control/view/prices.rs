@@ -1,4 +1,4 @@
-//! Answers about prices.
+//! Replies about prices.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,21 @@ use tollgate_storage::{PriceChange, PriceRecord};
 use tollgate_types::Credits;
 use utoipa::ToSchema;
 
-/// The prices of a model.
+/// The current prices of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PriceView {
-    /// The model.
+    /// Id of the model.
     pub model: String,
-    /// Names these prices for ever.
+    /// Permanent id of these prices.
     pub version: String,
-    /// Credits per million, by class, such as `input`, `output`, `input>272000`.
+    /// Credits per million units, by unit, such as `input`, `output` or `input>272000` for long
+    /// prompts.
     #[schema(value_type = BTreeMap<String, String>)]
     pub prices: BTreeMap<String, Credits>,
 }
 
 impl PriceView {
-    /// Prices that are in force.
+    /// Returns the view of recorded prices.
     pub fn of(record: &PriceRecord) -> Self {
         Self {
             model: record.model.clone(),
@@ -30,22 +31,23 @@ impl PriceView {
     }
 }
 
-/// Since when a model had which prices.
+/// A change of a model's prices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PriceChangeView {
-    /// Since when, RFC 3339.
+    /// Time since which the prices apply, RFC 3339.
     pub at: String,
-    /// Who put them in force: `settings` for a start or a reload, `cli` or an administrator for what was forced.
+    /// Origin of the change: `settings` for a start or reload of the server. For a forced change,
+    /// `cli` or the name of the administrator.
     pub actor: String,
-    /// Names these prices for ever.
+    /// Permanent id of the new prices.
     pub version: String,
-    /// Credits per million, by class.
+    /// New prices, in credits per million units, by unit.
     #[schema(value_type = BTreeMap<String, String>)]
     pub prices: BTreeMap<String, Credits>,
 }
 
 impl PriceChangeView {
-    /// A change.
+    /// Returns the view of a change to the prices of `record`.
     pub fn of(change: &PriceChange, record: &PriceRecord) -> Self {
         Self {
             at: change.at.to_rfc3339(),
@@ -56,30 +58,30 @@ impl PriceChangeView {
     }
 }
 
-/// Prices that would be others than those in force.
+/// A model whose proposed prices differ from the current ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MovedView {
-    /// The model.
+    /// Id of the model.
     pub model: String,
-    /// Names the new prices for ever.
+    /// Permanent id of the proposed prices.
     pub version: String,
-    /// Those in force; null for a model that never had any.
+    /// Current prices; null if the model never had any.
     #[schema(value_type = Option<BTreeMap<String, String>>)]
     pub before: Option<BTreeMap<String, Credits>>,
-    /// The new ones.
+    /// Prices proposed by the settings.
     #[schema(value_type = BTreeMap<String, String>)]
     pub after: BTreeMap<String, Credits>,
-    /// What moves more than tenfold.
+    /// Prices that change by more than a factor of ten, such as `input: 1 to 20`.
     pub jumps: Vec<String>,
 }
 
-/// How the prices of the settings differ from those in force.
+/// Differences between the prices in the settings and the current ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PriceCheckView {
-    /// Whether nothing moves more than tenfold.
+    /// Whether no price changes by more than a factor of ten.
     pub clean: bool,
-    /// Whether the new prices were put in force, however far they are.
+    /// Whether the new prices were applied, regardless of the size of the changes.
     pub forced: bool,
-    /// Every model whose prices are others.
+    /// Models whose prices differ.
     pub changes: Vec<MovedView>,
 }

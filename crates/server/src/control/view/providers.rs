@@ -1,44 +1,55 @@
-//! Answers about providers.
+//! Replies about the running server and its providers.
+
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A provider in use, without its secrets.
+/// Addresses on which a running server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerView {
+    /// Address of the public API.
+    pub listen: SocketAddr,
+    /// Address of the admin listener.
+    pub admin: SocketAddr,
+}
+
+/// A configured provider, without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProviderView {
-    /// Name of its block.
+    /// Name of the provider in the settings.
     pub name: String,
-    /// What it speaks, and its quirks.
+    /// Preset that defines its API format and quirks.
     pub preset: String,
-    /// Where it is; null where that follows from other settings.
+    /// Base URL; null if it follows from other settings.
     pub base_url: Option<String>,
-    /// Whether its answers are simulated.
+    /// Whether the provider returns simulated responses.
     pub simulated: bool,
-    /// The models that it said it has at the start or the last reload; null when it was not asked, since only models with
-    /// prices are offered.
+    /// Models that the provider listed at the last start or reload. Null if no list was requested,
+    /// because the gateway offers only models with prices.
     pub models_found: Option<Vec<String>>,
-    /// Why it did not say.
+    /// Error of the model listing; null if it succeeded.
     pub listing_error: Option<String>,
-    /// Its models that are offered, by their names there.
+    /// Models of the provider that the gateway offers, with their health.
     pub targets: Vec<TargetView>,
 }
 
-/// A model of a provider.
+/// A model at a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TargetView {
-    /// Its name at the provider.
+    /// Name of the model at the provider.
     pub upstream_model: String,
-    /// The models that lead there.
+    /// Ids of the catalog models that this target serves.
     pub models: Vec<String>,
-    /// `closed`: it is called. `open`: it failed, and others are called first. `half_open`: single calls try it again.
-    /// `cooling_down`: it asked for a pause.
+    /// `closed`: healthy, receives calls. `open`: failing, other targets are tried first.
+    /// `half_open`: receives single trial calls. `cooling_down`: the provider requested a pause.
     pub breaker: String,
-    /// Failures since it answered last.
+    /// Failures since the last success.
     pub failures_in_a_row: u32,
-    /// Milliseconds until it is called again in its own place.
+    /// Milliseconds until the target returns to its place in the order; 0 if it has it now.
     pub retry_in_ms: u64,
-    /// What went wrong last, since the server started.
+    /// Last error since the server started; null if there was none.
     pub last_error: Option<String>,
-    /// When, RFC 3339.
+    /// Time of the last error, RFC 3339.
     pub last_error_at: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What the audit log keeps of an answer. What a key or a token is has no place in it.
+//! The part of a reply that the audit log records: ids and state, but no keys, tokens or secrets.
 
 use serde::Serialize;
 use serde_json::{Value, json, to_value};
@@ -8,7 +8,7 @@ use super::Reply;
 use crate::control::alerts::AlertView;
 
 impl Reply {
-    /// The account that it is about.
+    /// Returns the account that the reply concerns, if the reply names one.
     pub fn account(&self) -> Option<AccountId> {
         match self {
             Reply::Account(account) => Some(account.id),
@@ -20,7 +20,7 @@ impl Reply {
         }
     }
 
-    /// The id of what was made.
+    /// Returns the id of the created object; empty if nothing was created.
     pub fn object(&self) -> String {
         match self {
             Reply::Account(account) => account.id.to_string(),
@@ -31,14 +31,14 @@ impl Reply {
             Reply::Member(member) => member.id.to_string(),
             Reply::Page(page) => {
                 let top_up = page.top_up.as_ref().map(|top_up| top_up.id.to_string());
-                let made = top_up.or_else(|| page.subscription.map(|id| id.to_string()));
-                made.unwrap_or_default()
+                let opened = top_up.or_else(|| page.subscription.map(|id| id.to_string()));
+                opened.unwrap_or_default()
             }
             _ => String::new(),
         }
     }
 
-    /// What became of what was changed, without secrets.
+    /// Returns the changed object as JSON, without secrets.
     pub fn recorded(&self) -> Option<Value> {
         fn whole(view: &impl Serialize) -> Option<Value> {
             to_value(view).ok()
@@ -57,7 +57,7 @@ impl Reply {
             Reply::Admin(admin) => whole(admin),
             Reply::PriceCheck(check) => whole(check),
             Reply::Member(member) => whole(member),
-            // The address of the page is for whoever pays.
+            // The URL of the page is for the payer only.
             Reply::Page(page) => {
                 let subscription = page.subscription.map(|id| json!({"id": id}));
                 page.top_up.as_ref().and_then(whole).or(subscription)

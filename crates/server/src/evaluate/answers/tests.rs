@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::cases::{Manner, read};
+use super::super::cases::{EvaluationTarget, read};
 use super::*;
 
 fn questions() -> Vec<Question> {
@@ -12,11 +12,11 @@ fn questions() -> Vec<Question> {
             {"type": "function", "function": {"name": "reply", "parameters": {"type": "object"}}},
         ]},
     }, "truth": {"yes": true}});
-    let manner = Manner {
+    let target = EvaluationTarget {
         model: "sim/decide".to_owned(),
         calibration: None,
     };
-    read(&line.to_string(), &manner).unwrap().remove(0).questions
+    read(&line.to_string(), &target).unwrap().remove(0).questions
 }
 
 fn answer(answers: Value) -> Answer {
@@ -34,46 +34,49 @@ fn answers_are_brought_to_the_order_of_the_options() {
         json!([noul, choice, {"type": "error", "error": {"code": "upstream_error"}}]),
     ] {
         let answer = answer(answers);
-        let said = answer.said(questions.iter()).unwrap();
-        let Said::Answered(yes) = &said[0] else {
-            panic!("{said:?}")
+        let parsed = answer.parsed(questions.iter()).unwrap();
+        let ParsedAnswer::Answered(yes) = &parsed[0] else {
+            panic!("{parsed:?}")
         };
         assert_eq!(
             (&*yes.probabilities, yes.abstain),
             ([0.25, 0.75].as_slice(), Some(0.5))
         );
         assert_eq!(yes.source.as_deref(), Some("logits"));
-        let Said::Answered(team) = &said[1] else {
-            panic!("{said:?}")
+        let ParsedAnswer::Answered(team) = &parsed[1] else {
+            panic!("{parsed:?}")
         };
         assert_eq!(
             (&*team.probabilities, team.confidence),
             ([0.5, 0.25, 0.25].as_slice(), Some(0.25))
         );
-        assert!(matches!(&said[2], Said::Refused | Said::Failed(_)), "{said:?}");
+        assert!(
+            matches!(&parsed[2], ParsedAnswer::Refused | ParsedAnswer::Failed(_)),
+            "{parsed:?}"
+        );
         assert_eq!(answer.cost().to_string(), "0.5");
     }
 }
 
 #[test]
-fn what_is_no_answer_is_said() {
+fn malformed_answers_are_reported() {
     let questions = questions();
     for (answers, expected) in [
         (json!({}), "no answer to 'yes'"),
-        (json!({"yes": {"type": "choice"}}), "'yes' is not understood"),
+        (json!({"yes": {"type": "choice"}}), "'yes' is malformed"),
         (
             json!([{"type": "noul", "noul": 1}, {"type": "choice", "probabilities": {"b": 1}}]),
-            "'team' is not understood",
+            "'team' is malformed",
         ),
     ] {
-        let wrong = answer(answers).said(questions.iter()).unwrap_err();
+        let wrong = answer(answers).parsed(questions.iter()).unwrap_err();
         assert!(wrong.contains(expected), "{wrong}");
     }
 }
 
 #[test]
-fn reversed_options_are_turned_and_none_stays_at_the_end() {
+fn reversed_options_are_restored_and_none_stays_last() {
     let questions = questions();
-    assert_eq!(turned(&questions[1], vec![0.1, 0.2, 0.7]), [0.7, 0.2, 0.1]);
-    assert_eq!(turned(&questions[2], vec![0.1, 0.2, 0.7]), [0.2, 0.1, 0.7]);
+    assert_eq!(restore_order(&questions[1], vec![0.1, 0.2, 0.7]), [0.7, 0.2, 0.1]);
+    assert_eq!(restore_order(&questions[2], vec![0.1, 0.2, 0.7]), [0.2, 0.1, 0.7]);
 }

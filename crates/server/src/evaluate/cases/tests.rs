@@ -1,13 +1,13 @@
 use super::*;
 
-fn manner() -> Manner {
-    Manner {
+fn target() -> EvaluationTarget {
+    EvaluationTarget {
         model: "sim/decide".to_owned(),
         calibration: None,
     }
 }
 
-/// A line with all four types and these truths.
+/// A line with all four question types and these truths.
 fn line(truth: &Value) -> String {
     json!({"state": "It is.", "questions": {
         "yes": {"type": "noul", "instructions": "Is it?", "abstain": true},
@@ -23,13 +23,13 @@ fn line(truth: &Value) -> String {
 
 #[test]
 fn truths_are_options_levels_functions_or_shares() {
-    let option = |place| Some(Right::Option(place));
-    let soft = |shares: &[f64]| Some(Right::Soft(shares.to_vec()));
+    let option = |place| Some(ExpectedAnswer::Option(place));
+    let soft = |shares: &[f64]| Some(ExpectedAnswer::Soft(shares.to_vec()));
     for (truth, place, expected) in [
         (json!({"yes": true}), 0, option(0)),
         (json!({"yes": false}), 0, option(1)),
         (json!({"yes": 0.25}), 0, soft(&[0.25, 0.75])),
-        (json!({"yes": null}), 0, Some(Right::Unanswerable)),
+        (json!({"yes": null}), 0, Some(ExpectedAnswer::Unanswerable)),
         (json!({"team": "tech"}), 1, option(1)),
         (json!({"team": {"tech": 1.0}}), 1, soft(&[0.0, 1.0])),
         (json!({"level": 2}), 2, option(2)),
@@ -43,32 +43,32 @@ fn truths_are_options_levels_functions_or_shares() {
         (json!({"next": "none"}), 3, option(2)),
         (json!({"next": "none"}), 0, None),
     ] {
-        let cases = read(&line(&truth), &manner()).unwrap();
+        let cases = read(&line(&truth), &target()).unwrap();
         assert_eq!(cases[0].truths[place], expected, "{truth}");
     }
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn invalid_cases_are_reported_with_their_line() {
     let fine = line(&json!({"yes": true}));
     for (bad, expected) in [
-        ("{".to_owned(), "it is not a JSON object"),
-        ("[]".to_owned(), "it is not a JSON object"),
+        ("{".to_owned(), "not a JSON object"),
+        ("[]".to_owned(), "not a JSON object"),
         (line(&json!({})), "'truth' is missing"),
-        (line(&json!({"nobody": 1})), "truth.nobody: there is no question"),
+        (line(&json!({"other": 1})), "truth.other: no question"),
         (
             line(&json!({"team": "sales"})),
-            "'sales' cannot be answered; it is one of billing, tech",
+            "'sales' is not a possible answer; use one of billing, tech",
         ),
         (line(&json!({"team": null})), "\"abstain\": true"),
-        (line(&json!({"team": {"tech": 0.5}})), "its shares sum to 0.5"),
-        (line(&json!({"team": {"sales": 1}})), "'sales' cannot be answered"),
+        (line(&json!({"team": {"tech": 0.5}})), "the shares sum to 0.5"),
+        (line(&json!({"team": {"sales": 1}})), "'sales' is not a possible"),
         (
             line(&json!({"team": 1})),
-            "it must be the right answer: billing, tech",
+            "must be the correct answer, one of billing, tech",
         ),
-        (line(&json!({"level": 3})), "the level 3 is not from 0 to 2"),
-        (line(&json!({"yes": 1.5})), "a share of yes is from 0 to 1"),
+        (line(&json!({"level": 3})), "the level 3 must be from 0 to 2"),
+        (line(&json!({"yes": 1.5})), "the share of yes must be from 0 to 1"),
         (
             r#"{"state":"","questions":{"a":{"type":"noul","instructions":"x"}},"truth":{"a":true}}"#
                 .to_owned(),
@@ -86,23 +86,23 @@ fn what_is_wrong_is_said_with_its_line() {
         ),
         (
             r#"{"state":"x","questions":{},"truth":{"a":true},"group":7}"#.to_owned(),
-            "'group' is a text",
+            "'group' must be a string",
         ),
     ] {
-        let wrong = read(&format!("\u{feff}{fine}\n\n{bad}\n"), &manner()).unwrap_err();
+        let wrong = read(&format!("\u{feff}{fine}\n\n{bad}\n"), &target()).unwrap_err();
         assert_eq!(wrong.line, 3, "{wrong}");
         assert!(wrong.what.contains(expected), "{wrong}, expected {expected}");
-        assert!(!wrong.what.ends_with('.'), "{wrong}: what is said goes on");
+        assert!(!wrong.what.ends_with('.'), "{wrong}: no final period");
     }
 }
 
 #[test]
-fn the_request_has_no_truth_and_the_manner_is_in_it() {
-    let manner = Manner {
+fn requests_carry_model_and_calibration_without_truth() {
+    let target = EvaluationTarget {
         calibration: Some("none".to_owned()),
-        ..manner()
+        ..target()
     };
-    let cases = read(&line(&json!({"yes": true})), &manner).unwrap();
+    let cases = read(&line(&json!({"yes": true})), &target).unwrap();
     let body: Value = serde_json::from_slice(&cases[0].request()).unwrap();
     assert_eq!(body["model"], "sim/decide");
     assert_eq!(body["options"], json!({"calibration": "none"}));
@@ -110,8 +110,8 @@ fn the_request_has_no_truth_and_the_manner_is_in_it() {
 }
 
 #[test]
-fn options_without_an_order_are_reversed_and_nothing_else_is_asked_again() {
-    let cases = read(&line(&json!({"yes": true})), &manner()).unwrap();
+fn only_unordered_options_are_reversed() {
+    let cases = read(&line(&json!({"yes": true})), &target()).unwrap();
     let body: Value = serde_json::from_slice(&cases[0].reversed().unwrap()).unwrap();
     let ids: Vec<&String> = body["questions"].as_object().unwrap().keys().collect();
     assert_eq!(ids, ["team", "next"]);
@@ -123,5 +123,5 @@ fn options_without_an_order_are_reversed_and_nothing_else_is_asked_again() {
     assert_eq!(options, ["tech", "billing"]);
     assert_eq!(body["questions"]["next"]["tools"][0]["function"]["name"], "reply");
     let scale = r#"{"state":"x","questions":[{"id":"a","type":"score","instructions":"x","criteria":["a","b"]}],"truth":{"a":0}}"#;
-    assert_eq!(read(scale, &manner()).unwrap()[0].reversed(), None);
+    assert_eq!(read(scale, &target()).unwrap()[0].reversed(), None);
 }

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::super::cases::{Manner, read};
+use super::super::cases::{EvaluationTarget, read};
 use super::*;
 
 fn cases(truths: &[Value]) -> Vec<Case> {
@@ -11,15 +11,15 @@ fn cases(truths: &[Value]) -> Vec<Case> {
         }});
         format!("{line}\n")
     });
-    let manner = Manner {
+    let target = EvaluationTarget {
         model: "sim/decide".to_owned(),
         calibration: None,
     };
-    read(&lines.collect::<String>(), &manner).unwrap()
+    read(&lines.collect::<String>(), &target).unwrap()
 }
 
-fn probable(first: f64, abstain: Option<f64>) -> Said {
-    Said::Answered(Probable {
+fn answered(first: f64, abstain: Option<f64>) -> ParsedAnswer {
+    ParsedAnswer::Answered(AnswerProbabilities {
         probabilities: vec![first, 1.0 - first],
         confidence: None,
         abstain,
@@ -27,10 +27,10 @@ fn probable(first: f64, abstain: Option<f64>) -> Said {
     })
 }
 
-fn outcome(place: usize, said: Vec<Said>, milliseconds: u64) -> Outcome {
+fn outcome(place: usize, parsed: Vec<ParsedAnswer>, milliseconds: u64) -> Outcome {
     Outcome {
         place,
-        said,
+        parsed,
         orders: vec![(vec![0.9, 0.1], vec![0.1, 0.9])],
         took: Duration::from_millis(milliseconds),
         cost: Credits::from_nanos(100),
@@ -39,16 +39,16 @@ fn outcome(place: usize, said: Vec<Said>, milliseconds: u64) -> Outcome {
 }
 
 #[test]
-fn what_cannot_be_answered_counts_for_abstention_alone() {
+fn unanswerable_questions_count_for_abstention_alone() {
     let cases = cases(&[
         json!({"yes": true, "team": "a"}),
         json!({"yes": null, "team": "b"}),
         json!({"yes": false}),
     ]);
     let outcomes = vec![
-        outcome(2, vec![probable(0.4, Some(0.1)), Said::Refused], 30),
-        outcome(0, vec![probable(0.9, Some(0.2)), probable(0.8, None)], 10),
-        outcome(1, vec![probable(0.5, Some(0.7)), probable(0.6, None)], 20),
+        outcome(2, vec![answered(0.4, Some(0.1)), ParsedAnswer::Refused], 30),
+        outcome(0, vec![answered(0.9, Some(0.2)), answered(0.8, None)], 10),
+        outcome(1, vec![answered(0.5, Some(0.7)), answered(0.6, None)], 20),
     ];
     let found = of("sim/decide", &cases, outcomes, vec![(4, "no".to_owned())]).unwrap();
     let evaluation = &found.evaluation;
@@ -83,7 +83,7 @@ fn what_cannot_be_answered_counts_for_abstention_alone() {
 }
 
 #[test]
-fn nothing_to_judge_is_no_figure() {
+fn empty_evaluations_have_no_metrics() {
     let found = of("sim/decide", &[], Vec::new(), vec![(1, "no".to_owned())])
         .unwrap()
         .evaluation;

@@ -18,6 +18,8 @@ async fn an_account_from_its_making_to_its_statement() {
     let key = office
         .done("POST", &of("/keys"), json!({"name": "ci", "compat": "lenient"}))
         .await;
+    let last_use = async || office.get(&of("/keys")).await["data"][0]["last_used_at"].clone();
+    assert_eq!(last_use().await, Value::Null);
     office
         .done(
             "POST",
@@ -44,6 +46,7 @@ async fn an_account_from_its_making_to_its_statement() {
     );
     let cost = row["cost"].as_str().unwrap();
     assert_ne!(cost, "0");
+    assert_eq!(last_use().await, row["created_at"]);
     let other = office.account().await;
     let refund = json!({"request_id": request, "reason": "wrong language"});
     let elsewhere = office
@@ -103,6 +106,48 @@ async fn an_account_from_its_making_to_its_statement() {
     );
     assert_eq!(call().await.status, 401, "a revoked key does not work");
     assert_eq!(office.get(&of("/keys")).await["data"][0]["name"], "ci");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn accounts_have_their_names_beside_their_ids() {
+    let office = Office::open().await;
+    let account = office.account().await;
+    let of = |rest: &str| format!("{account}{rest}");
+    let key = office.done("POST", &of("/keys"), json!({})).await;
+    office
+        .done("POST", &of("/grants"), json!({"amount": "1000"}))
+        .await;
+    let tenant = Tenant {
+        id: account.rsplit('/').next().unwrap().parse().unwrap(),
+        key: key["key"].as_str().unwrap().to_owned(),
+    };
+    let body =
+        json!({"model": MODELS[0], "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]});
+    let called = office.scene.post(&tenant, "/v1/chat/completions", &body).await;
+    let refund = json!({"request_id": called.request_id.unwrap()});
+    let refund = office.done("POST", &of("/refunds"), refund).await;
+    let plans = office.get("/admin/v1/plans").await;
+    let plan = json!({"plan": plans["data"][0]["name"]});
+    let made = office.done("POST", &of("/subscriptions"), plan).await;
+    let month = &refund["created_at"].as_str().unwrap()[..7];
+    let statement = office.get(&of(&format!("/statement?month={month}"))).await;
+    for view in [&refund, &made, &statement] {
+        assert_eq!(
+            (&view["account"], &view["account_name"]),
+            (&json!(tenant.id), &json!("acme"))
+        );
+    }
+
+    // Responses show the current name, and the audit log stores no names.
+    office.done("PATCH", &account, json!({"name": "Acme Ltd"})).await;
+    let log = office.get("/admin/v1/audit-log?limit=100").await;
+    for line in log["data"].as_array().unwrap() {
+        assert_eq!(line["account_name"], "Acme Ltd", "{line}");
+        assert!(!line["after"].to_string().contains("account_name"), "{line}");
+    }
+    let listed = office.get(&of("/subscriptions")).await;
+    assert_eq!(listed["data"][0]["account_name"], "Acme Ltd");
     office.close().await;
 }
 
@@ -180,7 +225,7 @@ async fn a_grant_under_an_id_happens_once() {
         let answer = office.send(Role::Billing, "POST", &grants, &other).await;
         assert_eq!(answer.status, 409, "{name}: {}", answer.text);
     }
-    // The same id in another account is another grant, and without an id every one is.
+    // Grant ids are unique within an account. A grant without an id is always new.
     let other = format!("{}/grants", office.account().await);
     assert_eq!(office.done("POST", &other, grant).await["repeated"], false);
     for credits in ["3.5", "4.5"] {
@@ -203,13 +248,13 @@ async fn a_plan_is_subscribed_to_canceled_and_resumed() {
     let plans = office.get("/admin/v1/plans").await;
     let plan = &plans["data"][0];
     let subscriptions = format!("{account}/subscriptions");
-    let wish = json!({"plan": plan["name"]});
-    let poor = office.send(Role::Billing, "POST", &subscriptions, &wish).await;
+    let change = json!({"plan": plan["name"]});
+    let poor = office.send(Role::Billing, "POST", &subscriptions, &change).await;
     assert_eq!(poor.status, 402, "{}", poor.text);
     office
         .done("POST", &format!("{account}/grants"), json!({"amount": "1000"}))
         .await;
-    let made = office.done("POST", &subscriptions, wish).await;
+    let made = office.done("POST", &subscriptions, change).await;
     assert_eq!(
         (&made["state"], &made["subject"]),
         (&json!("active"), &plan["name"])
@@ -273,5 +318,73 @@ async fn a_test_clock_is_advanced() {
     let entries = log["data"].as_array().unwrap();
     let done = entries.iter().filter(|entry| entry["outcome"] == "done");
     assert_eq!(done.count(), 1, "{log}");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_closed_account_keeps_its_ledger_and_accepts_no_calls() {
+    let office = Office::open().await;
+    let account = office.account().await;
+    let of = |rest: &str| format!("{account}{rest}");
+    let key = office.done("POST", &of("/keys"), json!({})).await;
+    let tenant = Tenant {
+        id: account.rsplit('/').next().unwrap().parse().unwrap(),
+        key: key["key"].as_str().unwrap().to_owned(),
+    };
+    office.done("POST", &of("/grants"), json!({"amount": "10"})).await;
+    let body =
+        json!({"model": MODELS[0], "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]});
+    let called = office.scene.post(&tenant, "/v1/chat/completions", &body).await;
+    assert_eq!(called.status, 200, "{}", called.text);
+    let active = office
+        .send(Role::Owner, "POST", &of("/close"), &Value::Null)
+        .await;
+    assert_eq!(
+        (active.status, &active.body["error"]["code"]),
+        (409, &json!("conflict"))
+    );
+    assert!(active.text.contains("Suspend it first"), "{}", active.text);
+    office
+        .done("PATCH", &account, json!({"state": "suspended"}))
+        .await;
+    let balance = office.get(&of("/balance")).await;
+    let closed = office.done("POST", &of("/close"), Value::Null).await;
+    assert_eq!(
+        (&closed["state"], &closed["name"]),
+        (&json!("closed"), &json!("closed account"))
+    );
+    assert_eq!(office.get(&of("/balance")).await, balance);
+    assert_eq!(
+        office.get(&of("/usage")).await["data"].as_array().unwrap().len(),
+        1
+    );
+    assert_eq!(office.get(&of("/keys")).await["data"][0]["state"], "revoked");
+    for (method, path, body) in [
+        ("PATCH", of(""), json!({"state": "active"})),
+        ("PATCH", of(""), json!({"name": "again"})),
+        ("POST", of("/keys"), json!({})),
+        ("POST", of("/grants"), json!({"amount": "1"})),
+        (
+            "POST",
+            of("/members"),
+            json!({"email": "a@example.com", "role": "owner"}),
+        ),
+        ("POST", of("/subscriptions"), json!({"plan": "lite"})),
+    ] {
+        let refused = office.send(Role::Owner, method, &path, &body).await;
+        assert_eq!(refused.status, 409, "{method} {path}: {}", refused.text);
+        assert!(
+            refused.text.contains("The account is closed."),
+            "{}",
+            refused.text
+        );
+    }
+    let log = office.get("/admin/v1/audit-log?action=account.close").await;
+    let lines = log["data"].as_array().unwrap();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert_eq!(
+        (&lines[0]["outcome"], &lines[0]["before"]),
+        (&json!("done"), &Value::Null)
+    );
     office.close().await;
 }

@@ -1,4 +1,4 @@
-//! What the audit log says of changes.
+//! The audit log records changes without secrets.
 
 use std::sync::Arc;
 
@@ -37,17 +37,17 @@ async fn every_change_is_a_line_and_none_has_a_secret() {
         test_clock: false,
         name: "by hand".to_owned(),
     };
-    perform(&office.scene.domains, &Actor::command_line(), by_command_line)
+    perform(&office.scene.app_state, &Actor::command_line(), by_command_line)
         .await
         .unwrap();
 
     let log = office.get("/admin/v1/audit-log?limit=100").await;
     let lines = log["data"].as_array().unwrap();
-    let told = |line: &Value| {
+    let reported = |line: &Value| {
         let word = |name: &str| line[name].as_str().unwrap().to_owned();
         [word("actor"), word("role"), word("action"), word("outcome")].join(" ")
     };
-    let told: Vec<String> = lines.iter().map(told).collect();
+    let reported: Vec<String> = lines.iter().map(reported).collect();
     let expected = [
         "cli owner account.create done",
         "billing billing credits.grant invalid_parameter",
@@ -57,7 +57,7 @@ async fn every_change_is_a_line_and_none_has_a_secret() {
         "support support account.change done",
         "owner owner account.create done",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     for secret in [&key["key"], &token["token"]] {
         assert!(!log.to_string().contains(secret.as_str().unwrap()));
     }
@@ -120,7 +120,7 @@ async fn it_is_read_in_pages_and_by_what_is_asked_for() {
     office.close().await;
 }
 
-/// A log that cannot be written.
+/// An audit log whose writes fail.
 struct Full;
 
 #[async_trait]
@@ -147,7 +147,7 @@ async fn a_change_that_cannot_be_written_down_is_no_success() {
         (500, &json!("internal_error"))
     );
     assert!(!made.text.contains("disk"), "{}", made.text);
-    // What is refused is answered as ever, and whoever looks needs no log.
+    // A refused request and a read write no audit record, so they work as usual.
     let denied = office
         .send(Role::Viewer, "POST", "/admin/v1/accounts", &new)
         .await;

@@ -1,4 +1,4 @@
-//! What cannot be meant is refused with the place at fault, and changes nothing.
+//! Invalid input is rejected with the parameter at fault and changes nothing.
 
 use serde_json::{Value, json};
 use tollgate_storage::Role;
@@ -179,6 +179,51 @@ async fn bodies_are_judged_by_their_members() {
             invalid,
             "name",
         ),
+        ("PUT", of("/alert"), json!({}), missing, "below"),
+        ("PUT", of("/alert"), json!({"below": 5}), invalid, "below"),
+        (
+            "PUT",
+            of("/alert"),
+            json!({"below": "5", "webhook": "nonsense"}),
+            invalid,
+            "webhook",
+        ),
+        (
+            "PUT",
+            of("/alert"),
+            json!({"below": "5", "webhook": "https://example.com/", "phone": "1"}),
+            unknown,
+            "phone",
+        ),
+        ("POST", of("/top-ups"), json!({}), missing, "credits"),
+        (
+            "POST",
+            of("/top-ups"),
+            json!({"credits": "x"}),
+            invalid,
+            "credits",
+        ),
+        (
+            "PUT",
+            of("/auto-top-up"),
+            json!({"below": "1", "amount": "5"}),
+            missing,
+            "monthly_limit",
+        ),
+        (
+            "POST",
+            format!("/admin/v1/subscriptions/sub_{UNKNOWN}/change-plan"),
+            json!({}),
+            missing,
+            "plan",
+        ),
+        (
+            "POST",
+            format!("/admin/v1/subscriptions/sub_{UNKNOWN}/change-plan"),
+            json!({"plan": "none"}),
+            invalid,
+            "plan",
+        ),
         (
             "POST",
             "/admin/v1/admins".to_owned(),
@@ -214,7 +259,7 @@ async fn bodies_are_judged_by_their_members() {
             (400, &json!("invalid_json"))
         );
     }
-    // Two of the largest amounts do not fit into one balance.
+    // The sum of two maximum amounts exceeds the range of a balance.
     let largest = json!({"amount": "9223372036.854775807"});
     office.done("POST", &of("/grants"), largest.clone()).await;
     let answer = office.send(Role::Owner, "POST", &of("/grants"), &largest).await;
@@ -255,6 +300,21 @@ async fn what_is_not_there_is_a_404_and_what_cannot_be_done_there_a_405() {
         ("GET", format!("{acct}/statement?month=2026-11"), Value::Null),
         ("GET", format!("{acct}/subscriptions"), Value::Null),
         ("GET", format!("{acct}/members"), Value::Null),
+        ("GET", format!("{acct}/alert"), Value::Null),
+        ("GET", format!("{acct}/alert/deliveries"), Value::Null),
+        ("DELETE", format!("{acct}/alert"), Value::Null),
+        ("GET", format!("{acct}/auto-top-up"), Value::Null),
+        ("DELETE", format!("{acct}/auto-top-up"), Value::Null),
+        (
+            "GET",
+            format!("/admin/v1/top-ups?account=acct_{UNKNOWN}"),
+            Value::Null,
+        ),
+        (
+            "GET",
+            format!("/admin/v1/usage/export?account=acct_{UNKNOWN}"),
+            Value::Null,
+        ),
         (
             "POST",
             format!("{acct}/members"),

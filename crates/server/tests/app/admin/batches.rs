@@ -1,4 +1,4 @@
-//! Batches of all accounts, as administrators see them.
+//! The admin API lists batches of all accounts without their contents.
 
 use serde_json::{Value, json};
 use tollgate_storage::Role;
@@ -47,7 +47,10 @@ async fn batches_of_every_account_are_seen_and_nothing_that_they_say() {
     assert_eq!(ids(&theirs), made[1..2]);
 
     let shown = office.get(&format!("{BATCHES}/{after}")).await;
-    assert_eq!(shown["account"], json!(tenant.id));
+    assert_eq!(
+        (&shown["account"], &shown["account_name"]),
+        (&json!(tenant.id), &json!("tenant"))
+    );
     assert_eq!(
         [
             &shown["state"],

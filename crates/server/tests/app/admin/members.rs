@@ -1,4 +1,4 @@
-//! Members of accounts.
+//! Adding, changing and removing members of an account.
 
 use serde_json::{Value, json};
 use tollgate_storage::Role;
@@ -57,7 +57,7 @@ async fn members_come_change_and_go_but_the_last_owner() {
     let listed = office.get(&members).await;
     assert_eq!(listed["data"], json!([made]));
 
-    // Of another account, a member is not there.
+    // A member of another account is not found.
     let other = format!(
         "{}/members/{}",
         office.account().await,

@@ -1,4 +1,4 @@
-//! Prices that change, and prices that cannot be meant; providers and their health.
+//! Changes of prices, rejected price changes, and the health of providers.
 
 use serde_json::{Value, json};
 use tollgate_storage::Role;
@@ -20,7 +20,7 @@ async fn a_price_that_moves_too_far_is_taken_only_when_it_is_said_to_be_meant() 
     let same = office.done("POST", checks, json!({})).await;
     assert_eq!((&same["clean"], &same["changes"]), (&json!(true), &json!([])));
 
-    // Tenfold is taken by itself.
+    // A tenfold price needs no confirmation.
     office.scene.change_prices("input = \"10\", output = \"1\"");
     office.scene.reload().await.unwrap();
     let history = office.get(&path).await;
@@ -42,7 +42,7 @@ async fn a_price_that_moves_too_far_is_taken_only_when_it_is_said_to_be_meant() 
         (&json!("settings"), &json!("1"), &json!("10"))
     );
 
-    // More is refused as a whole, and the catalog stays.
+    // A larger change is rejected as a whole, and the catalog stays unchanged.
     office.scene.change_prices("input = \"10\", output = \"0.09\"");
     let refused = office.scene.reload().await.unwrap_err();
     assert!(
@@ -51,7 +51,7 @@ async fn a_price_that_moves_too_far_is_taken_only_when_it_is_said_to_be_meant() 
     );
     let offered = office
         .scene
-        .domains
+        .app_state
         .catalog
         .current()
         .resolve(model)
@@ -69,7 +69,7 @@ async fn a_price_that_moves_too_far_is_taken_only_when_it_is_said_to_be_meant() 
     assert_eq!(check.body["changes"].as_array().unwrap().len(), MODELS.len());
     assert_eq!(office.get(&path).await["data"].as_array().unwrap().len(), 2);
 
-    // Only who may puts them in force; then the reload takes them.
+    // Only an authorized role can force the prices. The reload then accepts them.
     let force = json!({"force": true});
     let denied = office.send(Role::Support, "POST", checks, &force).await;
     assert_eq!(denied.status, 403);

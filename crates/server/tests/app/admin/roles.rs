@@ -1,4 +1,4 @@
-//! Tokens, and what roles may do.
+//! Admin tokens and the permissions of roles.
 
 use serde_json::{Value, json};
 use tollgate_storage::Role;
@@ -12,7 +12,7 @@ async fn only_a_token_that_works_opens_it() {
     let token = office.token(Role::Owner).to_owned();
     let mut mistyped = token.clone();
     mistyped.replace_range(20..21, if &token[20..21] == "x" { "y" } else { "x" });
-    let unknown = office.scene.domains.admins.shape().generate().unwrap();
+    let unknown = office.scene.app_state.admins.shape().generate().unwrap();
     for (sent, code) in [
         (None, "missing_api_key"),
         (Some(""), "missing_api_key"),
@@ -37,7 +37,7 @@ async fn only_a_token_that_works_opens_it() {
     let me = office.get("/admin/v1/me").await;
     assert_eq!((&me["name"], &me["role"]), (&json!("viewer"), &json!("viewer")));
 
-    // A token is no key.
+    // An admin token is not an API key.
     let body = json!({"model": "sim/chat", "messages": [{"role": "user", "content": "x"}]});
     let stranger = crate::app::Tenant {
         id: tenant.id,
@@ -51,7 +51,7 @@ async fn only_a_token_that_works_opens_it() {
     let answer = office.scene.post(&tenant, "/v1/chat/completions", &body).await;
     assert_eq!(answer.status, 200);
 
-    // The document is for everybody who reaches the listener.
+    // The OpenAPI document needs no token.
     let answer = office
         .send_text(None, "GET", "/admin/openapi.json", String::new())
         .await;
@@ -99,7 +99,7 @@ async fn a_role_may_what_its_table_says() {
     let nothing = Value::Null;
     let unknown = "00000000000000000000000000000001";
     let of = |rest: &str| format!("{account}{rest}");
-    // What fails for another reason than the role has passed the table.
+    // A request that fails for another reason has passed the permission check.
     let cases: Vec<(&str, String, Value, &str)> = vec![
         ("GET", "/admin/v1/accounts".to_owned(), nothing.clone(), "vsbo"),
         ("GET", of(""), nothing.clone(), "vsbo"),
@@ -112,6 +112,7 @@ async fn a_role_may_what_its_table_says() {
         ("POST", "/admin/v1/accounts".to_owned(), json!({"name": "x"}), "o"),
         ("PATCH", of(""), json!({"name": "x"}), "o"),
         ("PATCH", of(""), json!({"state": "active"}), "so"),
+        ("POST", of("/close"), nothing.clone(), "o"),
         ("PATCH", of(""), json!({"rpm": 5}), "so"),
         ("PATCH", of(""), json!({"rpm": 5, "name": "x"}), "o"),
         ("POST", of("/keys"), json!({}), "so"),
@@ -138,6 +139,54 @@ async fn a_role_may_what_its_table_says() {
             nothing.clone(),
             "bo",
         ),
+        (
+            "POST",
+            format!("/admin/v1/subscriptions/sub_{unknown}/change-plan"),
+            json!({"plan": "none"}),
+            "bo",
+        ),
+        ("GET", "/admin/v1/models".to_owned(), nothing.clone(), "vsbo"),
+        ("GET", "/admin/v1/top-ups".to_owned(), nothing.clone(), "vsbo"),
+        (
+            "GET",
+            "/admin/v1/usage/export".to_owned(),
+            nothing.clone(),
+            "vsbo",
+        ),
+        (
+            "GET",
+            "/admin/v1/ledger/export".to_owned(),
+            nothing.clone(),
+            "vsbo",
+        ),
+        (
+            "GET",
+            "/admin/v1/ledger/check".to_owned(),
+            nothing.clone(),
+            "vsbo",
+        ),
+        ("POST", "/admin/v1/top-ups/run".to_owned(), nothing.clone(), "bo"),
+        ("POST", of("/top-ups"), json!({"credits": "5"}), "bo"),
+        ("POST", of("/top-ups/portal"), nothing.clone(), "bo"),
+        ("GET", of("/auto-top-up"), nothing.clone(), "vsbo"),
+        (
+            "PUT",
+            of("/auto-top-up"),
+            json!({"below": "1", "amount": "5", "monthly_limit": "50"}),
+            "bo",
+        ),
+        ("DELETE", of("/auto-top-up"), nothing.clone(), "bo"),
+        // The response contains the secret of the alert's webhook.
+        ("GET", of("/alert"), nothing.clone(), "o"),
+        ("GET", of("/alert/deliveries"), nothing.clone(), "vsbo"),
+        (
+            "PUT",
+            of("/alert"),
+            json!({"below": "1", "webhook": "https://example.com/hook"}),
+            "o",
+        ),
+        ("DELETE", of("/alert"), nothing.clone(), "o"),
+        ("POST", "/admin/v1/alerts/send".to_owned(), nothing.clone(), "o"),
         (
             "POST",
             of("/members"),
@@ -178,12 +227,12 @@ async fn a_role_may_what_its_table_says() {
             }
         }
     }
-    // What was refused changed nothing.
+    // The refused requests changed nothing.
     let balance = office.get(&format!("{account}/balance")).await;
     assert_eq!(balance["credits"], "2");
     let denied = office.get("/admin/v1/audit-log?actor=viewer&limit=100").await;
     let denied = denied["data"].as_array().unwrap();
-    assert_eq!(denied.len(), 19);
+    assert_eq!(denied.len(), 28);
     assert!(denied.iter().all(|line| line["outcome"] == "permission_denied"));
     office.close().await;
 }

@@ -1,6 +1,6 @@
-//! The ledger on both engines, read back by what trusts nothing that wrote it.
+//! Ledger checks and audits on both engines, independent of the code that writes the ledger.
 
-pub mod books;
+pub mod engines;
 mod recomputed;
 mod speed;
 mod tampered;

@@ -1,5 +1,4 @@
-//! The audit: charges that the engines and the prices' own arithmetic made come out, and each kind of falsified row is
-//! found.
+//! The ledger audit: it confirms the charges of both engines and finds each kind of falsified row.
 
 use proptest::prelude::*;
 use tollgate_billing::{AuditReport, Difference, Scope, audit_ledger, check_ledger};
@@ -9,17 +8,17 @@ use tollgate_types::{
     Credits, HoldId, JobId, JobStatus, PriceVersion, Prices, Timestamp, Unit, Usage, WorkerId,
 };
 
-use super::books::{ACCOUNT, Books, ENGINES, Engine, START, VERSION, hold, settlement};
+use super::engines::{ACCOUNT, ENGINES, Engine, START, TestLedger, VERSION, hold, settlement};
 
 const WEEK_MICROS: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 
-async fn audit(books: &Books) -> AuditReport {
-    audit_ledger(&*books.storage.ledger, Scope::default())
+async fn audit(ledger: &TestLedger) -> AuditReport {
+    audit_ledger(&*ledger.storage.ledger, Scope::default())
         .await
         .unwrap()
 }
 
-/// A call: how much is held, what is consumed, and weeks since the one before.
+/// Held amount, consumed units, and whether the call is in the next week.
 type Call = (i64, Vec<u64>, bool);
 
 fn prices() -> impl Strategy<Value = Prices> {
@@ -46,12 +45,12 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec((0..200_000_i64, usage, prop::bool::weighted(0.1)), 1..30)
 }
 
-async fn random_books(engine: Engine, prices: Prices, weekly: i64, calls: Vec<Call>) {
-    let books = Books::open(engine).await;
-    books.price(prices).await;
-    books.fund(ACCOUNT, 1_000_000_000_000).await;
+async fn random_ledger(engine: Engine, prices: Prices, weekly: i64, calls: Vec<Call>) {
+    let ledger = TestLedger::open(engine).await;
+    ledger.price(prices).await;
+    ledger.fund(ACCOUNT, 1_000_000_000_000).await;
     if weekly > 0 {
-        books.subscribe(ACCOUNT, weekly).await;
+        ledger.subscribe(ACCOUNT, weekly).await;
     }
     let (count, mut now) = (calls.len() as u64, START.as_micros());
     for (number, (amount, quantities, is_next_week)) in (1..).zip(calls) {
@@ -69,13 +68,13 @@ async fn random_books(engine: Engine, prices: Prices, weekly: i64, calls: Vec<Ca
             ended_at: Timestamp::from_micros(now + 1),
             ..settlement(&hold, cost.min(amount))
         };
-        books.call(hold, end).await;
+        ledger.call(hold, end).await;
     }
-    let report = audit(&books).await;
+    let report = audit(&ledger).await;
     assert_eq!(report.differences, []);
     assert_eq!(report.calls, count);
-    assert_eq!(books.faults().await, Vec::<String>::new());
-    books.close().await;
+    assert_eq!(ledger.faults().await, Vec::<String>::new());
+    ledger.close().await;
 }
 
 fn block_on(work: impl Future<Output = ()>) {
@@ -91,7 +90,7 @@ proptest! {
 
     #[test]
     fn random_calls_come_out(prices in prices(), weekly in 0..300_000_i64, calls in calls()) {
-        block_on(random_books(Engine::Sqlite, prices, weekly, calls));
+        block_on(random_ledger(Engine::Sqlite, prices, weekly, calls));
     }
 }
 
@@ -100,19 +99,20 @@ proptest! {
 
     #[test]
     fn random_calls_come_out_of_postgres(prices in prices(), weekly in 0..300_000_i64, calls in calls()) {
-        block_on(random_books(Engine::Postgres, prices, weekly, calls));
+        block_on(random_ledger(Engine::Postgres, prices, weekly, calls));
     }
 }
 
-/// A token costs one nano-credit. Under a plan of 100 a week: call 1 is paid by the allowance, 30 of 40; call 2 by both,
-/// 80 of 90; call 3 goes 20 beyond its hold of 50; 7 of call 2 are given back.
-async fn sound(engine: Engine) -> Books {
-    let books = Books::open(engine).await;
-    books
+/// A token costs one nano-credit, and the plan includes 100 a week. Call 1: the allowance pays 30
+/// of 40 held. Call 2: allowance and credits pay 80 of 90. Call 3: exceeds its hold of 50 by 20. 7
+/// of call 2 are refunded.
+async fn consistent_ledger(engine: Engine) -> TestLedger {
+    let ledger = TestLedger::open(engine).await;
+    ledger
         .price(Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000)))
         .await;
-    books.fund(ACCOUNT, 1_000).await;
-    books.subscribe(ACCOUNT, 100).await;
+    ledger.fund(ACCOUNT, 1_000).await;
+    ledger.subscribe(ACCOUNT, 100).await;
     for (number, amount, cost) in [(1, 40, 30), (2, 90, 80), (3, 50, 70)] {
         let hold = hold(number, ACCOUNT, amount);
         let end = Settlement {
@@ -120,7 +120,7 @@ async fn sound(engine: Engine) -> Books {
             usage: Usage::tokens(u64::try_from(cost).unwrap(), 0),
             ..settlement(&hold, cost.min(amount))
         };
-        books.call(hold, end).await;
+        ledger.call(hold, end).await;
     }
     let hold = HoldId::from_u128(2);
     let refund = NewRefund {
@@ -131,8 +131,8 @@ async fn sound(engine: Engine) -> Books {
         reason: String::new(),
         at: START,
     };
-    books.storage.lots.refund(refund).await.unwrap();
-    books
+    ledger.storage.lots.refund(refund).await.unwrap();
+    ledger
 }
 
 #[tokio::test]
@@ -172,12 +172,12 @@ async fn each_kind_of_falsified_row_is_found() {
         (
             usage("estimated = 1, outcome = 'timeout'", 40),
             "estimated",
-            "yes, of timeout",
+            "yes, for timeout",
             "no",
         ),
         (
             usage("outcome = 'crashed'", 40),
-            "tokens of a call that a crash cut off",
+            "tokens of a call that a crash interrupted",
             "30",
             "0",
         ),
@@ -185,7 +185,7 @@ async fn each_kind_of_falsified_row_is_found() {
         (transfer(2, 50), "paid by credits", "51", "50"),
         (transfer(6, 40), "paid by the allowance", "31", "30"),
         (transfer(3, 90), "released to credits", "11", "10"),
-        (transfer(7, 40), "unused of the allowance", "11", "10"),
+        (transfer(7, 40), "unused allowance", "11", "10"),
         (transfer(4, 50), "overrun in the ledger", "21", "20"),
         (
             format!("UPDATE transfer SET price_version = 8 WHERE {}", of(6, 40)),
@@ -201,13 +201,13 @@ async fn each_kind_of_falsified_row_is_found() {
         ),
         (
             "UPDATE refund SET credits = 11".to_owned(),
-            "given back to credits",
+            "refunded to credits",
             "11",
             "at most 10",
         ),
         (
             "UPDATE refund SET allowance = 71".to_owned(),
-            "given back to the allowance",
+            "refunded to the allowance",
             "71",
             "at most 70",
         ),
@@ -231,33 +231,34 @@ async fn each_kind_of_falsified_row_is_found() {
         ),
     ];
     for (index, (statement, figure, recorded, recomputed)) in falsified.into_iter().enumerate() {
-        // What is found does not depend on the engine; a database of its own for each takes a while.
+        // The result does not depend on the engine. Only every fourth case runs on both, because
+        // creating a database is slow.
         for engine in ENGINES.into_iter().take(if index % 4 == 0 { 2 } else { 1 }) {
-            let mut books = sound(engine).await;
-            let report = audit(&books).await;
+            let mut ledger = consistent_ledger(engine).await;
+            let report = audit(&ledger).await;
             assert_eq!(
                 (report.differences.len(), report.calls, report.charged),
                 (0, 3, 160)
             );
-            books.falsify(&statement).await;
-            let report = audit(&books).await;
+            ledger.falsify(&statement).await;
+            let report = audit(&ledger).await;
             let found = report.differences.iter().any(|found| {
-                let told = (found.figure, &*found.recorded, &*found.recomputed);
-                found.account == ACCOUNT && told == (figure, recorded, recomputed)
+                let reported = (found.figure, &*found.recorded, &*found.recomputed);
+                found.account == ACCOUNT && reported == (figure, recorded, recomputed)
             });
             assert!(found, "{engine:?}: {statement}: {:#?}", report.differences);
-            books.close().await;
+            ledger.close().await;
         }
     }
 }
 
-/// Prices under which nothing costs anything.
+/// Price version in which all units are free.
 const FREE: PriceVersion = PriceVersion::from_u64(7);
 
-/// A job that holds 100, of which two models did 30 and 40; a token costs one nano-credit.
-async fn with_parts(engine: Engine) -> Books {
-    let books = Books::open(engine).await;
-    books
+/// A job that holds 100. Its two models cost 30 and 40, at one nano-credit for each token.
+async fn with_parts(engine: Engine) -> TestLedger {
+    let ledger = TestLedger::open(engine).await;
+    ledger
         .price(Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000)))
         .await;
     let free = PriceRecord {
@@ -266,8 +267,8 @@ async fn with_parts(engine: Engine) -> Books {
         prices: Prices::free(),
         created_at: START,
     };
-    books.storage.prices.record(vec![free]).await.unwrap();
-    books.fund(ACCOUNT, 1_000).await;
+    ledger.storage.prices.record(vec![free]).await.unwrap();
+    ledger.fund(ACCOUNT, 1_000).await;
     let job = NewJob {
         id: JobId::from_u128(1),
         kind: "test.composition".into(),
@@ -279,7 +280,7 @@ async fn with_parts(engine: Engine) -> Books {
         price_version: FREE,
         ..hold(1, ACCOUNT, 100)
     };
-    books.storage.jobs.accept(job, hold.clone()).await.unwrap();
+    ledger.storage.jobs.accept(job, hold.clone()).await.unwrap();
     let claim = JobClaim {
         worker: WorkerId::from_u128(1),
         now: START,
@@ -287,12 +288,12 @@ async fn with_parts(engine: Engine) -> Books {
         limit: 1,
         per_account: 1,
     };
-    let leased = books.storage.jobs.claim(claim).await.unwrap().remove(0);
+    let leased = ledger.storage.jobs.claim(claim).await.unwrap().remove(0);
     let part = |number: u32, tokens: u64| UsagePart {
         number,
         name: format!("scene {number}").into(),
         model: "maker/model".into(),
-        provider: "upstream".into(),
+        target: "upstream".into(),
         price_version: VERSION,
         usage: Usage::tokens(tokens, 0),
         cost: Credits::from_nanos(i64::try_from(tokens).unwrap()),
@@ -308,8 +309,8 @@ async fn with_parts(engine: Engine) -> Books {
         parts: vec![part(0, 30), part(1, 40)],
         events: Vec::new(),
     };
-    books.storage.jobs.finish(leased.lease, end).await.unwrap();
-    books
+    ledger.storage.jobs.finish(leased.lease, end).await.unwrap();
+    ledger
 }
 
 #[tokio::test]
@@ -342,21 +343,22 @@ async fn each_kind_of_falsified_part_is_found() {
             ),
             ("DELETE FROM usage_row", "parts", "2", "no call has them"),
         ] {
-            let mut books = with_parts(engine).await;
-            let report = audit(&books).await;
+            let mut ledger = with_parts(engine).await;
+            let report = audit(&ledger).await;
             assert_eq!((report.differences.as_slice(), report.charged), (&[][..], 70));
-            let checked = check_ledger(&*books.storage.ledger, true).await.unwrap();
+            let checked = check_ledger(&*ledger.storage.ledger, true).await.unwrap();
             assert!(checked.is_clean(), "{:?}", checked.faults);
-            books.falsify(statement).await;
-            let report = audit(&books).await;
-            let told = |found: &Difference| (found.figure, found.recorded.clone(), found.recomputed.clone());
+            ledger.falsify(statement).await;
+            let report = audit(&ledger).await;
+            let reported =
+                |found: &Difference| (found.figure, found.recorded.clone(), found.recomputed.clone());
             let expected = (figure, recorded.to_owned(), recomputed.to_owned());
-            let found = report.differences.iter().any(|found| told(found) == expected);
+            let found = report.differences.iter().any(|found| reported(found) == expected);
             assert!(found, "{engine:?}: {statement}: {:#?}", report.differences);
-            let checked = check_ledger(&*books.storage.ledger, true).await.unwrap();
+            let checked = check_ledger(&*ledger.storage.ledger, true).await.unwrap();
             let named = checked.faults.iter().any(|fault| fault.invariant == "I13");
             assert!(named, "{engine:?}: {statement}: {:#?}", checked.faults);
-            books.close().await;
+            ledger.close().await;
         }
     }
 }
@@ -364,7 +366,7 @@ async fn each_kind_of_falsified_part_is_found() {
 #[tokio::test]
 async fn a_scope_leaves_the_others_out() {
     for engine in ENGINES {
-        let books = sound(engine).await;
+        let ledger = consistent_ledger(engine).await;
         let ended = START.as_micros() + 1;
         let at = |micros| Some(Timestamp::from_micros(micros));
         for (from, to, calls) in [
@@ -374,18 +376,18 @@ async fn a_scope_leaves_the_others_out() {
         ] {
             let account = Some(ACCOUNT);
             let scope = Scope { account, from, to };
-            let report = audit_ledger(&*books.storage.ledger, scope).await.unwrap();
+            let report = audit_ledger(&*ledger.storage.ledger, scope).await.unwrap();
             assert_eq!(
                 (report.accounts, report.calls, report.difference_count),
                 (1, calls, 0)
             );
         }
-        let nobody = Scope {
+        let no_accounts = Scope {
             account: Some(tollgate_types::AccountId::from_u128(0)),
             ..Scope::default()
         };
-        let report = audit_ledger(&*books.storage.ledger, nobody).await.unwrap();
+        let report = audit_ledger(&*ledger.storage.ledger, no_accounts).await.unwrap();
         assert_eq!(report.accounts, 0);
-        books.close().await;
+        ledger.close().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A ledger of a million transfers: how long a check of it takes, and how much memory.
+//! Duration and memory of checking a ledger of a million transfers.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use tollgate_billing::{Scope, audit_ledger, check_ledger};
 use tollgate_types::clock::SystemClock;
 use tollgate_types::{AccountId, Clock, Credits, Prices, Unit};
 
-use super::books::{Books, Engine, hold, settlement};
+use super::engines::{Engine, TestLedger, hold, settlement};
 
 const ACCOUNTS: u128 = 100;
-/// Calls of an account, each of three transfers; with the grant, a million transfers in all.
+/// Calls of each account. A call has three transfers, so the total with the grants is a million.
 const CALLS: u128 = 3_333;
 const TRANSFERS: u64 = 1_000_000;
 
-/// The same calls as the engine would write them, a row at a time within the database: a commit for each takes too long.
+/// Inserts the same calls inside the database, because a commit for each call takes too long.
 const IN_POSTGRES: &str = "DO $$
 DECLARE
     tenant RECORD;
@@ -56,35 +56,36 @@ END $$";
 
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 async fn a_million(engine: Engine) {
-    let mut books = Books::open(engine).await;
-    books
+    let mut ledger = TestLedger::open(engine).await;
+    ledger
         .price(Prices::default().with(Unit::Input, Credits::from_nanos(1_000_000)))
         .await;
     for account in 1..=ACCOUNTS {
-        books.fund(AccountId::from_u128(account), 1_000_000_000).await;
+        ledger.fund(AccountId::from_u128(account), 1_000_000_000).await;
     }
     match engine {
         Engine::Sqlite => {
             for number in 1..=CALLS {
                 for account in 1..=ACCOUNTS {
                     let hold = hold(number, AccountId::from_u128(account), 1_000);
-                    books.call(hold.clone(), settlement(&hold, 400)).await;
+                    ledger.call(hold.clone(), settlement(&hold, 400)).await;
                 }
-                // Beyond what the database keeps up with, calls are refused.
+                // The engine refuses calls if the database falls behind, so it is flushed
+                // regularly.
                 if number % 300 == 0 {
-                    books.storage.engine.flush().await.unwrap();
+                    ledger.storage.engine.flush().await.unwrap();
                 }
             }
-            books.storage.engine.flush().await.unwrap();
+            ledger.storage.engine.flush().await.unwrap();
         }
-        Engine::Postgres => books.falsify(IN_POSTGRES).await,
+        Engine::Postgres => ledger.falsify(IN_POSTGRES).await,
     }
     let clock = SystemClock::default();
-    // The most memory is counted anew.
+    // Resets the peak memory of this process.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let before = memory();
     let (wall, cpu) = (clock.monotonic_micros(), cpu());
-    let report = check_ledger(&*books.storage.ledger, false).await.unwrap();
+    let report = check_ledger(&*ledger.storage.ledger, false).await.unwrap();
     let spent = [clock.monotonic_micros() - wall, self::cpu() - cpu].map(Duration::from_micros);
     assert!(report.is_clean(), "{:?}", report.faults);
     assert_eq!((report.transfers, report.chain_heads), (TRANSFERS, 100));
@@ -93,7 +94,7 @@ async fn a_million(engine: Engine) {
         "{engine:?}: check {wall:.1?}, {cpu:.1?} CPU of this process, peak memory {before} + {grown} KiB"
     );
     let (started, cpu) = (clock.monotonic_micros(), self::cpu());
-    let audit = audit_ledger(&*books.storage.ledger, Scope::default())
+    let audit = audit_ledger(&*ledger.storage.ledger, Scope::default())
         .await
         .unwrap();
     let spent = [clock.monotonic_micros() - started, self::cpu() - cpu].map(Duration::from_micros);
@@ -102,10 +103,10 @@ async fn a_million(engine: Engine) {
         "{engine:?}: audit {:.1?}, {:.1?} CPU of this process",
         spent[0], spent[1]
     );
-    books.close().await;
+    ledger.close().await;
 }
 
-/// Processor time of this process so far, of all its threads.
+/// Returns the CPU time of this process, all threads included.
 fn cpu() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -113,7 +114,7 @@ fn cpu() -> u64 {
     ticks * 10_000
 }
 
-/// The most memory that this process had so far, in KiB.
+/// Returns the peak memory of this process, in KiB.
 fn memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

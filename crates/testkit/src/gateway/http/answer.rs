@@ -1,4 +1,4 @@
-//! Responses that are read while they come.
+//! Responses whose body is read while it arrives.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use super::connection::Connection;
 use super::incoming::Framing;
 use super::response::{Head, Response};
 
-/// A response whose body is still to come. Dropping it leaves: the connection is closed.
+/// A response whose body has not arrived yet. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Answer {
-    /// Status and headers.
+    /// The response head: status and headers.
     pub head: Head,
     connection: Connection,
     framing: Framing,
@@ -19,9 +19,9 @@ pub struct Answer {
 /// How a body ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// As its framing says.
+    /// At the end that the framing specifies.
     Whole,
-    /// With the connection, before that.
+    /// The connection ended before the framing's end.
     Cut,
 }
 
@@ -30,7 +30,7 @@ pub enum End {
 pub struct Event {
     /// The payload of its `data:` lines; `None` for a comment.
     pub data: Option<String>,
-    /// Its bytes, with the blank line.
+    /// The bytes of the event, with the blank line.
     pub raw: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ impl Answer {
         if self.end.is_some() {
             return None;
         }
-        match self.connection.incoming.piece(&mut self.framing).await {
+        match self.connection.incoming.chunk(&mut self.framing).await {
             Ok(Some(chunk)) => Some(chunk),
             Ok(None) => {
                 self.end = Some(End::Whole);
@@ -63,19 +63,19 @@ impl Answer {
         }
     }
 
-    /// The next event; `None` at the end.
+    /// Returns the next event; `None` at the end.
     ///
     /// # Panics
-    /// When a chunk is not exactly one event.
+    /// If a chunk is not exactly one event.
     pub async fn next_event(&mut self) -> Option<Event> {
         let chunk = self.next_chunk().await?;
         Some(Event::parse(&chunk))
     }
 
-    /// The next event that is no comment, as JSON.
+    /// Returns the next event that is no comment, as JSON.
     ///
     /// # Panics
-    /// When the stream ends first, or it is not JSON.
+    /// If the stream ends first, or the event is not JSON.
     pub async fn next_json(&mut self) -> Value {
         loop {
             let event = self.next_event().await.expect("one more event");
@@ -85,12 +85,12 @@ impl Answer {
         }
     }
 
-    /// How the body ended, once [`next_chunk`](Self::next_chunk) has answered `None`.
+    /// How the body ended; `None` until [`next_chunk`](Self::next_chunk) returns `None`.
     pub fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// Everything that is left.
+    /// Reads the rest of the body.
     pub async fn rest(mut self) -> Response {
         let mut chunks = Vec::new();
         while let Some(chunk) = self.next_chunk().await {
@@ -104,7 +104,7 @@ impl Answer {
         }
     }
 
-    /// The connection, wherever the body is.
+    /// Returns the connection, even if the body was not read to its end.
     pub fn into_connection(self) -> Connection {
         self.connection
     }
@@ -114,9 +114,9 @@ impl Event {
     /// Reads exactly one event: `data: ` lines or comments, and the blank line.
     ///
     /// # Panics
-    /// When it is less or more.
+    /// If the bytes are less or more than one event.
     pub fn parse(raw: &[u8]) -> Self {
-        let text = std::str::from_utf8(raw).unwrap_or_else(|_| panic!("{raw:?} is no text"));
+        let text = std::str::from_utf8(raw).unwrap_or_else(|_| panic!("{raw:?} is not UTF-8"));
         let lines = text
             .strip_suffix("\n\n")
             .unwrap_or_else(|| panic!("{text:?} does not end an event"));
@@ -124,7 +124,7 @@ impl Event {
         for line in lines.split('\n') {
             match (line.strip_prefix("data: "), &mut data) {
                 (Some(payload), None) => data = Some(payload.to_owned()),
-                // Lines of one payload, by the rules of WHATWG HTML, section 9.2.
+                // Joins the lines of one payload (WHATWG HTML, section 9.2).
                 (Some(payload), Some(data)) => data.extend(["\n", payload]),
                 (None, _) => assert!(line.starts_with(':'), "{line:?} belongs to no event of {text:?}"),
             }
@@ -135,7 +135,7 @@ impl Event {
         }
     }
 
-    /// Whether it is `[DONE]`.
+    /// Whether the payload is `[DONE]`.
     pub fn is_done(&self) -> bool {
         self.data.as_deref() == Some("[DONE]")
     }
@@ -143,9 +143,9 @@ impl Event {
     /// The payload as JSON.
     ///
     /// # Panics
-    /// When it is not JSON.
+    /// If the payload is not JSON.
     pub fn json(&self) -> Value {
-        let data = self.data.as_deref().expect("an event and no comment");
+        let data = self.data.as_deref().expect("an event, not a comment");
         serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"))
     }
 }

@@ -1,4 +1,4 @@
-//! One connection.
+//! One HTTP/1.1 connection to the gateway.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::gateway::wait::in_time;
 #[derive(Debug)]
 pub struct Connection {
     pub(super) incoming: Incoming,
-    // Its drop would close this direction, which a server may take for a caller that left.
+    // Dropping this half closes its direction, which a server may treat as a disconnect.
     outgoing: OwnedWriteHalf,
 }
 
@@ -45,7 +45,7 @@ impl Connection {
         in_time("the gateway to read", self.outgoing.write_all(bytes)).await
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending direction.
     ///
     /// # Errors
     /// The gateway has closed the connection.
@@ -61,22 +61,23 @@ impl Connection {
     /// Reads the next response.
     ///
     /// # Panics
-    /// When the connection ends before its head.
+    /// If the connection ends before the response head.
     pub async fn read(&mut self) -> Response {
         read(&mut self.incoming, false)
             .await
             .expect("a response has a head")
     }
 
-    /// Sends a request and reads the response; whoever refuses a request early need not read all of it.
+    /// Sends a request and reads the response; a server that refuses early need not read the whole
+    /// request.
     ///
     /// # Panics
-    /// When the connection ends without a response.
+    /// If the connection ends without a response.
     pub async fn respond(&mut self, request: &Request) -> Response {
         self.try_respond(request).await.expect("a response has a head")
     }
 
-    /// The same; `None` when the connection ends without a response.
+    /// Like [`respond`](Self::respond); `None` when the connection ends without a response.
     pub(super) async fn try_respond(&mut self, request: &Request) -> Option<Response> {
         let bytes = request.bytes();
         let write = self.outgoing.write_all(&bytes);
@@ -84,7 +85,7 @@ impl Connection {
         tokio::pin!(write, read);
         tokio::select! {
             response = &mut read => response,
-            // When it breaks, the answer to what was sent may still be there.
+            // After a failed write, the response may still be readable.
             _ = &mut write => read.await,
         }
     }
@@ -92,28 +93,28 @@ impl Connection {
     /// Sends a request and reads the head of the response.
     ///
     /// # Panics
-    /// When the connection ends without one.
+    /// If the connection ends without a response head.
     pub async fn open(mut self, request: &Request) -> Answer {
         let _ = self.write(&request.bytes()).await;
         let head = self.read_head().await.expect("a response has a head");
         Answer::new(head, self)
     }
 
-    /// Whether the gateway closes the connection in order, without a word.
+    /// Whether the gateway closes the connection in order (FIN) without sending more bytes.
     pub async fn closes(&mut self) -> bool {
         self.incoming.closes().await
     }
 
-    /// Resets the connection, as a process that is killed may.
+    /// Resets the connection (RST), as a killed process may.
     ///
     /// # Panics
-    /// When the socket does not let itself be set so.
+    /// If the socket option cannot be set.
     pub fn reset(self) {
         let stream = self
             .incoming
             .half
             .reunite(self.outgoing)
-            .expect("both are halves of one");
+            .expect("both halves belong together");
         stream.set_zero_linger().unwrap();
     }
 }
@@ -127,7 +128,7 @@ async fn read(incoming: &mut Incoming, is_head: bool) -> Option<Response> {
     };
     let mut chunks = Vec::new();
     let whole = loop {
-        match incoming.piece(&mut framing).await {
+        match incoming.chunk(&mut framing).await {
             Ok(Some(chunk)) => chunks.push(chunk),
             Ok(None) => break true,
             Err(_) => break false,

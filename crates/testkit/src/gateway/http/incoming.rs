@@ -1,4 +1,4 @@
-//! Reading: heads, and bodies in the pieces of their framing.
+//! Reads heads, and bodies chunk by chunk.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use tokio::net::tcp::OwnedReadHalf;
 use super::response::Head;
 use crate::gateway::wait::in_time;
 
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
 /// The reading half of a connection.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Incoming {
     buffer: BytesMut,
 }
 
-/// How the body's end is told.
+/// How the end of the body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Empty,
@@ -35,26 +35,26 @@ impl Incoming {
         }
     }
 
-    /// Reads some bytes; false at the end of the connection, however it came.
+    /// Reads more bytes; false at the end of the connection, in order or not.
     async fn more(&mut self) -> bool {
         let read = in_time("bytes from the gateway", self.half.read_buf(&mut self.buffer)).await;
         read.is_ok_and(|count| count > 0)
     }
 
-    /// Waits for the end of the connection: true when it was in order and nothing came before it.
+    /// Waits for the end of the connection: true if it was in order and no bytes came before it.
     pub(super) async fn closes(&mut self) -> bool {
         let end = in_time("the end of the connection", self.half.read_buf(&mut self.buffer)).await;
         self.buffer.is_empty() && end.is_ok_and(|count| count == 0)
     }
 
-    /// The next head; `None` when the connection ends before it is whole.
+    /// Reads the next head; `None` when the connection ends before the head is complete.
     ///
     /// # Panics
-    /// When what comes is not HTTP.
+    /// If the bytes are not HTTP.
     pub(super) async fn head(&mut self) -> Option<Head> {
         loop {
             match parse_head(&mut self.buffer).unwrap_or_else(|error| panic!("{error}: {:?}", self.buffer)) {
-                // 100 Continue and its like announce the answer.
+                // Skips informational responses such as 100 Continue.
                 Some(head) if head.status < 200 => {}
                 Some(head) => return Some(head),
                 None if self.more().await => {}
@@ -63,30 +63,30 @@ impl Incoming {
         }
     }
 
-    /// The next piece of a body. `Ok(None)` at its proper end.
+    /// Returns the next chunk of a body; `Ok(None)` at its proper end.
     ///
     /// # Errors
-    /// The connection ended first; what came of a counted body is lost.
-    pub(super) async fn piece(&mut self, framing: &mut Framing) -> io::Result<Option<Vec<u8>>> {
-        let piece = match *framing {
+    /// The connection ended first; the bytes already read of a body with a length are lost.
+    pub(super) async fn chunk(&mut self, framing: &mut Framing) -> io::Result<Option<Vec<u8>>> {
+        let chunk = match *framing {
             Framing::Empty | Framing::Counted(0) => None,
             Framing::Counted(length) => Some(self.take(length).await?),
-            Framing::Chunked => self.chunk().await?,
+            Framing::Chunked => self.read_chunk().await?,
             Framing::UntilClose => {
                 while self.more().await {}
                 Some(self.buffer.split().to_vec())
             }
         };
-        if *framing != Framing::Chunked || piece.is_none() {
+        if *framing != Framing::Chunked || chunk.is_none() {
             *framing = Framing::Empty;
         }
-        Ok(piece)
+        Ok(chunk)
     }
 
-    async fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+    async fn read_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let line = self.line().await?;
         let size =
-            usize::from_str_radix(line.trim(), 16).unwrap_or_else(|_| panic!("{line:?} is no chunk size"));
+            usize::from_str_radix(line.trim(), 16).unwrap_or_else(|_| panic!("{line:?}: not a chunk size"));
         if size == 0 {
             while !self.line().await?.is_empty() {}
             return Ok(None);
@@ -140,7 +140,7 @@ impl Framing {
 }
 
 fn parse_head(buffer: &mut BytesMut) -> Result<Option<Head>, httparse::Error> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(length) = parsed.parse(buffer)? else {
         return Ok(None);

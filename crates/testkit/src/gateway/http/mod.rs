@@ -1,4 +1,5 @@
-//! An HTTP/1.1 client on a bare socket: it sees every chunk as it comes, and sends requests that no library would.
+//! An HTTP/1.1 client on a bare socket: it sees every chunk as it arrives, and can send malformed
+//! requests.
 
 mod answer;
 mod connection;
@@ -15,7 +16,7 @@ pub use connection::Connection;
 pub use request::Request;
 pub use response::{ErrorObject, Head, Response};
 
-/// Sends each request on a connection of its own.
+/// Sends each request on a new connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
     address: SocketAddr,
@@ -27,36 +28,37 @@ impl Client {
         Self { address }
     }
 
-    /// A connection on which nothing was sent yet.
+    /// Opens a new connection.
     ///
     /// # Panics
-    /// When it is refused.
+    /// If the connection is refused.
     pub async fn connect(&self) -> Connection {
         Connection::to(self.address).await
     }
 
-    /// The whole response to a request.
+    /// Sends a request and returns the whole response.
     pub async fn send(&self, request: &Request) -> Response {
         self.connect().await.respond(request).await
     }
 
-    /// The response to a request, from its head on.
+    /// Sends a request and returns the response after reading its head.
     pub async fn open(&self, request: &Request) -> Answer {
         self.connect().await.open(request).await
     }
 
-    /// `GET` with a key.
+    /// Sends a `GET` with a key.
     pub async fn get(&self, path: &str, key: &str) -> Response {
         self.send(&Request::get(path).key(key)).await
     }
 
-    /// `POST` of a JSON body with a key, to a server that may die at any moment: `None` when no response begins.
+    /// Sends a JSON body by `POST` with a key, to a server that may crash at any time. `None` if no
+    /// response arrives.
     pub async fn try_post_json(&self, path: &str, key: &str, body: &Value) -> Option<Response> {
         let mut connection = Connection::try_to(self.address).await.ok()?;
         connection.try_respond(&Request::json(path, body).key(key)).await
     }
 
-    /// `POST` of a JSON body with a key.
+    /// Sends a JSON body by `POST` with a key.
     pub async fn post_json(&self, path: &str, key: &str, body: &Value) -> Response {
         self.send(&Request::json(path, body).key(key)).await
     }

@@ -1,8 +1,8 @@
-//! Requests, right or wrong.
+//! Requests, valid or malformed.
 
 use serde_json::Value;
 
-/// One request. What is not said is not sent, `host` and the length of the body excepted.
+/// One request. The client adds only `host` and the length of the body.
 #[derive(Debug, Clone)]
 pub struct Request {
     method: String,
@@ -29,12 +29,12 @@ impl Request {
         }
     }
 
-    /// `GET`.
+    /// A `GET` without headers.
     pub fn get(target: &str) -> Self {
         Self::new("GET", target)
     }
 
-    /// `POST` of these bytes with a `content-length` and no `content-type`.
+    /// A `POST` of these bytes with a `content-length` and no `content-type`.
     pub fn post(target: &str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             body: Body::Counted(body.into()),
@@ -42,12 +42,12 @@ impl Request {
         }
     }
 
-    /// `POST` of a JSON body.
+    /// A `POST` of a JSON body.
     pub fn json(target: &str, body: &Value) -> Self {
         Self::post(target, body.to_string()).header("content-type", "application/json")
     }
 
-    /// The same with another method.
+    /// Changes the method.
     #[must_use]
     pub fn with_method(self, method: &str) -> Self {
         Self {
@@ -56,20 +56,20 @@ impl Request {
         }
     }
 
-    /// With `authorization: Bearer KEY`.
+    /// Adds `authorization: Bearer KEY`.
     #[must_use]
     pub fn key(self, key: &str) -> Self {
         self.header("authorization", format!("Bearer {key}"))
     }
 
-    /// With one more header.
+    /// Adds one header.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
-    /// Without any header of this name.
+    /// Removes all headers of this name.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.headers
@@ -77,7 +77,7 @@ impl Request {
         self
     }
 
-    /// With the same body in chunks of so many bytes, and no `content-length`.
+    /// Sends the body in chunks of this many bytes, without `content-length`.
     #[must_use]
     pub fn chunked(mut self, bytes: usize) -> Self {
         if let Body::Counted(body) = self.body {
@@ -86,12 +86,12 @@ impl Request {
         self
     }
 
-    /// Whether its response has no body, whatever its headers say.
+    /// Whether the method is `HEAD`, whose response has no body.
     pub(super) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
-    /// The head as it goes out, with its blank line.
+    /// The head in wire format, with its blank line.
     pub fn head_bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.headers {
@@ -111,7 +111,7 @@ impl Request {
         bytes
     }
 
-    /// Everything as it goes out.
+    /// The whole request in wire format.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head_bytes();
         match &self.body {

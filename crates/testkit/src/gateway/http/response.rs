@@ -1,4 +1,4 @@
-//! Whole responses.
+//! Complete responses.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::answer::Event;
 /// Status and headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
     /// All headers in their order, names in lower case.
     pub headers: Vec<(String, String)>,
@@ -17,7 +17,7 @@ impl Head {
     /// The value of a header; `None` without one.
     ///
     /// # Panics
-    /// When it is there more than once.
+    /// If the header is present more than once.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self
             .headers
@@ -25,49 +25,49 @@ impl Head {
             .filter(|(other, _)| other == name)
             .map(|(_, value)| value.as_str());
         let first = values.next();
-        assert_eq!(values.next(), None, "{name} is there twice");
+        assert_eq!(values.next(), None, "{name} is present twice");
         first
     }
 }
 
-/// A response of which nothing more comes.
+/// A response that was read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// Status and headers.
+    /// The response head: status and headers.
     pub head: Head,
-    /// The body in the pieces of its framing: chunk by chunk, or all at once.
+    /// The body chunk by chunk; one item if the body is not chunked.
     pub chunks: Vec<Vec<u8>>,
-    /// Whether it ended as its framing says; otherwise the connection broke.
+    /// Whether the body is complete by its framing; otherwise the connection broke.
     pub whole: bool,
 }
 
-/// The body of a failure.
+/// The error object in the body of a failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorObject {
-    /// The failure.
+    /// The error code of the contract.
     pub code: String,
-    /// Its family.
+    /// The error type, which groups codes.
     pub kind: String,
-    /// The parameter at fault.
+    /// The request parameter that caused the error.
     pub param: Option<String>,
-    /// For people.
+    /// The message for humans.
     pub message: String,
 }
 
 impl Response {
-    /// The value of a header.
+    /// The value of a header; `None` without one. Panics if it is present more than once.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.header(name)
     }
 
-    /// The body.
+    /// The chunks of the body, joined.
     pub fn body(&self) -> Vec<u8> {
         self.chunks.concat()
     }
 
-    /// The body as text; what is not UTF-8 is replaced.
+    /// The body as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body()).into_owned()
     }
@@ -75,7 +75,7 @@ impl Response {
     /// The body as JSON.
     ///
     /// # Panics
-    /// When it is not JSON.
+    /// If the body is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body()).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
@@ -83,24 +83,24 @@ impl Response {
     /// The value of `x-request-id`.
     ///
     /// # Panics
-    /// When it is not there.
+    /// If the header is missing.
     pub fn request_id(&self) -> &str {
         self.header("x-request-id")
             .expect("every response carries x-request-id")
     }
 
-    /// The body of a failure, which has exactly the members that the contract names.
+    /// Parses the error body, which has exactly the members that the contract names.
     ///
     /// # Panics
-    /// When it has others, or lacks one.
+    /// If the body has other members, or lacks one.
     pub fn error(&self) -> ErrorObject {
         ErrorObject::of(&self.json())
     }
 
-    /// The body of a failure on the paths of messages, which has that format's members besides.
+    /// Parses the error body of the messages API, which also has the members of that format.
     ///
     /// # Panics
-    /// When it has others, or lacks one.
+    /// If the body has other members, or lacks one.
     pub fn message_error(&self) -> ErrorObject {
         let body = self.json();
         assert_eq!(body["type"], "error", "{body}");
@@ -112,7 +112,7 @@ impl Response {
     /// The events of the body, comments included.
     ///
     /// # Panics
-    /// When the body is not a series of events.
+    /// If the body is not a series of events.
     pub fn events(&self) -> Vec<Event> {
         let text = self.text();
         let blocks = text.split_inclusive("\n\n").map(str::as_bytes);
@@ -121,15 +121,15 @@ impl Response {
 }
 
 impl ErrorObject {
-    /// The one member of a failure's body.
+    /// Parses the only member of an error body.
     ///
     /// # Panics
-    /// When it has other members than the contract's four, or one of another type.
+    /// If the error has other members than the contract's four, or one has another type.
     pub fn of(body: &Value) -> Self {
         let members = |value: &Value| -> Vec<String> {
             let object = value
                 .as_object()
-                .unwrap_or_else(|| panic!("{body} is no error body"));
+                .unwrap_or_else(|| panic!("{body}: not an error body"));
             let mut names: Vec<String> = object.keys().cloned().collect();
             names.sort();
             names

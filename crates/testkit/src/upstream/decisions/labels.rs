@@ -1,4 +1,4 @@
-//! Labels in requests for text: how probable each is to be said, and answers that are drawn.
+//! Labels in text requests: the probability of each, and sampled answers.
 
 use serde_json::{Value, json};
 
@@ -7,21 +7,22 @@ use super::super::reply::Reply;
 use super::truth::{Script, chance, normal, scripts};
 use super::{DecisionFault, json_reply};
 
-/// What an option is called that says that a question can, or cannot, be answered.
+/// Options that state whether a question is answerable.
 const ANSWERABLE: [&str; 2] = ["answerable", "unanswerable"];
-/// What is said when no label is, each less often than the one before.
+/// Number of tokens that are no label, in falling probability.
 const OTHERS: usize = 600;
-/// The spellings of a label, and their shares of it.
+/// The spellings of a label, and the share of each in its probability.
 const SPELLINGS: [(&str, f64); 2] = [("", 0.7), (" ", 0.3)];
 
-/// What may be said next, and how probable it is.
+/// The distribution of the next token.
 pub(super) struct Next {
-    /// Labels, in the order in which they stand in the text.
+    /// Labels with probabilities, in the order of the text.
     pub labels: Vec<(String, f64)>,
     others: Vec<(String, f64)>,
 }
 
-/// What a text has to be followed by: it has a line `LABEL) name: description` for each label.
+/// Computes the distribution of the next token after a text with a line `LABEL) name: description`
+/// for each label.
 pub(super) fn next(text: &str) -> Result<Next, String> {
     let mut labels: Vec<(String, Vec<String>)> = Vec::new();
     for line in text.lines() {
@@ -35,9 +36,9 @@ pub(super) fn next(text: &str) -> Result<Next, String> {
             labels.push((label.to_owned(), names));
         }
     }
-    let said = scripts(text)?;
+    let found = scripts(text)?;
     let named: Vec<Vec<String>> = labels.iter().map(|(_, names)| with_synonyms(names)).collect();
-    let script = said.first().cloned();
+    let script = found.first().cloned();
     let truth = match &script {
         Some(script) => truth(script, &named),
         None => vec![1.0 / labels.len().max(1) as f64; labels.len()],
@@ -47,21 +48,21 @@ pub(super) fn next(text: &str) -> Result<Next, String> {
         Some(script) => (script.noise, script.bias, script.mass),
         None => (0.0, 0.0, 1.0),
     };
-    let weights = truth.iter().enumerate().map(|(place, probability)| {
-        let bonus = if place == 0 { bias } else { 0.0 };
-        probability * (bonus + noise * normal(text, place as u64)).exp()
+    let weights = truth.iter().enumerate().map(|(position, probability)| {
+        let bonus = if position == 0 { bias } else { 0.0 };
+        probability * (bonus + noise * normal(text, position as u64)).exp()
     });
     let weights: Vec<f64> = weights.collect();
     let sum: f64 = weights.iter().sum();
     let shares = weights
         .iter()
         .map(|weight| mass * weight / sum.max(f64::MIN_POSITIVE));
-    let falling = |place: usize| 0.97_f64.powi(place as i32);
+    let falling = |position: usize| 0.97_f64.powi(position as i32);
     let all: f64 = (0..OTHERS).map(falling).sum();
     Ok(Next {
         labels: labels.into_iter().map(|(label, _)| label).zip(shares).collect(),
         others: (0..OTHERS)
-            .map(|place| (format!("word{place}"), (1.0 - mass) * falling(place) / all))
+            .map(|position| (format!("word{position}"), (1.0 - mass) * falling(position) / all))
             .collect(),
     })
 }
@@ -80,7 +81,7 @@ fn truth(script: &Script, named: &[Vec<String>]) -> Vec<f64> {
     }
 }
 
-/// The names of an option, with the other words for a yes and a no.
+/// The names of an option, with synonyms of yes and no.
 pub(super) fn with_synonyms(names: &[String]) -> Vec<String> {
     let mut all = names.to_vec();
     for (word, other) in [("yes", "true"), ("true", "yes"), ("no", "false"), ("false", "no")] {
@@ -92,7 +93,7 @@ pub(super) fn with_synonyms(names: &[String]) -> Vec<String> {
 }
 
 impl Next {
-    /// The share of a spelling of a label.
+    /// The probability of one spelling of a label.
     pub fn share(&self, spelling: &str) -> f64 {
         let label = spelling.trim_start();
         let lead = &spelling[..spelling.len() - label.len()];
@@ -104,32 +105,33 @@ impl Next {
         }
     }
 
-    /// So many of the likeliest tokens.
-    pub fn likeliest(&self, most: usize, fault: Option<DecisionFault>) -> Vec<Value> {
+    /// The `most` most probable tokens.
+    pub fn top_logprobs(&self, max: usize, fault: Option<DecisionFault>) -> Vec<Value> {
         let spelled = self.labels.iter().flat_map(|(label, share)| {
             SPELLINGS.map(|(lead, part)| (format!("{lead}{label}"), share * part))
         });
         let mut all: Vec<(String, f64)> = spelled.chain(self.others.iter().cloned()).collect();
         all.sort_by(|(_, one), (_, two)| two.total_cmp(one));
-        let most = match fault {
-            Some(DecisionFault::FewerLogprobs(fewer)) => fewer.min(most),
+        let max = match fault {
+            Some(DecisionFault::FewerLogprobs(fewer)) => fewer.min(max),
             Some(DecisionFault::DropsLogprobs) => 0,
-            _ => most,
+            _ => max,
         };
-        let told = all.into_iter().take(most).enumerate();
-        told.map(|(rank, (token, share))| {
-            let logprob = match (fault, rank) {
-                (Some(DecisionFault::PositiveLogprob), 0) => json!(0.5),
-                (Some(DecisionFault::NotANumber), 0) => json!("NaN"),
-                // As providers write what they do not tell.
-                _ => json!(share.ln().max(-9_999.0)),
-            };
-            json!({"token": token, "logprob": logprob, "bytes": token.as_bytes()})
-        })
-        .collect()
+        let logprobs = all.into_iter().take(max).enumerate();
+        logprobs
+            .map(|(rank, (token, share))| {
+                let logprob = match (fault, rank) {
+                    (Some(DecisionFault::PositiveLogprob), 0) => json!(0.5),
+                    (Some(DecisionFault::NotANumber), 0) => json!("NaN"),
+                    // Providers write -9999 for a probability that they do not report.
+                    _ => json!(share.ln().max(-9_999.0)),
+                };
+                json!({"token": token, "logprob": logprob, "bytes": token.as_bytes()})
+            })
+            .collect()
     }
 
-    /// What is said, drawn by a number.
+    /// Samples a token; the text and the number determine it.
     fn drawn(&self, text: &str, number: u64) -> String {
         let mut left = chance(text, number);
         let drawn = self.labels.iter().find(|(_, share)| {
@@ -140,7 +142,7 @@ impl Next {
     }
 }
 
-/// All texts of a request, in their order.
+/// Joins all texts of a request, in their order.
 pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::Object(members) => {
@@ -158,7 +160,7 @@ pub(super) fn text_of(value: &Value) -> String {
     }
 }
 
-/// The reply to a request for text; `None` leaves it to those who answer every request.
+/// The reply to a text request; `None` leaves it to the common script.
 pub(super) fn reply(
     path: &str,
     body: &Value,
@@ -170,12 +172,12 @@ pub(super) fn reply(
         Ok(next) => next,
         Err(wrong) => return Some(Err(wrong)),
     };
-    let number = |place: &str| body.pointer(place).and_then(Value::as_u64);
+    let number = |position: &str| body.pointer(position).and_then(Value::as_u64);
     match Shape::of(path)? {
         Shape::Chat => Some(Ok(chat(body, &text, &next, fault, sequence))),
         Shape::Content if number("/generationConfig/maxOutputTokens") == Some(1) => {
-            let most = number("/generationConfig/logprobs").unwrap_or(0) as usize;
-            Some(Ok(content(&text, &next, most, fault)))
+            let max = number("/generationConfig/logprobs").unwrap_or(0) as usize;
+            Some(Ok(content(&text, &next, max, fault)))
         }
         _ => {
             let seed = number("/seed")
@@ -186,7 +188,7 @@ pub(super) fn reply(
     }
 }
 
-/// A label as the request wants its answer.
+/// A label in the output format of the request.
 fn shaped(body: &Value, label: &str) -> String {
     let is_shaped = body.to_string().contains(r#""enum":["#);
     match is_shaped {
@@ -214,7 +216,7 @@ fn chat(body: &Value, text: &str, next: &Next, fault: Option<DecisionFault>, seq
     let top: Option<Vec<Value>> = match (wants, ids, fault) {
         (false, ..) | (_, _, Some(DecisionFault::DropsLogprobs)) => None,
         (_, Some(ids), _) => Some(super::servers::by_ids(next, ids, fault)),
-        (_, None, _) => Some(next.likeliest(number("top_logprobs").unwrap_or(0) as usize, fault)),
+        (_, None, _) => Some(next.top_logprobs(number("top_logprobs").unwrap_or(0) as usize, fault)),
     };
     let choices: Vec<Value> = (0..number("n").unwrap_or(1))
         .map(|index| {
@@ -239,7 +241,7 @@ fn chat(body: &Value, text: &str, next: &Next, fault: Option<DecisionFault>, seq
     json_reply(&answer, fault)
 }
 
-fn content(text: &str, next: &Next, most: usize, fault: Option<DecisionFault>) -> Reply {
+fn content(text: &str, next: &Next, max: usize, fault: Option<DecisionFault>) -> Reply {
     let refused = |violation: Value| {
         let error = json!({"code": 400, "message": "Logprobs is not enabled.", "status": "INVALID_ARGUMENT", "details": violation});
         Reply::body(400, "application/json", json!({"error": error}).to_string())
@@ -252,7 +254,7 @@ fn content(text: &str, next: &Next, most: usize, fault: Option<DecisionFault>) -
         _ => {}
     }
     let label = next.drawn(text, 0);
-    let top = next.likeliest(most, fault).into_iter();
+    let top = next.top_logprobs(max, fault).into_iter();
     let top: Vec<Value> = top
         .map(|entry| json!({"token": entry["token"], "tokenId": 7, "logProbability": entry["logprob"]}))
         .collect();

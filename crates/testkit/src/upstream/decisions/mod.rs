@@ -1,7 +1,8 @@
-//! Decisions as providers make them: questions at `POST …/systemone`, `…/alpha/decisions` and `…/decisions`, and labels in
-//! chat completions, in generated content, and at the endpoints that vLLM, SGLang and llama.cpp have of their own. The true
-//! probabilities are written in what is asked, as the gateway's simulator reads them:
-//! `[[decide ID|* option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5 mass=0.9 refuse]]`.
+//! Decisions in the formats of providers: questions at `POST …/systemone`, `…/alpha/decisions` and
+//! `…/decisions`, and labels in chat completions, in generated content, and at the native endpoints
+//! of vLLM, SGLang and llama.cpp. The prompt contains the true probabilities, in the syntax of the
+//! gateway's simulator: `[[decide ID|* option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3
+//! bias=0.5 mass=0.9 refuse]]`.
 
 mod labels;
 mod questions;
@@ -16,45 +17,45 @@ use super::chat_request::Shape;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-/// What marks a text that wants a decision.
+/// Marks a text that requests a decision.
 const MARK: &str = "[[decide";
 
-/// How a server of decisions does wrong. It stands until another is set.
+/// A fault of the decision endpoints. It applies until another is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecisionFault {
-    /// It has no such endpoint: 404, also for endpoints of model servers.
+    /// The endpoint does not exist: 404, also for native endpoints of model servers.
     NoEndpoint,
-    /// The model decides nothing: 501.
+    /// The model does not support decisions: 501.
     NoDecisionModel,
-    /// The model is not taken, and the error names it: 400.
+    /// The model is refused, and the error names it: 400.
     WrongModel,
-    /// It takes no request for probabilities, and the error says so: 400.
+    /// Log probabilities are refused, and the error names the reason: 400.
     RefusesLogprobs,
-    /// The same, and the error says nothing.
+    /// Log probabilities are refused, and the error has no reason: 400.
     RefusesSilently,
-    /// It tells no probabilities.
+    /// The answer has no log probabilities.
     DropsLogprobs,
-    /// It tells fewer of them than were asked for.
+    /// The answer has at most this many of the requested log probabilities.
     FewerLogprobs(usize),
-    /// A probability of more than one.
+    /// A probability is more than one.
     PositiveLogprob,
-    /// A probability that is no number, and so an answer that is no JSON.
+    /// A probability is `NaN`, so the answer is invalid JSON.
     NotANumber,
-    /// It does not know tokens by their numbers and tells the likeliest ones.
+    /// Token ids are ignored, and the most probable tokens are reported.
     IgnoresTokenIds,
     /// The last question has no answer.
     FewerAnswers,
-    /// The first answer is to a question that was not asked.
+    /// The first answer belongs to another question than the requested one.
     AnotherQuestion,
-    /// The probabilities of a choice are far from one together.
+    /// The probabilities of a choice do not add up to one.
     NoSum,
     /// A choice leaves out an option.
     ForgetsOption,
-    /// It fails with 500 at what has these words.
+    /// Texts with these words fail with 500.
     FailsAt(&'static str),
 }
 
-/// What is scripted of decisions.
+/// Scripted replies and faults of decisions.
 #[derive(Debug, Default)]
 pub(super) struct Decisions {
     pub queue: VecDeque<Reply>,
@@ -62,7 +63,7 @@ pub(super) struct Decisions {
 }
 
 impl Decisions {
-    /// The reply to a request, when it wants a decision, and to those that only servers of labels know.
+    /// The reply to a decision request, or to a request of a native endpoint for labels.
     pub fn reply(&mut self, request: &ReceivedRequest) -> Option<Reply> {
         if request.method != "POST" {
             return None;
@@ -95,8 +96,8 @@ impl Decisions {
     }
 }
 
-/// Whether the probabilities of tokens are wanted in a request of text that says of itself that it is to be decided: the
-/// gateway's own trial of a deployment, which no script is in.
+/// Whether a text request wants log probabilities of one token: the gateway's own probe of a
+/// deployment, which contains no script.
 fn asks_for_logprobs(body: &Value) -> bool {
     let is_short = [
         "/max_tokens",
@@ -104,15 +105,15 @@ fn asks_for_logprobs(body: &Value) -> bool {
         "/generationConfig/maxOutputTokens",
     ]
     .iter()
-    .any(|place| body.pointer(place) == Some(&Value::from(1)));
-    let asked = body.get("logprobs") == Some(&Value::Bool(true))
+    .any(|position| body.pointer(position) == Some(&Value::from(1)));
+    let requested = body.get("logprobs") == Some(&Value::Bool(true))
         || body.pointer("/generationConfig/responseLogprobs") == Some(&Value::Bool(true));
-    is_short && asked
+    is_short && requested
 }
 
 fn json_reply(body: &Value, fault: Option<DecisionFault>) -> Reply {
     let text = match fault {
-        // JSON has no word for it, and some servers write one.
+        // JSON has no `NaN`, but some servers write it.
         Some(DecisionFault::NotANumber) => body.to_string().replace("\"NaN\"", "NaN"),
         _ => body.to_string(),
     };

@@ -1,4 +1,4 @@
-//! Servers that take questions: System One, OpenRouter's, OpenAI's and Google's.
+//! Endpoints that accept questions: those of System One, OpenRouter, OpenAI and Google.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::labels::with_synonyms;
 use super::truth::{Script, of_question};
 use super::{DecisionFault, json_reply};
 
-/// Where a question that nobody has scripted stands.
+/// Probability of yes for a question without a script.
 const UNSAID: f64 = 0.5;
 
 pub(super) fn reply(path: &str, body: &Value, fault: Option<DecisionFault>) -> Result<Reply, String> {
@@ -112,14 +112,14 @@ fn answer(
         return Ok(json!({"type": "refusal"}));
     }
     let kind = question["type"].as_str().ok_or("a type is missing")?;
-    let told = |names: &[Vec<String>]| match script {
+    let shares_of = |names: &[Vec<String>]| match script {
         Some(script) => script.probabilities(names),
         None => vec![1.0 / names.len() as f64; names.len()],
     };
     let single = |name: &str| with_synonyms(&[name.to_owned()]);
     Ok(match kind {
-        "noul" => json!({"type": "noul", "noul": yes(script, &told, fault)}),
-        "predicate" => json!({"type": "predicate", "probability": yes(script, &told, fault)}),
+        "noul" => json!({"type": "noul", "noul": yes(script, &shares_of, fault)}),
+        "predicate" => json!({"type": "predicate", "probability": yes(script, &shares_of, fault)}),
         "choice" => {
             let values: Vec<Value> = match (&question["criteria"], &question["choices"]) {
                 (Value::Object(map), _) => map.keys().map(|key| json!(key)).collect(),
@@ -128,7 +128,7 @@ fn answer(
             };
             let name = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let names: Vec<Vec<String>> = values.iter().map(|value| single(&name(value))).collect();
-            let shares = told(&names);
+            let shares = shares_of(&names);
             let best = best(&shares);
             json!({
                 "type": "choice",
@@ -150,27 +150,27 @@ fn answer(
             let names: Vec<Vec<String>> = levels
                 .iter()
                 .enumerate()
-                .map(|(place, level)| vec![label(level), place.to_string()])
+                .map(|(position, level)| vec![label(level), position.to_string()])
                 .collect();
-            let shares = told(&names);
+            let shares = shares_of(&names);
             let expected: f64 = shares
                 .iter()
                 .enumerate()
-                .map(|(place, share)| place as f64 * share)
+                .map(|(position, share)| position as f64 * share)
                 .sum();
             let values: Vec<Value> = (0..levels.len())
-                .map(|place| {
+                .map(|position| {
                     if is_list {
-                        json!(place)
+                        json!(position)
                     } else {
-                        json!(place.to_string())
+                        json!(position.to_string())
                     }
                 })
                 .collect();
             let legend: Map<String, Value> = names
                 .iter()
                 .enumerate()
-                .map(|(place, names)| (place.to_string(), json!(names[0])))
+                .map(|(position, names)| (position.to_string(), json!(names[0])))
                 .collect();
             let mut answer = json!({
                 "type": "score",
@@ -196,10 +196,10 @@ fn answer(
     })
 }
 
-/// How probable a yes is.
+/// The probability of yes.
 fn yes(
     script: Option<&Script>,
-    told: &dyn Fn(&[Vec<String>]) -> Vec<f64>,
+    shares_of: &dyn Fn(&[Vec<String>]) -> Vec<f64>,
     fault: Option<DecisionFault>,
 ) -> Value {
     let names = [
@@ -210,7 +210,7 @@ fn yes(
         Some(DecisionFault::NoSum | DecisionFault::PositiveLogprob) => json!(1.7),
         Some(DecisionFault::NotANumber) => json!("NaN"),
         _ => match script {
-            Some(_) => json!(told(&names)[0]),
+            Some(_) => json!(shares_of(&names)[0]),
             None => json!(UNSAID),
         },
     }
@@ -220,7 +220,7 @@ fn best(shares: &[f64]) -> usize {
     let ranked = shares.iter().enumerate();
     ranked
         .max_by(|(_, one), (_, two)| one.total_cmp(two))
-        .map_or(0, |(place, _)| place)
+        .map_or(0, |(position, _)| position)
 }
 
 /// Probabilities by option: a list of them, or a map.
@@ -230,11 +230,11 @@ fn spread(values: &[Value], shares: &[f64], is_list: bool, fault: Option<Decisio
     } else {
         1.0
     };
-    let most = match fault {
+    let max = match fault {
         Some(DecisionFault::ForgetsOption) => values.len() - 1,
         _ => values.len(),
     };
-    let entries = values.iter().zip(shares).take(most);
+    let entries = values.iter().zip(shares).take(max);
     match is_list {
         true => entries
             .map(|(value, share)| json!({"value": value, "probability": share * factor}))

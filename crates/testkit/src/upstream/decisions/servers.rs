@@ -1,4 +1,4 @@
-//! The endpoints that model servers have beside those of the format: vLLM's and SGLang's `/tokenize`, SGLang's `/generate`,
+//! Native endpoints of model servers: vLLM's and SGLang's `/tokenize`, SGLang's `/generate`,
 //! llama.cpp's `/tokenize`, `/apply-template` and `/completion`.
 
 use serde_json::{Value, json};
@@ -9,20 +9,21 @@ use super::{DecisionFault, json_reply};
 
 pub(super) const PATHS: [&str; 4] = ["/tokenize", "/generate", "/completion", "/apply-template"];
 
-/// The number of a token: its bytes.
+/// The id of a token, computed from its bytes.
 fn number(token: &str) -> u64 {
     token
         .bytes()
         .fold(0, |number, byte| number << 8 | u64::from(byte))
 }
 
-/// The token of a number.
+/// The token of an id.
 fn token(number: u64) -> String {
     let bytes = number.to_be_bytes().into_iter().skip_while(|byte| *byte == 0);
     String::from_utf8(bytes.collect()).unwrap_or_default()
 }
 
-/// Letters and pairs of them are a token each, with a space before them or none; but not pairs with a Q.
+/// Splits a text into tokens: a line of one letter, or of two without a Q, is one token with its
+/// leading spaces; any other line has a token for each byte.
 fn tokens(text: &str) -> Vec<u64> {
     let mut found = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -38,18 +39,22 @@ fn tokens(text: &str) -> Vec<u64> {
     found
 }
 
-/// The shares of tokens that are named by their numbers, as vLLM tells them.
+/// The probabilities of tokens by their ids, in vLLM's format.
 pub(super) fn by_ids(next: &Next, ids: &[Value], fault: Option<DecisionFault>) -> Vec<Value> {
     let ids = ids.iter().filter_map(Value::as_u64);
-    let told = ids.enumerate().map(|(place, id)| {
-        let logprob = match (fault, place) {
+    let logprobs = ids.enumerate().map(|(position, id)| {
+        let logprob = match (fault, position) {
             (Some(DecisionFault::PositiveLogprob), 0) => json!(0.5),
             (Some(DecisionFault::NotANumber), 0) => json!("NaN"),
             _ => json!(next.share(&token(id)).ln()),
         };
         json!({"token": format!("token_id:{id}"), "logprob": logprob, "bytes": null})
     });
-    told.collect()
+    logprobs.collect()
+}
+
+fn templated(body: &Value) -> String {
+    format!("<user>{}<model>", text_of(body))
 }
 
 pub(super) fn reply(path: &str, body: &Value, fault: Option<DecisionFault>) -> Result<Reply, String> {
@@ -64,25 +69,29 @@ pub(super) fn reply(path: &str, body: &Value, fault: Option<DecisionFault>) -> R
     let end = path.rsplit('/').next().unwrap_or_default();
     let answer = match end {
         "tokenize" => {
-            let text = text("prompt").or(text("content"))?;
-            let tokens = tokens(text);
+            // Messages are rendered with the chat template first.
+            let turn = body.get("messages").map(|_| templated(body));
+            let tokens = match &turn {
+                Some(turn) => tokens(turn),
+                None => tokens(text("prompt").or(text("content"))?),
+            };
             json!({"count": tokens.len(), "max_model_len": 4_096, "tokens": tokens})
         }
-        "apply-template" => json!({"prompt": format!("<user>{}<model>", text_of(body))}),
+        "apply-template" => json!({"prompt": templated(body)}),
         "completion" => {
             let next = next(text("prompt")?)?;
-            let most = body.get("n_probs").and_then(Value::as_u64).unwrap_or(0) as usize;
-            let told = json!([{"id": 7, "token": "A", "logprob": -0.5, "top_logprobs": next.likeliest(most, fault)}]);
+            let max = body.get("n_probs").and_then(Value::as_u64).unwrap_or(0) as usize;
+            let logprobs = json!([{"id": 7, "token": "A", "logprob": -0.5, "top_logprobs": next.top_logprobs(max, fault)}]);
             match fault {
                 Some(DecisionFault::DropsLogprobs) => json!({"content": "A", "stop": true}),
-                _ => json!({"content": "A", "stop": true, "completion_probabilities": told}),
+                _ => json!({"content": "A", "stop": true, "completion_probabilities": logprobs}),
             }
         }
         _ => {
             let next = next(text("text")?)?;
             let ids = body.get("token_ids_logprob").and_then(Value::as_array);
-            let told = by_ids(&next, ids.map_or(&[], Vec::as_slice), fault);
-            let told: Vec<Value> = told
+            let logprobs = by_ids(&next, ids.map_or(&[], Vec::as_slice), fault);
+            let logprobs: Vec<Value> = logprobs
                 .into_iter()
                 .map(|entry| {
                     let id = entry["token"]
@@ -96,7 +105,7 @@ pub(super) fn reply(path: &str, body: &Value, fault: Option<DecisionFault>) -> R
                     json!({"text": "A", "meta_info": {"completion_tokens": 1}})
                 }
                 _ => {
-                    json!({"text": "A", "meta_info": {"completion_tokens": 1, "output_token_ids_logprobs": [told]}})
+                    json!({"text": "A", "meta_info": {"completion_tokens": 1, "output_token_ids_logprobs": [logprobs]}})
                 }
             }
         }

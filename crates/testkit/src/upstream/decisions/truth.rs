@@ -1,8 +1,8 @@
-//! True probabilities, as a text says them.
+//! True probabilities, parsed from a text.
 
 use super::MARK;
 
-/// What a text says of one question, or of all.
+/// The scripted probabilities of one question, or of all.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Script {
     pub id: String,
@@ -15,7 +15,7 @@ pub(super) struct Script {
     pub refuse: bool,
 }
 
-/// The scripts of a text.
+/// Parses the scripts of a text.
 pub(super) fn scripts(text: &str) -> Result<Vec<Script>, String> {
     let parts = text.split(MARK).skip(1);
     let inside = parts.filter_map(|part| part.strip_prefix(' ')?.split_once("]]"));
@@ -53,7 +53,7 @@ fn script(inside: &str) -> Result<Script, String> {
     Ok(script)
 }
 
-/// The next part: its name, with or without quotes, its value, and what follows.
+/// Parses the next part: its name, with or without quotes, its value, and the rest of the text.
 fn next_part(text: &str) -> Option<(&str, &str, &str)> {
     let text = text.trim_start();
     if let Some(quoted) = text.strip_prefix('\'') {
@@ -66,7 +66,7 @@ fn next_part(text: &str) -> Option<(&str, &str, &str)> {
     (!part.is_empty()).then_some((name, value, rest))
 }
 
-/// The script of a question: of its own text, else of the state.
+/// The script of a question: in its own text, else in the state.
 pub(super) fn of_question(own: &str, state: &str, id: &str) -> Result<Option<Script>, String> {
     let (own, state) = (scripts(own)?, scripts(state)?);
     let find = |scripts: &[Script], id: &str| scripts.iter().find(|script| script.id == id).cloned();
@@ -75,11 +75,11 @@ pub(super) fn of_question(own: &str, state: &str, id: &str) -> Result<Option<Scr
 }
 
 impl Script {
-    /// The probabilities of options, each of which has several names.
+    /// The probabilities of options; each option has several names.
     pub fn probabilities(&self, options: &[Vec<String>]) -> Vec<f64> {
         let weight = |names: &Vec<String>| {
-            let said = self.weights.iter().find(|(said, _)| names.contains(said));
-            said.map(|(_, weight)| *weight)
+            let found = self.weights.iter().find(|(found, _)| names.contains(found));
+            found.map(|(_, weight)| *weight)
         };
         let named: Vec<Option<f64>> = options.iter().map(weight).collect();
         let silent = named.iter().filter(|weight| weight.is_none()).count().max(1);
@@ -94,10 +94,10 @@ impl Script {
     }
 }
 
-/// A number from 0 to 1 that stands for a text and a place in it.
-pub(super) fn chance(text: &str, place: u64) -> f64 {
+/// A uniform number from 0 to 1, determined by text and place.
+pub(super) fn chance(text: &str, position: u64) -> f64 {
     let start = 0xCBF2_9CE4_8422_2325_u64;
-    let bytes = text.bytes().chain(place.to_le_bytes());
+    let bytes = text.bytes().chain(position.to_le_bytes());
     let mut z = bytes.fold(start, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
     });
@@ -106,8 +106,8 @@ pub(super) fn chance(text: &str, place: u64) -> f64 {
     (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
-/// A number of the normal distribution for the same.
-pub(super) fn normal(text: &str, place: u64) -> f64 {
-    let (one, two) = (chance(text, 2 * place), chance(text, 2 * place + 1));
+/// A normally distributed number, determined by text and place.
+pub(super) fn normal(text: &str, position: u64) -> f64 {
+    let (one, two) = (chance(text, 2 * position), chance(text, 2 * position + 1));
     (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * two).cos()
 }

@@ -1,37 +1,39 @@
-//! ComfyUI's routes (docs.comfy.org/development/comfyui-server/comms_routes). Of a graph it understands as much as is
-//! needed to know what is to come: texts, sizes, batches, lengths of 16 frames a second, pictures that must have been
-//! uploaded, and whether a film is saved.
+//! ComfyUI's routes (docs.comfy.org/development/comfyui-server/comms_routes). It reads only the
+//! parts of a graph that determine the output: texts, sizes, batches, lengths at 16 frames a
+//! second, images that must have been uploaded, and whether a video is saved.
 
 use serde_json::{Map, Value, json};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
-use super::{Makers, Making, Order, SocketFault, Stage, as_json, files, not_found, number, sides_of, text};
+use super::{
+    Making, MediaServer, Order, SocketFault, Stage, as_json, files, not_found, number, sides_of, text,
+};
 
-pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Reply> {
+pub(super) fn reply(media_server: &mut MediaServer, request: &ReceivedRequest) -> Option<Reply> {
     let path = request.bare_path();
     if let Some(id) = path.strip_prefix("/history/") {
-        return Some(history(makers, id));
+        return Some(history(media_server, id));
     }
     match (request.method.as_str(), path) {
-        ("POST", "/prompt") => Some(submit(makers, request)),
-        ("POST", "/upload/image") => Some(upload(makers, request)),
-        ("GET", "/queue") => Some(line(makers)),
-        ("POST", "/queue") => Some(delete(makers, request)),
-        ("POST", "/interrupt") => Some(interrupt(makers, request)),
-        ("GET", "/view") => Some(view(makers, request)),
-        ("GET", "/ws") => Some(talk(makers, request)),
+        ("POST", "/prompt") => Some(submit(media_server, request)),
+        ("POST", "/upload/image") => Some(upload(media_server, request)),
+        ("GET", "/queue") => Some(line(media_server)),
+        ("POST", "/queue") => Some(delete(media_server, request)),
+        ("POST", "/interrupt") => Some(interrupt(media_server, request)),
+        ("GET", "/view") => Some(view(media_server, request)),
+        ("GET", "/ws") => Some(talk(media_server, request)),
         _ => None,
     }
 }
 
-fn upload(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+fn upload(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     let parts = request.form().unwrap_or_default();
     let Some(name) = parts.iter().find_map(|part| part.file_name.clone()) else {
         return as_json(400, &json!({}));
     };
-    makers.uploads.push(name.clone());
+    media_server.uploads.push(name.clone());
     as_json(200, &json!({"name": name, "subfolder": "", "type": "input"}))
 }
 
@@ -42,7 +44,7 @@ fn refused(kind: &str) -> Reply {
     )
 }
 
-fn submit(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+fn submit(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     let body = request.json().unwrap_or_default();
     let Some(graph) = body["prompt"].as_object() else {
         return refused("no_prompt");
@@ -54,20 +56,20 @@ fn submit(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
             .find(|value| !value.is_null())
     };
     let is_known = |node: &&Value| {
-        node["class_type"] != "LoadImage" || makers.uploads.contains(&text(&node["inputs"]["image"]))
+        node["class_type"] != "LoadImage" || media_server.uploads.contains(&text(&node["inputs"]["image"]))
     };
     if !graph.values().all(|node| is_known(&node)) {
         return refused("prompt_outputs_failed_validation");
     }
     let order = Order {
-        is_film: graph.values().any(|node| node["class_type"] == "SaveVideo"),
+        is_video: graph.values().any(|node| node["class_type"] == "SaveVideo"),
         model: String::new(),
         prompt: input("text").map(text).unwrap_or_default(),
         count: input("batch_size").and_then(number).unwrap_or(1),
         size: graph.values().find_map(|node| sides_of(&node["inputs"])),
         seconds: input("length").and_then(number).unwrap_or(0) / 16,
     };
-    makers.submit("comfyui", request, order, |making| {
+    media_server.submit("comfyui", request, order, |making| {
         as_json(
             200,
             &json!({"prompt_id": making.id, "number": 1, "node_errors": {}}),
@@ -75,9 +77,9 @@ fn submit(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
     })
 }
 
-/// Asking for the history is what counts as asking: a client that finds nothing there asks for the queue, too.
-fn history(makers: &mut Makers, id: &str) -> Reply {
-    let Some((making, stage)) = makers.poll(id) else {
+/// Only history queries count as polls: a client without a history entry also queries the queue.
+fn history(media_server: &mut MediaServer, id: &str) -> Reply {
+    let Some((making, stage)) = media_server.poll(id) else {
         return as_json(200, &json!({}));
     };
     let status = |word: &str, message: &str| {
@@ -107,11 +109,11 @@ fn outputs(making: &Making) -> Value {
     json!({"3": shown, "9": {"images": (0..making.count).map(file).collect::<Vec<_>>()}})
 }
 
-fn line(makers: &Makers) -> Reply {
+fn line(media_server: &MediaServer) -> Reply {
     let entry = |(number, making): (usize, &Making)| json!([number, making.id, {}, {}, []]);
     let open = |making: &Making| !making.is_cancelled && making.fault != Some(super::MediaFault::Lost);
     let of = |wanted: fn(&Making) -> bool| -> Vec<Value> {
-        let made = makers.made.iter().enumerate();
+        let made = media_server.made.iter().enumerate();
         made.filter(|(_, making)| making.wire == "comfyui" && open(making) && wanted(making))
             .map(entry)
             .collect()
@@ -121,10 +123,10 @@ fn line(makers: &Makers) -> Reply {
     as_json(200, &json!({"queue_running": running, "queue_pending": pending}))
 }
 
-fn delete(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+fn delete(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     let body = request.json().unwrap_or_default();
     for id in body["delete"].as_array().into_iter().flatten() {
-        let waiting = makers.find(&text(id)).filter(|making| making.polls <= 1);
+        let waiting = media_server.find(&text(id)).filter(|making| making.polls <= 1);
         if let Some(making) = waiting {
             making.is_cancelled = true;
         }
@@ -132,15 +134,15 @@ fn delete(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
     as_json(200, &json!({}))
 }
 
-fn interrupt(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+fn interrupt(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     let id = text(&request.json().unwrap_or_default()["prompt_id"]);
-    if let Some(making) = makers.find(&id) {
+    if let Some(making) = media_server.find(&id) {
         making.is_cancelled = true;
     }
     Reply::body(200, "text/plain", "")
 }
 
-fn view(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+fn view(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     let query = request.path.split_once('?').map_or("", |(_, query)| query);
     let fields: Vec<(&str, &str)> = query
         .split('&')
@@ -152,18 +154,18 @@ fn view(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
             .find(|(other, _)| *other == name)
             .map(|(_, value)| *value)
     };
-    let place = (field("subfolder"), field("type")) == (Some("a%20b"), Some("output"));
+    let position = (field("subfolder"), field("type")) == (Some("a%20b"), Some("output"));
     let named = field("filename").and_then(|name| name.rsplit_once('_'));
-    let found = named.filter(|_| place).and_then(|(id, index)| {
+    let found = named.filter(|_| position).and_then(|(id, index)| {
         let index = index.parse().ok()?;
-        Some(files::bytes(makers.find(id)?, index))
+        Some(files::bytes(media_server.find(id)?, index))
     });
     found.unwrap_or_else(not_found)
 }
 
-/// What is told of whatever this client has queued, between what concerns nobody.
-fn talk(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
-    if makers.socket == SocketFault::Refused {
+/// The WebSocket messages about the client's jobs, mixed with messages about other jobs.
+fn talk(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
+    if media_server.socket == SocketFault::Refused {
         return not_found();
     }
     let Some(key) = request.header("sec-websocket-key") else {
@@ -176,7 +178,7 @@ fn talk(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
     )
     .into_bytes();
     let client = request.path.split_once("clientId=").map_or("", |(_, id)| id);
-    let theirs = makers
+    let theirs = media_server
         .made
         .iter()
         .find(|making| making.key.as_deref() == Some(client));
@@ -186,7 +188,7 @@ fn talk(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
     };
     let status = json!({"type": "status", "data": {"sid": client}}).to_string();
     frame(&mut out, 1, status.as_bytes());
-    match (makers.socket, theirs) {
+    match (media_server.socket, theirs) {
         (SocketFault::None, Some(making)) => {
             frame(&mut out, 2, &[0; 300]);
             frame(&mut out, 1, progress("somebody else's", 19).as_bytes());
@@ -194,7 +196,7 @@ fn talk(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
         }
         (SocketFault::Garbage, _) => {
             frame(&mut out, 1, b"{\"type\": \"progress\", \"data\"");
-            // A frame of a kind that there is not.
+            // A frame of an unknown kind.
             frame(&mut out, 7, b"?");
         }
         _ => {}
@@ -202,7 +204,7 @@ fn talk(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
     Reply::raw(out)
 }
 
-/// Adds a whole message to what a server writes: its kind, its length, itself.
+/// Appends a complete WebSocket frame: its kind, its length, its payload.
 fn frame(out: &mut Vec<u8>, kind: u8, message: &[u8]) {
     out.push(0x80 | kind);
     match u8::try_from(message.len()) {

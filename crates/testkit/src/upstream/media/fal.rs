@@ -1,24 +1,24 @@
-//! fal's queue (docs.fal.ai/model-endpoints/queue), for models of its own namespace, `fal-ai/…`. Results lie at
-//! another host.
+//! fal's queue (docs.fal.ai/model-endpoints/queue), for models of the namespace `fal-ai/…`. Results
+//! are at another host.
 
 use serde_json::{Value, json};
 
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
-use super::{Makers, Making, Order, Stage, as_json, files, number, other_url, sides_of, text};
+use super::{Making, MediaServer, Order, Stage, as_json, files, number, other_url, sides_of, text};
 
 const NAMESPACE: &str = "/fal-ai/";
 
-pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Reply> {
+pub(super) fn reply(media_server: &mut MediaServer, request: &ReceivedRequest) -> Option<Reply> {
     let path = request.bare_path();
     let rest = path.strip_prefix(NAMESPACE)?;
     let Some((app, rest)) = rest.split_once("/requests/") else {
-        return (request.method == "POST").then(|| submit(makers, request, rest));
+        return (request.method == "POST").then(|| submit(media_server, request, rest));
     };
     Some(match (request.method.as_str(), rest.split_once('/')) {
-        ("GET", Some((id, "status"))) => status(makers, request, app, id),
-        ("PUT", Some((id, "cancel"))) => cancel(makers, id),
-        ("GET", None) => result(makers, request, rest),
+        ("GET", Some((id, "status"))) => status(media_server, request, app, id),
+        ("PUT", Some((id, "cancel"))) => cancel(media_server, id),
+        ("GET", None) => result(media_server, request, rest),
         _ => nothing(),
     })
 }
@@ -27,7 +27,7 @@ fn nothing() -> Reply {
     as_json(404, &json!({"detail": "Not found"}))
 }
 
-/// The addresses of one request, which leave out what comes after the name of the app.
+/// The URLs of one request, which omit the part after the name of the app.
 fn addresses(request: &ReceivedRequest, model: &str, id: &str) -> Value {
     let host = request.header("host").unwrap_or_default();
     let app = model.split('/').next().unwrap_or_default();
@@ -38,26 +38,26 @@ fn addresses(request: &ReceivedRequest, model: &str, id: &str) -> Value {
     })
 }
 
-fn submit(makers: &mut Makers, request: &ReceivedRequest, model: &str) -> Reply {
+fn submit(media_server: &mut MediaServer, request: &ReceivedRequest, model: &str) -> Reply {
     let Some(fields) = request.json() else {
         return as_json(400, &json!({"detail": "Invalid JSON"}));
     };
     let duration = text(&fields["duration"]);
     let new = duration.trim_end_matches('s').parse().unwrap_or(0);
-    // Some put the new part behind the film that they are given, and some give the new part alone.
+    // Some models append the extension to the source video, and some return the extension alone.
     let before = match model.ends_with("/extend-video") {
         true => files::length(&text(&fields["video_url"])),
         false => 0,
     };
     let order = Order {
-        is_film: !duration.is_empty(),
+        is_video: !duration.is_empty(),
         model: format!("fal-ai/{model}"),
         prompt: text(&fields["prompt"]),
         count: number(&fields["num_images"]).unwrap_or(1),
         size: sides_of(&fields["image_size"]),
         seconds: before + new,
     };
-    makers.submit("fal", request, order, |making| {
+    media_server.submit("fal", request, order, |making| {
         let mut record = addresses(request, model, &making.id);
         record["status"] = json!("IN_QUEUE");
         record["queue_position"] = json!(0);
@@ -65,8 +65,8 @@ fn submit(makers: &mut Makers, request: &ReceivedRequest, model: &str) -> Reply 
     })
 }
 
-fn status(makers: &mut Makers, request: &ReceivedRequest, app: &str, id: &str) -> Reply {
-    let Some((making, stage)) = makers.poll(id) else {
+fn status(media_server: &mut MediaServer, request: &ReceivedRequest, app: &str, id: &str) -> Reply {
+    let Some((making, stage)) = media_server.poll(id) else {
         return nothing();
     };
     let mut record = addresses(request, app, &making.id);
@@ -82,8 +82,8 @@ fn status(makers: &mut Makers, request: &ReceivedRequest, app: &str, id: &str) -
     as_json(code, &record)
 }
 
-fn result(makers: &mut Makers, request: &ReceivedRequest, id: &str) -> Reply {
-    let Some((making, stage)) = makers.poll(id) else {
+fn result(media_server: &mut MediaServer, request: &ReceivedRequest, id: &str) -> Reply {
+    let Some((making, stage)) = media_server.poll(id) else {
         return nothing();
     };
     let is_blocked = match stage {
@@ -103,15 +103,15 @@ fn result(makers: &mut Makers, request: &ReceivedRequest, id: &str) -> Reply {
 
 fn output(request: &ReceivedRequest, making: &Making, is_blocked: bool) -> Value {
     let file = |index: u32| json!({"url": other_url(request, making, index), "content_type": "image/png"});
-    if making.is_film {
+    if making.is_video {
         return json!({"video": file(0), "has_nsfw_concepts": [is_blocked]});
     }
     let images: Vec<Value> = (0..making.count).map(file).collect();
     json!({"images": images, "seed": 1, "has_nsfw_concepts": vec![is_blocked; images.len()], "prompt": making.prompt})
 }
 
-fn cancel(makers: &mut Makers, id: &str) -> Reply {
-    let Some(making) = makers.find(id) else {
+fn cancel(media_server: &mut MediaServer, id: &str) -> Reply {
+    let Some(making) = media_server.find(id) else {
         return as_json(404, &json!({"status": "NOT_FOUND"}));
     };
     if making.is_cancelled {

@@ -1,4 +1,4 @@
-//! What is made: small pictures and films of any size, and the addresses where they are.
+//! Generated files: small images and videos of any size, and their URLs.
 
 #![expect(
     clippy::expect_used,
@@ -15,20 +15,20 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
-use super::{Makers, Making, not_found};
+use super::{Making, MediaServer, not_found};
 
 const PNG_BEGIN: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// The most bytes of a stored block (RFC 1951).
+/// Maximum bytes of a stored block (RFC 1951).
 const LONGEST_BLOCK: usize = 65_535;
 
 pub(super) fn path(making: &Making, index: u32) -> String {
     format!("/media/{}/{index}", making.id)
 }
 
-pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Reply> {
+pub(super) fn reply(media_server: &mut MediaServer, request: &ReceivedRequest) -> Option<Reply> {
     let rest = request.bare_path().strip_prefix("/media/")?;
     let (id, index) = rest.split_once('/')?;
-    let found = makers.find(id).filter(|_| request.method == "GET");
+    let found = media_server.find(id).filter(|_| request.method == "GET");
     Some(match (found, index.parse()) {
         (Some(making), Ok(index)) if index < making.count => bytes(making, index),
         _ => not_found(),
@@ -36,12 +36,12 @@ pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Re
 }
 
 pub(super) fn bytes(making: &Making, index: u32) -> Reply {
-    let kind = if making.is_film { "video/mp4" } else { "image/png" };
-    Reply::body(200, kind, making.piece(index))
+    let kind = if making.is_video { "video/mp4" } else { "image/png" };
+    Reply::body(200, kind, making.output(index))
 }
 
-/// A PNG of this size in black and white; another `shade` is another picture.
-pub fn picture(width: u32, height: u32, shade: u8) -> Vec<u8> {
+/// A PNG of this size in black and white; each `shade` gives another image.
+pub fn image(width: u32, height: u32, shade: u8) -> Vec<u8> {
     let mut rows = Vec::new();
     for _ in 0..height {
         rows.push(0);
@@ -50,7 +50,7 @@ pub fn picture(width: u32, height: u32, shade: u8) -> Vec<u8> {
     let mut header = Vec::new();
     header.extend(width.to_be_bytes());
     header.extend(height.to_be_bytes());
-    // One bit, grey, and the only methods there are.
+    // One bit, grayscale, and the only methods that PNG defines.
     header.extend([1, 0, 0, 0, 0]);
     let mut file = PNG_BEGIN.to_vec();
     for (name, body) in [(b"IHDR", header), (b"IDAT", zlib(&rows)), (b"IEND", Vec::new())] {
@@ -87,26 +87,28 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// A film of one colour with this size and length. Each is made once.
+/// A video of one color with this size and length. Each video is generated once.
 ///
 /// # Panics
-/// When ffmpeg is not installed.
-pub fn film(width: u32, height: u32, seconds: u32) -> Vec<u8> {
-    static MADE: Mutex<BTreeMap<(u32, u32, u32), Vec<u8>>> = Mutex::new(BTreeMap::new());
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let film = made.entry((width, height, seconds));
-    film.or_insert_with(|| shoot(width, height, seconds)).clone()
+/// If ffmpeg is not installed.
+pub fn video(width: u32, height: u32, seconds: u32) -> Vec<u8> {
+    static NON_TOKENS: Mutex<BTreeMap<(u32, u32, u32), Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut made = NON_TOKENS.lock().unwrap_or_else(PoisonError::into_inner);
+    let video = made.entry((width, height, seconds));
+    video.or_insert_with(|| shoot(width, height, seconds)).clone()
 }
 
-/// The seconds of a film in a data URL; 0 when it is none.
+/// The seconds of a video in a data URL; 0 for any other URL.
 pub(super) fn length(url: &str) -> u32 {
     let Some((_, encoded)) = url.split_once(";base64,") else {
         return 0;
     };
-    let film = STANDARD.decode(encoded).expect("a film in base64");
-    let mut place = tempfile::NamedTempFile::new().expect("a temporary file can be made");
-    place.write_all(&film).expect("a temporary file can be written");
-    let told = Command::new("ffprobe")
+    let video = STANDARD.decode(encoded).expect("a video in base64");
+    let mut position = tempfile::NamedTempFile::new().expect("a temporary file can be created");
+    position
+        .write_all(&video)
+        .expect("a temporary file can be written");
+    let probe = Command::new("ffprobe")
         .args([
             "-loglevel",
             "error",
@@ -115,10 +117,10 @@ pub(super) fn length(url: &str) -> u32 {
             "-of",
             "csv=p=0",
         ])
-        .arg(place.path())
+        .arg(position.path())
         .output()
         .expect("ffprobe is installed: apt-get install ffmpeg");
-    let seconds: f64 = String::from_utf8_lossy(&told.stdout)
+    let seconds: f64 = String::from_utf8_lossy(&probe.stdout)
         .trim()
         .parse()
         .unwrap_or(0.0);
@@ -126,8 +128,8 @@ pub(super) fn length(url: &str) -> u32 {
 }
 
 fn shoot(width: u32, height: u32, seconds: u32) -> Vec<u8> {
-    let folder = tempfile::tempdir().expect("a temporary directory can be made");
-    let place = folder.path().join("film.mp4");
+    let folder = tempfile::tempdir().expect("a temporary directory can be created");
+    let position = folder.path().join("film.mp4");
     let source = format!("color=c=gray:s={width}x{height}:r=10:d={}", seconds.max(1));
     let made = Command::new("ffmpeg")
         .args(["-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", &source])
@@ -141,9 +143,9 @@ fn shoot(width: u32, height: u32, seconds: u32) -> Vec<u8> {
             "-movflags",
             "+faststart",
         ])
-        .arg(&place)
+        .arg(&position)
         .status()
         .expect("ffmpeg is installed: apt-get install ffmpeg");
-    assert!(made.success(), "ffmpeg has made no film of {width}x{height}");
-    std::fs::read(&place).expect("the film can be read")
+    assert!(made.success(), "ffmpeg has made no video of {width}x{height}");
+    std::fs::read(&position).expect("the video can be read")
 }

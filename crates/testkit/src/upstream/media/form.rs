@@ -1,28 +1,28 @@
-//! Forms with files in them, read strictly.
+//! Multipart forms with files, parsed strictly.
 
 use bytes::Bytes;
 
 /// A field or file of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormPart {
-    /// Its name.
+    /// The `name` of the part.
     pub name: String,
-    /// The file's name, when it is one.
+    /// The `filename` of a file part.
     pub file_name: Option<String>,
-    /// What it says it is.
+    /// The declared media type.
     pub content_type: Option<String>,
-    /// What it has in it.
+    /// The content of the part.
     pub body: Bytes,
 }
 
 impl FormPart {
-    /// What it has in it, as text.
+    /// The content as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// The parts of a form with this `content-type`; `None` when it is none, wholly or in part.
+/// The parts of a form with this `content-type`; `None` when the form is malformed.
 pub(in crate::upstream) fn parts(content_type: &str, body: &Bytes) -> Option<Vec<FormPart>> {
     let boundary = content_type.strip_prefix("multipart/form-data; boundary=")?;
     let first = format!("--{boundary}\r\n");

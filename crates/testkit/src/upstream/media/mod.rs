@@ -1,7 +1,7 @@
-//! The upstream as makers of pictures and films: OpenAI's images and videos, stable-diffusion.cpp, fal, Replicate,
-//! ComfyUI, Imagen and Veo, each by its own paths. What is submitted is written down, whatever becomes of its answer:
-//! so a test can say that something was asked for once. Every piece is a real picture or film of the size that was
-//! asked for.
+//! The upstream as image and video providers: OpenAI's images and videos, stable-diffusion.cpp,
+//! fal, Replicate, ComfyUI, Imagen and Veo, each at its own paths. Every submission is recorded,
+//! even if its answer fails: a test can check that a job was submitted exactly once. Every output
+//! is a real image or video of the requested size.
 
 mod comfyui;
 mod fal;
@@ -20,98 +20,98 @@ use super::delivery::{At, How};
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-pub use files::{film, picture};
+pub use files::{image, video};
 pub use form::FormPart;
 pub(super) use form::parts;
 
-/// How often something is asked for until it is there, when a test says nothing else.
+/// Polls until a job is done, unless a test sets another number.
 const USUAL_POLLS: u32 = 2;
 
-/// What becomes of the next submission.
+/// The fault of the next submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaFault {
-    /// It is taken, and nothing is ever answered.
+    /// The job is accepted, but no answer is sent.
     Hang,
-    /// It is taken, and the answer is an error of the server.
+    /// The job is accepted, but the answer is a server error.
     ServerError,
-    /// It is not taken: too many requests, come again in seven seconds.
+    /// The submission is refused with 429 and `retry-after: 7`.
     Busy,
-    /// It is not taken: its content is not allowed.
+    /// The submission is refused: its content is not allowed.
     Refused,
-    /// It is taken, and the answer is half of one.
+    /// The job is accepted, but the answer is truncated JSON.
     BrokenJson,
-    /// It is taken, and the connection ends in the middle of the answer.
+    /// The job is accepted, but the connection ends in the middle of the answer.
     Cut,
-    /// What comes has half the width and height.
+    /// The output has half the width and height.
     WrongSize,
-    /// It is forgotten at once.
+    /// The job is unknown immediately after its submission.
     Lost,
-    /// It fails, with these words.
+    /// The job fails with this message.
     Fails(String),
-    /// It is made, and withheld.
+    /// The output is blocked by the content filter.
     Blocked,
-    /// It is never done.
+    /// The job never ends.
     Endless,
 }
 
-/// What is wrong with sockets that tell how far something is.
+/// The fault of the WebSockets that report progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SocketFault {
-    /// Nothing.
+    /// WebSockets report progress as usual.
     #[default]
     None,
-    /// There are none.
+    /// WebSocket connections are refused.
     Refused,
-    /// They are closed before anything is told.
+    /// Connections are closed before the first message.
     Closed,
-    /// What comes cannot be read.
+    /// Messages are malformed.
     Garbage,
 }
 
-/// Something that was submitted.
+/// A submitted image or video job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Making {
-    /// How the upstream calls it.
+    /// The upstream's id of the job.
     pub id: String,
-    /// Who made it: `openai`, `sdcpp`, `fal`, `replicate`, `comfyui` or `google`.
+    /// The API of the submission: `openai`, `sdcpp`, `fal`, `replicate`, `comfyui` or `google`.
     pub wire: &'static str,
-    /// Whether it is a film.
-    pub is_film: bool,
-    /// The model that was asked for.
+    /// Whether the output is a video.
+    pub is_video: bool,
+    /// The requested model.
     pub model: String,
-    /// What is to be seen.
+    /// The prompt of the job.
     pub prompt: String,
-    /// How many.
+    /// Number of outputs.
     pub count: u32,
-    /// Width and height of what comes.
+    /// Width and height of the output in pixels.
     pub size: (u32, u32),
-    /// The length of a film, in seconds.
+    /// Length of a video in seconds.
     pub seconds: u32,
-    /// The key under which it was submitted.
+    /// The `idempotency-key` of the submission.
     pub key: Option<String>,
-    /// What is wrong with it.
+    /// The fault of the job.
     pub fault: Option<MediaFault>,
-    /// How often it was asked for.
+    /// How often its status was queried.
     pub polls: u32,
-    /// Whether it was cancelled.
+    /// Whether it was cancelled by a request.
     pub is_cancelled: bool,
 }
 
 impl Making {
-    /// The bytes of one of its pieces.
-    pub fn piece(&self, index: u32) -> Vec<u8> {
+    /// The bytes of one output.
+    pub fn output(&self, index: u32) -> Vec<u8> {
         let (width, height) = self.size;
-        match self.is_film {
-            true => film(width, height, self.seconds),
-            false => picture(width, height, index as u8),
+        match self.is_video {
+            true => video(width, height, self.seconds),
+            false => image(width, height, index as u8),
         }
     }
 }
 
-/// What a request asks for.
+/// The parameters of a submission.
 #[derive(Debug, Default)]
 struct Order {
-    is_film: bool,
+    is_video: bool,
     model: String,
     prompt: String,
     count: u32,
@@ -119,7 +119,7 @@ struct Order {
     seconds: u32,
 }
 
-/// How it goes with something.
+/// The status of a job.
 enum Stage {
     Waiting,
     Running,
@@ -129,21 +129,21 @@ enum Stage {
     Cancelled,
 }
 
-/// The makers' books.
+/// The state of the media APIs.
 #[derive(Debug)]
-pub(super) struct Makers {
+pub(super) struct MediaServer {
     pub made: Vec<Making>,
-    /// How many submissions came, taken or not.
+    /// Number of submissions, accepted or not.
     pub submissions: u64,
     pub faults: VecDeque<MediaFault>,
-    /// How often something is asked for until it is there.
+    /// Polls until a job is done.
     pub polls: u32,
     pub socket: SocketFault,
-    /// Names of files that were uploaded.
+    /// Names of uploaded files.
     uploads: Vec<String>,
 }
 
-impl Makers {
+impl MediaServer {
     pub(super) fn new() -> Self {
         Self {
             made: Vec::new(),
@@ -155,7 +155,7 @@ impl Makers {
         }
     }
 
-    /// The reply to a request that is for one of them.
+    /// The reply to a request of a media API; `None` for other paths.
     pub(super) fn reply(&mut self, request: &ReceivedRequest) -> Option<Reply> {
         files::reply(self, request)
             .or_else(|| sdcpp::reply(self, request))
@@ -166,7 +166,7 @@ impl Makers {
             .or_else(|| openai::reply(self, request))
     }
 
-    /// Writes a submission down and answers it, in the way of its fault.
+    /// Records a submission and answers it according to its fault.
     fn submit(
         &mut self,
         wire: &'static str,
@@ -194,7 +194,7 @@ impl Makers {
         let making = Making {
             id: format!("{wire}-{}", self.made.len() + 1),
             wire,
-            is_film: order.is_film,
+            is_video: order.is_video,
             model: order.model,
             prompt: order.prompt,
             count: order.count.max(1),
@@ -216,22 +216,22 @@ impl Makers {
         }
     }
 
-    /// Something that was submitted, unless it was forgotten.
+    /// Finds a job, unless its fault is [`MediaFault::Lost`].
     fn find(&mut self, id: &str) -> Option<&mut Making> {
         let found = self.made.iter_mut().find(|making| making.id == id)?;
         (found.fault != Some(MediaFault::Lost)).then_some(found)
     }
 
-    /// How it goes with something that is asked for once more.
+    /// Counts one poll and returns the job with its status.
     fn poll(&mut self, id: &str) -> Option<(Making, Stage)> {
-        let most = self.polls;
+        let max = self.polls;
         let making = self.find(id)?;
         making.polls += 1;
         let stage = match (&making.fault, making.polls) {
             _ if making.is_cancelled => Stage::Cancelled,
             (Some(MediaFault::Endless), _) => Stage::Running,
-            (_, polls) if polls <= most && polls == 1 => Stage::Waiting,
-            (_, polls) if polls <= most => Stage::Running,
+            (_, polls) if polls <= max && polls == 1 => Stage::Waiting,
+            (_, polls) if polls <= max => Stage::Running,
             (Some(MediaFault::Fails(words)), _) => Stage::Failed(words.clone()),
             (Some(MediaFault::Blocked), _) => Stage::Blocked,
             _ => Stage::Done,
@@ -251,13 +251,13 @@ fn not_found() -> Reply {
     )
 }
 
-/// The address of a piece at this server, as the client calls it.
+/// The URL of an output at this server, under the host name that the client uses.
 fn own_url(request: &ReceivedRequest, making: &Making, index: u32) -> String {
     let host = request.header("host").unwrap_or_default();
     format!("http://{host}{}", files::path(making, index))
 }
 
-/// The address of a piece at a server that is another one to whoever compares names.
+/// The URL of an output at this server, under another host name.
 fn other_url(request: &ReceivedRequest, making: &Making, index: u32) -> String {
     let host = request.header("host").unwrap_or_default();
     let port = host.rsplit(':').next().unwrap_or_default();
@@ -273,13 +273,13 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// `WIDTHxHEIGHT`.
+/// Parses `WIDTHxHEIGHT`.
 fn size_of(text: &str) -> Option<(u32, u32)> {
     let (width, height) = text.split_once('x')?;
     Some((width.parse().ok()?, height.parse().ok()?))
 }
 
-/// `width` and `height` of an object.
+/// Reads `width` and `height` of an object.
 fn sides_of(value: &Value) -> Option<(u32, u32)> {
     Some((number(&value["width"])?, number(&value["height"])?))
 }

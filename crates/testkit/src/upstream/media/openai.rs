@@ -7,27 +7,27 @@ use serde_json::{Map, Value, json};
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
 use super::{
-    Makers, Making, MediaFault, Order, Stage, as_json, files, not_found, number, own_url, size_of, text,
+    Making, MediaFault, MediaServer, Order, Stage, as_json, files, not_found, number, own_url, size_of, text,
 };
 
 const PATHS: [&str; 3] = ["/images/generations", "/images/edits", "/images/variations"];
 
-pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Reply> {
+pub(super) fn reply(media_server: &mut MediaServer, request: &ReceivedRequest) -> Option<Reply> {
     let path = request.bare_path();
     if request.method == "POST" && PATHS.iter().any(|end| path.ends_with(end)) {
-        return Some(make_pictures(makers, request));
+        return Some(make_images(media_server, request));
     }
     if request.method == "POST" && path.ends_with("/videos") {
-        return Some(make_film(makers, request));
+        return Some(make_video(media_server, request));
     }
     let (_, rest) = path.split_once("/videos/")?;
     if let Some(id) = rest.strip_suffix("/content") {
-        let making = makers.find(id).map(|making| files::bytes(making, 0));
+        let making = media_server.find(id).map(|making| files::bytes(making, 0));
         return Some(making.unwrap_or_else(not_found));
     }
     match request.method.as_str() {
-        "GET" => Some(makers.poll(rest).map_or_else(not_found, news)),
-        "DELETE" => Some(forget(makers, rest)),
+        "GET" => Some(media_server.poll(rest).map_or_else(not_found, status_reply)),
+        "DELETE" => Some(forget(media_server, rest)),
         _ => None,
     }
 }
@@ -48,7 +48,7 @@ fn no_request() -> Reply {
     Reply::error(400, "invalid_request", "neither JSON nor a form")
 }
 
-fn make_pictures(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+fn make_images(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     let Some(fields) = fields(request) else {
         return no_request();
     };
@@ -61,7 +61,7 @@ fn make_pictures(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
         ..Order::default()
     };
     let is_at_address = fields["response_format"] == "url";
-    makers.submit("openai", request, order, |making| {
+    media_server.submit("openai", request, order, |making| {
         if let Some(MediaFault::Fails(words)) = &making.fault {
             return Reply::error(500, "server_error", words);
         }
@@ -70,7 +70,7 @@ fn make_pictures(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
         }
         let data = (0..making.count).map(|index| match is_at_address {
             true => json!({"url": own_url(request, making, index)}),
-            false => json!({"b64_json": STANDARD.encode(making.piece(index))}),
+            false => json!({"b64_json": STANDARD.encode(making.output(index))}),
         });
         let usage = json!({
             "input_tokens": 30, "input_tokens_details": {"text_tokens": 10, "image_tokens": 20},
@@ -84,19 +84,19 @@ fn make_pictures(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
     })
 }
 
-fn make_film(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+fn make_video(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     let Some(fields) = fields(request) else {
         return no_request();
     };
     let order = Order {
-        is_film: true,
+        is_video: true,
         model: text(&fields["model"]),
         prompt: text(&fields["prompt"]),
         count: 1,
         size: fields["size"].as_str().and_then(size_of),
         seconds: number(&fields["seconds"]).unwrap_or(4),
     };
-    makers.submit("openai", request, order, |making| {
+    media_server.submit("openai", request, order, |making| {
         as_json(200, &record(making, "queued", 0))
     })
 }
@@ -109,7 +109,7 @@ fn record(making: &Making, status: &str, progress: u32) -> Value {
     })
 }
 
-fn news((making, stage): (Making, Stage)) -> Reply {
+fn status_reply((making, stage): (Making, Stage)) -> Reply {
     let failed = |code: &str, words: &str| {
         let mut record = record(&making, "failed", 50);
         record["error"] = json!({"code": code, "message": words});
@@ -126,8 +126,8 @@ fn news((making, stage): (Making, Stage)) -> Reply {
     as_json(200, &record)
 }
 
-fn forget(makers: &mut Makers, id: &str) -> Reply {
-    let Some(making) = makers.find(id) else {
+fn forget(media_server: &mut MediaServer, id: &str) -> Reply {
+    let Some(making) = media_server.find(id) else {
         return not_found();
     };
     making.is_cancelled = true;

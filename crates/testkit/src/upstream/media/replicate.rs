@@ -1,29 +1,29 @@
-//! Replicate's predictions (replicate.com/docs/reference/http). Results lie at another host.
+//! Replicate's predictions (replicate.com/docs/reference/http). Results are at another host.
 
 use serde_json::{Value, json};
 
 use super::super::received::ReceivedRequest;
 use super::super::reply::Reply;
-use super::{Makers, Making, Order, Stage, as_json, not_found, number, other_url, sides_of, text};
+use super::{Making, MediaServer, Order, Stage, as_json, not_found, number, other_url, sides_of, text};
 
-pub(super) fn reply(makers: &mut Makers, request: &ReceivedRequest) -> Option<Reply> {
+pub(super) fn reply(media_server: &mut MediaServer, request: &ReceivedRequest) -> Option<Reply> {
     let path = request.bare_path();
     if request.method == "POST" && path.ends_with("/predictions") {
-        return Some(submit(makers, request));
+        return Some(submit(media_server, request));
     }
     let (_, rest) = path.split_once("/predictions/")?;
     if let Some(id) = rest.strip_suffix("/cancel").filter(|_| request.method == "POST") {
-        let Some(making) = makers.find(id) else {
+        let Some(making) = media_server.find(id) else {
             return Some(not_found());
         };
         making.is_cancelled = true;
         return Some(as_json(200, &json!({"id": id, "status": "canceled"})));
     }
-    let news = |(making, stage): (Making, Stage)| news(request, &making, stage);
-    (request.method == "GET").then(|| makers.poll(rest).map_or_else(not_found, news))
+    let status_reply = |(making, stage): (Making, Stage)| status_reply(request, &making, stage);
+    (request.method == "GET").then(|| media_server.poll(rest).map_or_else(not_found, status_reply))
 }
 
-fn submit(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
+fn submit(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     let Some(body) = request.json() else {
         return as_json(400, &json!({"title": "Invalid JSON", "status": 400}));
     };
@@ -34,14 +34,14 @@ fn submit(makers: &mut Makers, request: &ReceivedRequest) -> Reply {
     let input = &body["input"];
     let duration = number(&input["duration"]);
     let order = Order {
-        is_film: duration.is_some(),
+        is_video: duration.is_some(),
         model: named.map_or_else(|| text(&body["version"]), str::to_owned),
         prompt: text(&input["prompt"]),
         count: number(&input["num_outputs"]).unwrap_or(1),
         size: sides_of(input),
         seconds: duration.unwrap_or(0),
     };
-    makers.submit("replicate", request, order, |making| {
+    media_server.submit("replicate", request, order, |making| {
         as_json(201, &record(making, "starting", Value::Null, Value::Null))
     })
 }
@@ -55,7 +55,7 @@ fn record(making: &Making, status: &str, output: Value, error: Value) -> Value {
     })
 }
 
-fn news(request: &ReceivedRequest, making: &Making, stage: Stage) -> Reply {
+fn status_reply(request: &ReceivedRequest, making: &Making, stage: Stage) -> Reply {
     let failed = |words: String| record(making, "failed", Value::Null, json!(words));
     let record = match stage {
         Stage::Waiting => record(making, "starting", Value::Null, Value::Null),
@@ -64,8 +64,8 @@ fn news(request: &ReceivedRequest, making: &Making, stage: Stage) -> Reply {
             let urls: Vec<String> = (0..making.count)
                 .map(|index| other_url(request, making, index))
                 .collect();
-            // A model with one output may tell it alone.
-            let output = match making.is_film {
+            // A model with one output may report it without a list.
+            let output = match making.is_video {
                 true => json!(urls[0]),
                 false => json!(urls),
             };

@@ -1,5 +1,6 @@
-//! The upstream as Stripe's Billing: subscriptions that are begun on a Checkout page, their invoices, and what becomes of them in
-//! the customer portal. A month has 30 days, so that nobody who works out the end of a period takes it from anywhere but here.
+//! The upstream as Stripe's Billing: subscriptions that start on a Checkout page, their invoices,
+//! and changes in the customer portal. A month has 30 days, so that a test notices code that
+//! computes the end of a period instead of reading it here.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::{Form, StripeServer, check, invalid, whole};
 const DAY: i64 = 24 * 60 * 60;
 
 impl StripeServer {
-    /// A page on which a subscription is begun.
+    /// Creates a Checkout session in subscription mode.
     pub(super) fn create_plan_session(&mut self, form: &Form) -> Result<Value, (u16, Value)> {
         let price = |rest: &str| format!("line_items[0][price_data]{rest}");
         let (amount, currency) = (price("[unit_amount]"), price("[currency]"));
@@ -48,13 +49,13 @@ impl StripeServer {
         Ok(object)
     }
 
-    /// A session by its id.
+    /// Finds a session by its id.
     pub(super) fn session(&mut self, id: &str) -> Result<&mut Value, (u16, Value)> {
         let found = self.sessions.iter_mut().find(|session| session["id"] == id);
         found.ok_or_else(|| invalid(404, "resource_missing", Some("session")))
     }
 
-    /// Closes the page of a session that is open.
+    /// Expires an open session.
     pub(super) fn expire_session(&mut self, id: &str) -> Result<Value, (u16, Value)> {
         let session = self.session(id)?;
         if session["status"] != "open" {
@@ -65,7 +66,7 @@ impl StripeServer {
         Ok(session.clone())
     }
 
-    /// Somebody begins a subscription on the page of a session; its first invoice, which is paid.
+    /// Starts a subscription on the page of a session; returns its first invoice, which is paid.
     pub(in super::super) fn begin_plan(&mut self, session: usize, at: i64) -> Value {
         let id = self.id("sub");
         let session = &mut self.sessions[session];
@@ -93,7 +94,7 @@ impl StripeServer {
         self.bill_plan(number, true)
     }
 
-    /// A period of a subscription is over: the invoice of the next one, which is paid or is not.
+    /// Ends a period of a subscription; returns the invoice of the next one, paid or not.
     pub(in super::super) fn bill_plan(&mut self, subscription: usize, is_paid: bool) -> Value {
         let (id, line, intent) = (self.id("in"), self.id("il"), self.id("pi"));
         let subscription = &mut self.subscriptions[subscription];
@@ -131,7 +132,7 @@ impl StripeServer {
                     "invoice_item": null, "proration": false, "subscription": name, "subscription_item": item,
                 }},
             }]},
-            // Of the period before, as with every invoice that is made when one is over.
+            // The period before, as on every invoice that is created when a period ends.
             "period_start": start, "period_end": start,
         });
         self.invoice_payments.push(
@@ -142,7 +143,7 @@ impl StripeServer {
         invoice
     }
 
-    /// An invoice that was open is paid after all.
+    /// Pays an open invoice.
     pub(in super::super) fn settle_invoice(&mut self, id: &str) -> Value {
         let Some(invoice) = self.invoices.iter_mut().find(|invoice| invoice["id"] == id) else {
             return Value::Null;
@@ -157,7 +158,8 @@ impl StripeServer {
         invoice
     }
 
-    /// In the portal a subscription is cancelled with its period, as those with the billing mode of today are: by a date.
+    /// Cancels a subscription at the end of its period in the portal, by a date, as the current
+    /// billing mode does.
     pub(in super::super) fn cancel_in_portal(&mut self, subscription: usize, cancel: bool) -> Value {
         let subscription = &mut self.subscriptions[subscription];
         let end = subscription["items"]["data"][0]["current_period_end"].clone();
@@ -166,14 +168,14 @@ impl StripeServer {
         subscription.clone()
     }
 
-    /// A subscription ends now.
+    /// Ends a subscription immediately.
     pub(in super::super) fn end_plan(&mut self, subscription: usize) -> Value {
         let subscription = &mut self.subscriptions[subscription];
         subscription["status"] = json!("canceled");
         subscription.clone()
     }
 
-    /// A subscription as it is asked for, with its latest invoice where that is expanded.
+    /// Returns a subscription, with its latest invoice if the query expands it.
     pub(super) fn look_at_plan(&mut self, id: &str, query: &str) -> Result<Value, (u16, Value)> {
         let mut found = self.plan(id)?.clone();
         if query.contains("expand%5B%5D=latest_invoice") {
@@ -186,13 +188,13 @@ impl StripeServer {
         Ok(found)
     }
 
-    /// What of the payments of invoices was paid by the payment intent that a query names.
+    /// Returns the invoice payments of the payment intent that a query names.
     pub(super) fn look_at_payments(&self, query: &str) -> Value {
-        let is_asked = |payment: &&Value| {
+        let is_requested = |payment: &&Value| {
             let intent = payment["payment"]["payment_intent"].as_str().unwrap_or_default();
             query.contains(&format!("payment%5Bpayment_intent%5D={intent}"))
         };
-        let data: Vec<&Value> = self.invoice_payments.iter().filter(is_asked).collect();
+        let data: Vec<&Value> = self.invoice_payments.iter().filter(is_requested).collect();
         json!({"object": "list", "data": data, "has_more": false})
     }
 

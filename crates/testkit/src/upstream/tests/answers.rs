@@ -1,9 +1,9 @@
-//! Answers, whole and streamed, against the rules of OpenAI's wire.
+//! Answers, whole and streamed, compared with OpenAI's format.
 
 use serde_json::{Value, json};
 
 use super::super::answer::tokens_of;
-use super::super::{Answer, FakeUpstream, Reply, Usage, UsagePlace, vector};
+use super::super::{Answer, FakeUpstream, Reply, Usage, UsagePosition, vector};
 use super::client::{Client, Response, post};
 use super::{Ended, request, respond, streamed_text};
 use crate::upstream::event_stream::EVENT_STREAM;
@@ -76,7 +76,7 @@ async fn streams_by_the_rules() {
 }
 
 #[tokio::test]
-async fn streams_no_usage_and_no_padding_unless_asked() {
+async fn streams_have_no_usage_or_padding_unless_requested() {
     let members = json!({"stream": true, "stream_options": {"include_obfuscation": false}});
     let chunks = respond(Reply::words(3), members).await.chunks();
     assert_eq!(chunks.len(), 1 + 3 + 1);
@@ -176,7 +176,7 @@ async fn refuses_and_reasons() {
 }
 
 #[tokio::test]
-async fn gives_logprobs_when_asked() {
+async fn returns_logprobs_when_requested() {
     let members = json!({"logprobs": true, "top_logprobs": 2});
     let body = respond(Reply::words(2), members.clone()).await.json();
     let content = body["choices"][0]["logprobs"]["content"]
@@ -246,7 +246,9 @@ async fn reports_the_usage_that_the_script_wants() {
             .await
             .text();
         assert!(whole.contains(text), "{whole}");
-        let answer = Answer::words(2).usage(usage).usage_place(UsagePlace::Always);
+        let answer = Answer::words(2)
+            .usage(usage)
+            .usage_position(UsagePosition::Always);
         let streamed = respond(Reply::answer(answer), json!({"stream": true}))
             .await
             .text();
@@ -267,17 +269,17 @@ async fn reports_the_usage_that_the_script_wants() {
 #[tokio::test]
 async fn reports_the_usage_where_the_script_wants() {
     let cases = [
-        (UsagePlace::WhenAsked, vec![]),
-        (UsagePlace::Always, vec![4]),
-        (UsagePlace::WithFinish, vec![4]),
-        (UsagePlace::EveryChunk, vec![0, 1, 2, 3, 4, 4, 4]),
-        (UsagePlace::Twice, vec![2, 4]),
+        (UsagePosition::WhenRequested, vec![]),
+        (UsagePosition::Always, vec![4]),
+        (UsagePosition::WithFinish, vec![4]),
+        (UsagePosition::EveryChunk, vec![0, 1, 2, 3, 4, 4, 4]),
+        (UsagePosition::Twice, vec![2, 4]),
     ];
-    for (place, reports) in cases {
+    for (position, reports) in cases {
         let answer = Answer::words(4)
             .cached_tokens(1)
             .cache_write_tokens(1)
-            .usage_place(place);
+            .usage_position(position);
         let chunks = respond(Reply::answer(answer), json!({"stream": true}))
             .await
             .chunks();
@@ -286,7 +288,7 @@ async fn reports_the_usage_where_the_script_wants() {
             .iter()
             .map(|usage| usage["completion_tokens"].as_u64().unwrap())
             .collect();
-        assert_eq!(completions, reports, "{place:?}");
+        assert_eq!(completions, reports, "{position:?}");
         for usage in usages {
             let details = &usage["prompt_tokens_details"];
             assert_eq!(
@@ -405,7 +407,7 @@ async fn answers_embeddings_with_vectors_that_can_be_worked_out() {
         json!({"model": "v", "input": [[1, 2], [3]], "encoding_format": "base64", "output_dimension": 1});
     let response = embeddings(&upstream, &packed).await.json();
     assert_eq!(response["usage"]["prompt_tokens"], 3);
-    // A third, its lowest byte first.
+    // The number 1/3, lowest byte first.
     assert_eq!(response["data"][0]["embedding"], "q6qqPg==");
     let fault = json!({"model": "v", "input": "[[status=503 error=overloaded]]"});
     assert_eq!(embeddings(&upstream, &fault).await.status, 503);
@@ -421,8 +423,8 @@ async fn answers_embeddings_with_vectors_that_can_be_worked_out() {
 async fn converses_in_frames() {
     let upstream = FakeUpstream::start().await;
     upstream.echo_plainly();
-    let said = |text: &str| json!({"messages": [{"role": "user", "content": [{"text": text}]}]});
-    let response = posted(&upstream, "/model/a%3Ab/converse", &said("Hi there")).await;
+    let request_with = |text: &str| json!({"messages": [{"role": "user", "content": [{"text": text}]}]});
+    let response = posted(&upstream, "/model/a%3Ab/converse", &request_with("Hi there")).await;
     let body = response.json();
     assert_eq!(
         body["output"]["message"]["content"],
@@ -433,7 +435,7 @@ async fn converses_in_frames() {
         (&json!("end_turn"), &json!(2))
     );
     let prompt = r#"[[reason=1 tool=f:{"x":1}]]"#;
-    let response = posted(&upstream, "/model/a%3Ab/converse-stream", &said(prompt)).await;
+    let response = posted(&upstream, "/model/a%3Ab/converse-stream", &request_with(prompt)).await;
     assert_eq!(response.header("content-type"), Some(EVENT_STREAM));
     let frames = event_names(&response.body);
     let kinds: Vec<&str> = frames.iter().map(String::as_str).collect();
@@ -444,7 +446,7 @@ async fn converses_in_frames() {
     assert_eq!(models, ["a:b", "a:b"]);
 }
 
-/// The names of the events of an event stream, each frame by its length.
+/// The event names of an event stream, split into frames by their lengths.
 fn event_names(mut bytes: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     while let Some(length) = bytes.first_chunk::<4>() {

@@ -1,4 +1,5 @@
-//! A raw HTTP/1 client that shares no code with the upstream, and says exactly how a response ended.
+//! A raw HTTP/1 client that shares no code with the upstream, and reports exactly how a response
+//! ended.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,23 +11,23 @@ use tokio::time::timeout;
 
 use super::super::FakeUpstream;
 
-/// Silence for this long counts as no end; far longer than any pause that a script makes.
+/// Silence of this duration counts as a hang; far longer than any scripted pause.
 const SILENCE: Duration = Duration::from_secs(6);
-/// So does a response longer than this.
+/// A response with more bytes counts as endless.
 const LONGEST: usize = 4 << 20;
 
 /// How reading a response ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// Where its framing says that it ends.
+    /// At the end that its framing specifies.
     Whole,
-    /// By the end of the connection, before its framing was fulfilled.
+    /// The connection ended before the framing's end.
     Short,
-    /// By a connection reset.
+    /// The connection was reset.
     Reset,
-    /// Nothing more came, or far too much.
+    /// No more bytes arrived, or too many.
     Endless,
-    /// It is no HTTP response.
+    /// The bytes are not an HTTP response.
     NotHttp,
 }
 
@@ -119,14 +120,14 @@ impl Client {
         matches!(self.stream.read(&mut [0; 16]).await, Ok(0))
     }
 
-    /// Reads until the buffer has this text; the connection stays open.
+    /// Reads until the buffer contains this text; the connection stays open.
     pub async fn read_until(&mut self, text: &str) {
         while !String::from_utf8_lossy(&self.buffer).contains(text) {
             assert_eq!(self.more().await, None);
         }
     }
 
-    /// Reads some bytes; the reason when there are no more.
+    /// Reads more bytes; the error is the reason why no more arrive.
     async fn more(&mut self) -> Option<Ended> {
         self.buffer.reserve(65_536);
         match timeout(SILENCE, self.stream.read_buf(&mut self.buffer)).await {

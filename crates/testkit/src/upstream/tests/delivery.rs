@@ -1,4 +1,4 @@
-//! The same answer in every spelling and in every cut of the bytes.
+//! Tests that an answer stays the same in every spelling and with every split of the bytes.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -72,7 +72,7 @@ async fn framings_end_in_their_own_way() {
     }
 }
 
-/// The writes of a reply, as they would be made.
+/// The writes of a reply.
 fn writes(reply: &Reply) -> Vec<Vec<u8>> {
     let chat = ChatRequest::parse(
         request(json!({"stream": true})).to_string().as_bytes(),
@@ -81,14 +81,14 @@ fn writes(reply: &Reply) -> Vec<Vec<u8>> {
     .unwrap();
     let composed = Composed::new(&Answer::words(3), &chat, "id".into(), 1);
     let plan = Plan::new(reply, Some((&chat, &composed)), 1);
-    plan.pieces
+    plan.chunks
         .into_iter()
-        .map(|piece| piece.bytes.to_vec())
+        .map(|chunk| chunk.bytes.to_vec())
         .collect()
 }
 
 #[test]
-fn writes_are_grouped_as_asked() {
+fn writes_are_grouped_as_requested() {
     let usual = writes(&Reply::words(3));
     assert_eq!(
         usual.len(),
@@ -101,7 +101,7 @@ fn writes_are_grouped_as_asked() {
     let whole = writes(&Reply::words(3).writes(Writes::Whole));
     assert_eq!(whole, vec![all.clone()]);
 
-    let bytes = writes(&Reply::words(3).writes(Writes::Pieces {
+    let bytes = writes(&Reply::words(3).writes(Writes::Chunks {
         bytes: 1,
         pause: Duration::ZERO,
     }));
@@ -127,7 +127,7 @@ async fn one_event_may_be_very_long() {
     assert_eq!(response.events().len(), 4);
 }
 
-/// Without `gzip` on the machine there is nothing to compare with, and the test says so by failing.
+/// Decompresses with the program `gzip`; without it the test fails.
 #[tokio::test]
 async fn compresses_unasked_in_a_form_that_gzip_reads() {
     for (text, stream) in [("short".to_owned(), true), ("long ".repeat(40_000), false)] {
@@ -154,7 +154,7 @@ async fn compresses_unasked_in_a_form_that_gzip_reads() {
 }
 
 #[tokio::test]
-async fn headers_of_the_provider_are_there_to_be_kept_back() {
+async fn provider_headers_are_sent() {
     let response = respond(Reply::words(1), json!({})).await;
     for name in [
         "x-request-id",

@@ -1,4 +1,4 @@
-//! Every named fault does what its row says, streamed and not.
+//! Every named fault has the outcome of its row, streamed and not.
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use super::super::{At, FAULTS, How, Outcome, Reply, fault};
 use super::{Client, Ended, FakeUpstream, Response, respond, streamed_text};
 
-/// What a reader that reads well makes of the response.
+/// The outcome of the response for a correct reader.
 fn outcome(response: &Response, stream: bool) -> Outcome {
     if response.ended == Ended::Endless {
         return Outcome::Endless;
@@ -30,7 +30,7 @@ fn is_answer(body: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(body) else {
         return false;
     };
-    // Numbers of any size are allowed in JSON; the reader must not stumble over those of the usage.
+    // JSON allows numbers of any size; the reader must accept those of the usage.
     let Ok(value) = serde_json::from_str::<Value>(text) else {
         return false;
     };
@@ -179,7 +179,7 @@ async fn an_endless_stream_says_content_without_end() {
 }
 
 #[tokio::test]
-async fn a_place_beyond_the_answer_is_in_its_last_event() {
+async fn a_position_beyond_the_answer_is_in_its_last_event() {
     for at in [At::Events(50), At::InsideEvent(50)] {
         let response = respond(Reply::words(2).cut(at, How::Close), json!({})).await;
         assert_eq!(response.ended, Ended::Short);

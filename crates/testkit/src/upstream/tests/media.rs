@@ -1,20 +1,20 @@
-//! What makers of pictures and films answer.
+//! Answers of the image and video providers.
 
 use serde_json::json;
 
-use super::super::media::{film, parts, picture};
+use super::super::media::{image, parts, video};
 use super::super::{FakeUpstream, MediaFault};
 use super::client::{Client, post};
 
 #[test]
-fn pictures_and_films_have_the_size_that_they_say() {
-    let png = picture(300, 7, 0xaa);
+fn images_and_videos_have_the_stated_size() {
+    let png = image(300, 7, 0xaa);
     assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
     assert_eq!(png[16..24], [0, 0, 1, 44, 0, 0, 0, 7]);
-    assert_ne!(png, picture(300, 7, 0xab));
-    let mp4 = film(64, 32, 1);
+    assert_ne!(png, image(300, 7, 0xab));
+    let mp4 = video(64, 32, 1);
     assert_eq!(&mp4[4..8], b"ftyp");
-    // The box that says how a film is shown: its width and height are its last fields, in fixed point.
+    // The track header of a video: width and height are its last fields, in fixed point.
     let shown = mp4.windows(4).position(|window| window == b"tkhd").unwrap();
     assert_eq!(mp4[shown + 80..shown + 88], [0, 64, 0, 0, 0, 32, 0, 0]);
 }

@@ -1,19 +1,19 @@
-//! The upstream is checked by a client of its own that looks at every byte.
+//! Tests of the upstream with a separate client that checks every byte.
 
 mod answers;
-mod books;
 mod client;
 mod delivery;
 mod faults;
 mod media;
 mod selection;
+mod usage;
 
 use serde_json::{Value, json};
 
 use super::{FakeUpstream, Reply};
 use client::{Client, Ended, Response};
 
-/// A chat request that says `Hi there` and has these members besides.
+/// A chat request with the text `Hi there` and these additional members.
 fn request(members: Value) -> Value {
     let mut request = json!({"model": "fake-model", "messages": [{"role": "user", "content": "Hi there"}]});
     for (name, value) in members.as_object().unwrap() {
@@ -22,7 +22,7 @@ fn request(members: Value) -> Value {
     request
 }
 
-/// The response to one request on a connection of its own.
+/// The response to one request on a new connection.
 async fn respond(reply: Reply, members: Value) -> Response {
     let upstream = FakeUpstream::start().await;
     upstream.push(reply);

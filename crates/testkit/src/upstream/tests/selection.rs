@@ -1,4 +1,4 @@
-//! Which reply a request gets.
+//! The choice of the reply to a request.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn text_for(client: &mut Client, members: Value) -> String {
 }
 
 #[tokio::test]
-async fn the_most_particular_reply_comes_first() {
+async fn specific_replies_precede_general_ones() {
     let upstream = FakeUpstream::start().await;
     let mut client = Client::to(&upstream).await;
     upstream.set_default(Reply::text("default"));

@@ -1,4 +1,5 @@
-//! Whatever is held, settled, reported and lost on the way: the database can write every report out of the lease.
+//! In any sequence of holds, settlements, reports and lost messages, the database can write every
+//! report out of the lease.
 
 use std::collections::HashMap;
 
@@ -37,22 +38,22 @@ fn settlement(id: u128, charge: i64) -> Settlement {
         usage: Usage::ZERO,
         outcome: Outcome::Ok,
         estimated: false,
-        provider: Arc::from("sim"),
+        target: Arc::from("sim"),
         first_at: None,
         ended_at: Timestamp::from_micros(1),
     }
 }
 
-/// The books, as `lease_round` keeps them.
+/// Model of the ledger under `lease_round`.
 #[derive(Debug)]
-struct Books {
+struct LedgerModel {
     credits: i64,
     leased: i64,
     is_open: bool,
     charged: HashMap<HoldId, i64>,
 }
 
-impl Books {
+impl LedgerModel {
     fn answer(&mut self, report: &Report, may_hold: bool) -> Reply {
         for call in &report.calls {
             let charge = call.settlement.charge.nanos();
@@ -64,7 +65,7 @@ impl Books {
             self.leased >= 0,
             "a report that the lease does not cover: {self:?}"
         );
-        let may_hold = may_hold && self.credits + self.leased >= report.least;
+        let may_hold = may_hold && self.credits + self.leased >= report.min_balance;
         if let Some(target) = report.target {
             let moved = match target {
                 target if target < self.leased => target - self.leased,
@@ -88,8 +89,8 @@ impl Books {
 enum Step {
     Hold(i64),
     Settle(usize, i64),
-    /// How many calls are reported at most, whether it renews, whether the database gets the report and the node the answer,
-    /// and whether the node may go on.
+    /// Maximum number of reported calls, then whether: it renews, the report arrives, the reply
+    /// arrives, the node may take more holds.
     Round(usize, bool, bool, bool, bool),
     Close,
 }
@@ -99,8 +100,8 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (0_i64..40).prop_map(Step::Hold),
         5 => (any::<prop::sample::Index>(), 0_i64..=40).prop_map(|(which, charge)| Step::Settle(which.index(64), charge)),
         4 => (0_usize..6, any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.95))
-            .prop_map(|(most, renews, arrives, answered, may_hold)| {
-                Step::Round(most, renews, arrives, answered, may_hold)
+            .prop_map(|(max_calls, renews, arrives, answered, may_hold)| {
+                Step::Round(max_calls, renews, arrives, answered, may_hold)
             }),
         1 => Just(Step::Close),
     ]
@@ -110,12 +111,12 @@ proptest! {
     #[test]
     fn every_report_is_covered(credits in 0_i64..20_000, steps in prop::collection::vec(step(), 1..120)) {
         let mut state = State::new(LEASE, 10);
-        let mut books = Books { credits, leased: 0, is_open: false, charged: HashMap::new() };
+        let mut model = LedgerModel { credits, leased: 0, is_open: false, charged: HashMap::new() };
         let (mut open, mut charged, mut next) = (Vec::new(), 0, 0);
         for step in steps {
             match step {
                 Step::Hold(amount) => {
-                    if state.room(0, amount) == Room::Enough {
+                    if state.capacity(0, amount) == Capacity::Enough {
                         next += 1;
                         state.hold(next as u64, hold(next, amount));
                         open.push((next, amount));
@@ -130,9 +131,9 @@ proptest! {
                     charged += charge;
                 }
                 Step::Settle(..) => {}
-                Step::Round(most, renews, arrives, answered, may_hold) => {
-                    let report = state.begin(renews, most);
-                    let reply = arrives.then(|| books.answer(&report, may_hold));
+                Step::Round(max_calls, renews, arrives, answered, may_hold) => {
+                    let report = state.begin(renews, max_calls);
+                    let reply = arrives.then(|| model.answer(&report, may_hold));
                     match reply.filter(|_| answered) {
                         Some(reply) => state.finish(report, reply, 1),
                         None => state.fail(report),
@@ -141,8 +142,8 @@ proptest! {
                 Step::Close => state.close(),
             }
             let held: i64 = open.iter().map(|(_, amount)| amount).sum();
-            let reported: i64 = books.charged.values().sum();
-            prop_assert!(held + charged - reported <= books.leased, "{held} held, {charged} charged: {books:?}");
+            let reported: i64 = model.charged.values().sum();
+            prop_assert!(held + charged - reported <= model.leased, "{held} held, {charged} charged: {model:?}");
         }
         for (id, amount) in open {
             state.settle(settlement(id, amount));
@@ -151,21 +152,21 @@ proptest! {
         state.close();
         for _ in 0..3 {
             let report = state.begin(false, usize::MAX);
-            let reply = books.answer(&report, false);
+            let reply = model.answer(&report, false);
             state.finish(report, reply, 1);
         }
         prop_assert!(state.is_over());
-        prop_assert_eq!(books.charged.values().sum::<i64>(), charged);
-        prop_assert_eq!(books.credits + charged, credits);
+        prop_assert_eq!(model.charged.values().sum::<i64>(), charged);
+        prop_assert_eq!(model.credits + charged, credits);
     }
 }
 
 #[test]
-fn near_zero_and_after_its_time_a_lease_gives_out_nothing() {
+fn leases_grant_no_holds_near_zero_or_after_expiry() {
     let mut state = State::new(LEASE, 10);
-    assert_eq!(state.room(0, 1), Room::Closed);
+    assert_eq!(state.capacity(0, 1), Capacity::Closed);
     let report = state.begin(false, 10);
-    assert_eq!((report.target, report.least), (Some(80), 500));
+    assert_eq!((report.target, report.min_balance), (Some(80), 500));
     let reply = Reply {
         leased: 80,
         available: 420,
@@ -174,19 +175,19 @@ fn near_zero_and_after_its_time_a_lease_gives_out_nothing() {
     };
     state.finish(report, reply, 100);
     for (now, amount, expected) in [
-        (99, 10, Room::Enough),
-        (100, 10, Room::Closed),
-        (0, 11, Room::Closed),
-        (0, 0, Room::Enough),
+        (99, 10, Capacity::Enough),
+        (100, 10, Capacity::Closed),
+        (0, 11, Capacity::Closed),
+        (0, 0, Capacity::Enough),
     ] {
-        assert_eq!(state.room(now, amount), expected, "{now} {amount}");
+        assert_eq!(state.capacity(now, amount), expected, "{now} {amount}");
     }
     state.close();
-    assert_eq!(state.room(0, 1), Room::Closed);
+    assert_eq!(state.capacity(0, 1), Capacity::Closed);
 }
 
 #[test]
-fn a_lease_grows_when_it_is_short_and_is_given_back_when_it_is_idle() {
+fn leases_grow_on_shortfall_and_are_returned_when_idle() {
     let mut state = State::new(LEASE, 10);
     let grown = |leased| Reply {
         leased,
@@ -197,14 +198,14 @@ fn a_lease_grows_when_it_is_short_and_is_given_back_when_it_is_idle() {
     let report = state.begin(false, 10);
     state.finish(report, grown(80), 100);
     for id in 0..8 {
-        assert_eq!(state.room(0, 10), Room::Enough);
+        assert_eq!(state.capacity(0, 10), Capacity::Enough);
         state.hold(id, hold(id.into(), 10));
     }
-    assert_eq!(state.room(0, 10), Room::Short);
+    assert_eq!(state.capacity(0, 10), Capacity::Short);
     let report = state.begin(false, 10);
     assert_eq!((report.target, report.in_flight), (Some(170), 80));
     state.finish(report, grown(170), 100);
-    assert_eq!(state.room(0, 10), Room::Enough);
+    assert_eq!(state.capacity(0, 10), Capacity::Enough);
     for id in 0..8 {
         state.settle(settlement(id, 0));
     }

@@ -10,16 +10,16 @@ use super::*;
 const ACCOUNT: AccountId = AccountId::from_u128(1);
 const NOW: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 
-/// A store that may have one calibration, and counts how often it is asked.
+/// A store with at most one calibration that counts its lookups.
 #[derive(Default)]
 struct Store {
     one: Mutex<Option<Calibration>>,
-    looks: AtomicUsize,
+    lookups: AtomicUsize,
 }
 
 impl Store {
     fn look(&self) -> Option<Calibration> {
-        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.lookups.fetch_add(1, Ordering::SeqCst);
         self.one.lock().unwrap().clone()
     }
 }
@@ -32,12 +32,12 @@ impl CalibrationStore for Store {
 
     async fn get(&self, account: AccountId, id: CalibrationId) -> Stored<Option<Calibration>> {
         let found = self.look();
-        Ok(found.filter(|one| one.kept.account == account && one.kept.id == id))
+        Ok(found.filter(|one| one.details.account == account && one.details.id == id))
     }
 
     async fn default_of(&self, account: AccountId, model: &str) -> Stored<Option<Calibration>> {
         let found = self.look();
-        Ok(found.filter(|one| one.kept.account == account && one.kept.model == model))
+        Ok(found.filter(|one| one.details.account == account && one.details.model == model))
     }
 
     async fn list(&self, _: AccountId, _: CalibrationFilter, _: u32) -> Stored<Vec<Calibration>> {
@@ -55,7 +55,7 @@ impl CalibrationStore for Store {
 
 fn one() -> Calibration {
     Calibration {
-        kept: NewCalibration {
+        details: NewCalibration {
             id: CalibrationId::from_u128(7),
             account: ACCOUNT,
             model: "acme/decider".to_owned(),
@@ -71,39 +71,39 @@ fn one() -> Calibration {
 }
 
 #[tokio::test]
-async fn what_was_read_is_believed_for_a_while_and_not_after_a_change_here() {
+async fn cached_profiles_expire_and_are_dropped_on_local_changes() {
     let (store, clock) = (Arc::new(Store::default()), Arc::new(ManualClock::at(NOW)));
     let calibrations = Calibrations::new(store.clone(), clock.clone());
     let model: Arc<str> = Arc::from("acme/decider");
-    let looks = || store.looks.load(Ordering::SeqCst);
+    let lookups = || store.lookups.load(Ordering::SeqCst);
     let has = async || {
         let found = calibrations.profile(ACCOUNT, &model, &CalibrationChoice::Newest);
         found.await.unwrap().is_some()
     };
     assert!(!has().await);
     assert!(!has().await);
-    assert_eq!(looks(), 1);
+    assert_eq!(lookups(), 1);
     *store.one.lock().unwrap() = Some(one());
-    assert!(!has().await, "another node's, and nobody has told");
-    clock.advance(Duration::from_micros(BELIEVED));
+    assert!(!has().await, "another node wrote it, and no notification arrived");
+    clock.advance(Duration::from_micros(CACHE_TTL_MICROS));
     assert!(has().await);
     assert!(has().await);
-    assert_eq!(looks(), 2);
+    assert_eq!(lookups(), 2);
     *store.one.lock().unwrap() = None;
     calibrations.changed(AccountId::from_u128(2));
     assert!(has().await);
     calibrations.changed(ACCOUNT);
     assert!(!has().await);
-    assert_eq!(looks(), 3);
+    assert_eq!(lookups(), 3);
 }
 
 #[tokio::test]
-async fn a_profile_is_of_one_account_and_one_model() {
+async fn profiles_belong_to_one_account_and_model() {
     let store = Arc::new(Store::default());
     *store.one.lock().unwrap() = Some(one());
     let clock = Arc::new(ManualClock::at(NOW));
     let calibrations = Calibrations::new(store.clone(), clock);
-    let named = CalibrationChoice::Profile(one().kept.id.to_string());
+    let named = CalibrationChoice::Profile(one().details.id.to_string());
     let unknown = CalibrationChoice::Profile("cal_1".to_owned());
     let other = AccountId::from_u128(2);
     for (account, model, choice, expected) in [
@@ -123,10 +123,10 @@ async fn a_profile_is_of_one_account_and_one_model() {
         });
         assert_eq!(found, expected, "{account} {model} {choice:?}");
     }
-    let before = store.looks.load(Ordering::SeqCst);
+    let before = store.lookups.load(Ordering::SeqCst);
     calibrations
         .profile(ACCOUNT, &Arc::from("acme/decider"), &CalibrationChoice::None)
         .await
         .unwrap();
-    assert_eq!(store.looks.load(Ordering::SeqCst), before);
+    assert_eq!(store.lookups.load(Ordering::SeqCst), before);
 }

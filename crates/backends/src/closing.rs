@@ -1,0 +1,46 @@
+//! Closing accounts: the statements of both engines. Ledger, usage rows and audit log are
+//! append-only and stay; everything that identifies the account or holds its content is removed.
+
+/// Counts jobs that have not ended.
+pub(crate) const OPEN_JOBS: &str =
+    "SELECT count(*) AS open FROM job WHERE account_id = $1 AND status IN ('queued', 'in_progress')";
+/// Counts subscriptions that can still be renewed or paid.
+pub(crate) const OPEN_SUBSCRIPTIONS: &str =
+    "SELECT count(*) AS open FROM subscription WHERE account_id = $1 AND state IN ('active', 'past_due')";
+
+/// Removes personal data and content. `$1`: the account.
+pub(crate) const REMOVE: [&str; 19] = [
+    "UPDATE account SET name = 'closed account', state = 'closed' WHERE id = $1",
+    "UPDATE api_key SET name = '' WHERE account_id = $1",
+    "UPDATE credit_lot SET note = '' WHERE account_id = $1",
+    "UPDATE file SET filename = '' WHERE account_id = $1",
+    "UPDATE batch_line SET content = substr(content, 1, 0) WHERE account_id = $1",
+    "DELETE FROM member WHERE account_id = $1",
+    "DELETE FROM balance_alert WHERE account_id = $1",
+    "DELETE FROM notice WHERE account_id = $1",
+    "DELETE FROM webhook_secret WHERE account_id = $1",
+    "DELETE FROM auto_top_up WHERE account_id = $1",
+    "DELETE FROM payer WHERE account_id = $1",
+    "DELETE FROM response_item WHERE account_id = $1",
+    "DELETE FROM response WHERE account_id = $1",
+    "DELETE FROM idempotency WHERE account_id = $1",
+    "DELETE FROM calibration WHERE account_id = $1",
+    "DELETE FROM calibration_model WHERE account_id = $1",
+    "DELETE FROM job_event WHERE account_id = $1",
+    "DELETE FROM job_step WHERE account_id = $1",
+    "DELETE FROM job WHERE account_id = $1",
+];
+
+/// Revokes keys and marks files as deleted; their bytes are deleted by the next maintenance run.
+/// `$1`: the account, `$2`: the time.
+pub(crate) const END: [&str; 3] = [
+    "UPDATE api_key SET state = 'revoked', revoked_at = coalesce(revoked_at, $2) WHERE account_id = $1",
+    "UPDATE file SET deleted_at = $2 WHERE account_id = $1 AND (deleted_at IS NULL OR deleted_at > $2)",
+    "UPDATE media SET expires_at = $2 WHERE account_id = $1 AND expires_at > $2 AND deleted_at IS NULL",
+];
+
+#[cfg(test)]
+pub(crate) fn statements() -> Vec<&'static str> {
+    let counts = [OPEN_JOBS, OPEN_SUBSCRIPTIONS];
+    counts.into_iter().chain(REMOVE).chain(END).collect()
+}

@@ -1,0 +1,118 @@
+//! The balances of all accounts, in memory. The database follows them.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tollgate_storage::lot::Funds;
+use tollgate_storage::subscription::{Draw, window_entry};
+use tollgate_storage::{Balance, PlanUse, Subscription};
+use tollgate_types::{AccountId, Credits, Timestamp};
+
+use crate::ids::{IdMap, shard_of};
+
+const SHARDS: usize = 32;
+
+/// The balances of one account.
+#[derive(Debug, Default)]
+pub(super) struct AccountBalances {
+    /// A change of the sums is written to the journal under this lock, so that the journal has the
+    /// changes of an account in order.
+    pub(super) sums: Mutex<Sums>,
+}
+
+/// Balances in nano-credits, never negative.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sums {
+    /// Credits that can be spent, without the allowance.
+    pub(super) credits: i64,
+    /// Held amount, including held allowance.
+    pub(super) held: i64,
+    /// The part of `held` from an allowance.
+    pub(super) drawn: i64,
+    /// Total charged for calls, including overruns and the part that allowances paid.
+    pub(super) revenue: i64,
+    /// Rest of the plan's open week.
+    pub(super) allowance: i64,
+    /// The plan that is active or past due.
+    pub(super) plan: Option<Box<Subscription>>,
+}
+
+/// The allowance that a call may use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    /// Number of the week.
+    pub(super) week: i64,
+    /// Rest of the week's allowance, in nano-credits.
+    pub(super) left: i64,
+    /// Whether the week must be opened first.
+    pub(super) is_next: bool,
+}
+
+impl Sums {
+    /// The allowance for a call, if a plan covers it.
+    pub(super) fn share(&self, at: Timestamp, not_covered_by: &[Arc<str>]) -> Option<Share> {
+        let plan = self.plan.as_deref()?;
+        let (week, left, is_next) = match plan.draw(at) {
+            _ if not_covered_by.contains(&plan.terms.subject) => return None,
+            Draw::Open(week) => (week, self.allowance, false),
+            Draw::Next(week) => (week, plan.terms.allowance.nanos(), true),
+            Draw::Nothing => return None,
+        };
+        Some(Share { week, left, is_next })
+    }
+
+    /// Whether this is the open week.
+    pub(super) fn is_open(&self, used: &PlanUse) -> bool {
+        let open = self
+            .plan
+            .as_ref()
+            .and_then(|plan| Some((plan.terms.id, plan.window?)));
+        open.is_some_and(|(subscription, number)| window_entry(subscription, number) == used.window)
+    }
+
+    /// The credits of the account, without its allowance.
+    pub(super) fn funds(&self) -> Funds {
+        Funds {
+            available: Credits::from_nanos(self.credits),
+            held: Credits::from_nanos(self.held - self.drawn),
+        }
+    }
+
+    /// Converts to the type of the storage port.
+    pub(super) fn balance(&self) -> Balance {
+        Balance {
+            credits: Credits::from_nanos(self.credits),
+            held: Credits::from_nanos(self.held),
+        }
+    }
+}
+
+/// The balances of all accounts, in shards.
+#[derive(Default)]
+pub(super) struct Balances {
+    shards: [RwLock<IdMap<AccountId, Arc<AccountBalances>>>; SHARDS],
+}
+
+impl Balances {
+    /// Returns the balances of an account.
+    pub(super) fn get(&self, account: AccountId) -> Option<Arc<AccountBalances>> {
+        let shard = self.shard(account).read().unwrap_or_else(PoisonError::into_inner);
+        shard.get(&account).cloned()
+    }
+
+    /// Adds balances for an account that has none.
+    pub(super) fn open(&self, account: AccountId, sums: Sums) {
+        let mut shard = self
+            .shard(account)
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        shard.entry(account).or_insert_with(|| {
+            Arc::new(AccountBalances {
+                sums: Mutex::new(sums),
+            })
+        });
+    }
+
+    fn shard(&self, account: AccountId) -> &RwLock<IdMap<AccountId, Arc<AccountBalances>>> {
+        &self.shards[shard_of(account.as_u128(), SHARDS)]
+    }
+}

@@ -1,0 +1,217 @@
+//! Moves between the engines: boundary values, constraints afterwards, and speed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use tempfile::TempDir;
+use tollgate_backends::transfer::{self, Error, Route, TransferProgress, TransferSummary};
+use tollgate_backends::{postgres, sqlite};
+use tollgate_types::Clock;
+use tollgate_types::clock::SystemClock;
+
+use crate::database::TestDatabase;
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::default())
+}
+
+/// A directory with a database that has these rows.
+async fn filled(statements: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = sqlite::open(sqlite::SqliteConfig::new(dir.path(), clock()))
+        .await
+        .unwrap();
+    engine.engine.close().await.unwrap();
+    try_embedded(dir.path(), statements).await.unwrap();
+    dir
+}
+
+async fn try_embedded(dir: &Path, statements: &str) -> sqlx::Result<()> {
+    let address = format!("sqlite:{}", dir.join("tollgate.db").display());
+    let mut connection = SqliteConnection::connect(&address).await.unwrap();
+    let statements = AssertSqlSafe(statements.to_owned());
+    let done = sqlx::raw_sql(statements).execute(&mut connection).await;
+    connection.close().await.unwrap();
+    done.map(drop)
+}
+
+async fn run(route: Route) -> Result<TransferSummary, Error> {
+    transfer::run(&route, clock(), &mut |_| {}).await
+}
+
+fn to_postgres(dir: &Path, database: &TestDatabase) -> Route {
+    let (dir, url) = (dir.to_owned(), database.url());
+    Route::ToPostgres { dir, url }
+}
+
+fn to_sqlite(database: &TestDatabase, dir: &Path) -> Route {
+    let (dir, url) = (dir.to_owned(), database.url());
+    Route::ToSqlite { url, dir }
+}
+
+/// Boundary values of numbers, texts and bytes, and more rows and bytes than fit a batch.
+const EDGES: &str = r#"
+    INSERT INTO account (id, name, state, rpm, tpm, created_at) VALUES
+        (x'01000000000000000000000000000000', char(9, 13, 10) || '\N\.\\"é🦀', '', NULL, -1, -9223372036854775808),
+        (x'ff000000000000000000000000000000', '', 'active', 9223372036854775807, 0, 0);
+    INSERT INTO price_version (version, model, prices, created_at)
+        VALUES (-9223372036854775808, '', '{}', 9223372036854775807);
+    INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)
+        VALUES (x'01', x'01000000000000000000000000000000', x'', 0, 0, zeroblob(3000000));
+    WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted WHERE n < 3000)
+    INSERT INTO response (id, account_id, previous_id, created_at, expires_at, content)
+        SELECT randomblob(16), x'ff000000000000000000000000000000', NULL, n, -n, randomblob(n % 999) FROM counted;
+    INSERT INTO media (account_id, id, object, sha256, bytes, mime_type, width, height, duration, created_at, expires_at,
+        source_id, deleted_at) VALUES
+        (x'01000000000000000000000000000000', x'01', x'', x'00ff', 9223372036854775807, '', NULL, 0, NULL, -1, 0, NULL, NULL),
+        (x'ff000000000000000000000000000000', x'01', x'ff', x'', 0, 'é', 1, NULL, 7, 0, 1, x'00', -9223372036854775808);
+    INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) VALUES
+        (x'ff000000000000000000000000000000', x'00', 32767, 'hold', 'a', 'b', 9223372036854775807, 1),
+        (x'ff000000000000000000000000000000', x'00', 0, 'grant', 'a', 'b', 9223372036854775807, 1);
+    INSERT INTO provider_subscription (account_id, id, provider, plan, price, cadence, allowance, currency, amount, state,
+        reference, course, created_at, updated_at) VALUES (x'ff000000000000000000000000000000', x'01', 'stripe', 'é', 0,
+        'yearly', 9223372036854775807, 'usd', 9223372036854775807, 'begun', 'sub_1', 'ends', -1, 1);
+    INSERT INTO usage_row (account_id, id, request_id, endpoint, model, provider, price_version, held, charge, overrun,
+        input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated, created_at,
+        ended_at) VALUES (x'ff000000000000000000000000000000', x'00000000000000000000000000000000', x'00', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        '', 0, 0, 0);
+    INSERT INTO usage_part (account_id, id, number, name, model, provider, price_version, cost, input, cache_read, cache_write,
+        input_audio, output, reasoning, output_audio, cache_write_1h, image, video, audio, characters) VALUES
+        (x'ff000000000000000000000000000000', x'00', 4294967295, 'é', '', '', -9223372036854775808, 9223372036854775807, 1, 2, 3,
+        4, 5, 6, 7, 8, 9, 10, 11, 12)"#;
+
+#[test]
+fn values_round_trip_unchanged() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let dir = filled(EDGES).await;
+        let to = run(to_postgres(dir.path(), &database)).await.unwrap();
+        let sum = |table: &str, column: &str| {
+            let table = to.tables.iter().find(|tally| tally.table == table).unwrap();
+            (table.rows, table.sums[column])
+        };
+        assert_eq!(sum("transfer", "amount"), (2, 2 * i128::from(i64::MAX)));
+        assert_eq!(sum("response", "expires_at"), (3001, -4_501_500));
+        assert_eq!(sum("provider_subscription", "amount"), (1, i128::from(i64::MAX)));
+        assert_eq!(sum("usage_part", "cost"), (1, i128::from(i64::MAX)));
+        assert_eq!(sum("usage_part", "characters"), (1, 12));
+        assert_eq!(sum("media", "bytes"), (2, i128::from(i64::MAX)));
+        assert_eq!(to.accounts, 2);
+
+        let second_run = tempfile::tempdir().unwrap();
+        let from = run(to_sqlite(&database, second_run.path())).await.unwrap();
+        assert_eq!((&from.tables, from.accounts), (&to.tables, to.accounts));
+
+        // The triggers against changes exist on both sides.
+        for (table, column) in [
+            ("transfer", "created_at"),
+            ("usage_row", "created_at"),
+            ("usage_part", "cost"),
+            ("price_version", "created_at"),
+        ] {
+            for statement in [
+                format!("DELETE FROM {table}"),
+                format!("UPDATE {table} SET {column} = 7"),
+            ] {
+                let refused = format!(
+                    "DO $$ BEGIN {statement}; RAISE 'it was done'; EXCEPTION WHEN raise_exception THEN
+                        IF SQLERRM NOT LIKE '%append-only%' THEN RAISE; END IF; END $$"
+                );
+                database.execute(&refused).await;
+                let error = try_embedded(second_run.path(), &statement).await.unwrap_err();
+                assert!(error.to_string().contains("append-only"), "{error}");
+            }
+        }
+    });
+}
+
+/// A value that does not fit the target stops the move; nothing is moved.
+#[test]
+fn values_that_do_not_fit_are_reported() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let large = "INSERT INTO account (id, name, state, created_at) VALUES (x'01', '', '', 0);
+            INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at)
+            VALUES (x'01', x'00', 32768, 'hold', 'a', 'b', 1, 1)";
+        let dir = filled(large).await;
+        let error = run(to_postgres(dir.path(), &database)).await.unwrap_err();
+        assert!(error.to_string().contains("too large for its column"), "{error}");
+        let nul =
+            "DROP TRIGGER transfer_no_delete; DELETE FROM transfer; UPDATE account SET name = 'a' || char(0)";
+        try_embedded(dir.path(), nul).await.unwrap();
+        let error = run(to_postgres(dir.path(), &database)).await.unwrap_err();
+        assert!(matches!(error, Error::Failed(_)), "{error}");
+        try_embedded(dir.path(), "UPDATE account SET name = 'a'")
+            .await
+            .unwrap();
+        run(to_postgres(dir.path(), &database)).await.unwrap();
+    });
+}
+
+/// A target that another move is filling stays unchanged.
+#[test]
+fn concurrent_transfers_are_refused() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let dir = filled("SELECT 1").await;
+        let mut other = sqlx::PgConnection::connect(&database.url()).await.unwrap();
+        let lock = "BEGIN; LOCK TABLE account IN SHARE ROW EXCLUSIVE MODE";
+        sqlx::raw_sql(lock).execute(&mut other).await.unwrap();
+        let error = run(to_postgres(dir.path(), &database)).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Refused(why) if why.contains("another process is writing to the target")),
+            "{error}"
+        );
+        other.close().await.unwrap();
+        run(to_postgres(dir.path(), &database)).await.unwrap();
+    });
+}
+
+/// Rows moved per second; shown with `--no-capture`.
+#[test]
+#[ignore = "prints how fast it is"]
+fn prove_how_fast_rows_are_moved() {
+    let database = TestDatabase::create();
+    database.block_on(async {
+        postgres::migrate(&database.url()).await.unwrap();
+        let dir = filled(
+            "INSERT INTO account (id, name, state, created_at)
+                VALUES (x'01000000000000000000000000000000', 'one', 'active', 0);
+            CREATE TABLE call AS WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted
+                WHERE n < 100000) SELECT n, randomblob(16) AS id FROM counted;
+            INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at, price_version)
+                SELECT x'01000000000000000000000000000000', id, leg.column1, 'hold', 'credits', 'hold', n, n, 7
+                FROM call, (VALUES (1), (2), (3)) AS leg;
+            INSERT INTO usage_row (account_id, id, request_id, endpoint, model, provider, price_version, held, charge,
+                overrun, input, cache_read, cache_write, input_audio, output, reasoning, output_audio, outcome, estimated,
+                created_at, ended_at) SELECT x'01000000000000000000000000000000', id, id, '/v1/chat/completions',
+                'acme/large', 'northwind', 7, n, n, 0, n, 0, 0, 0, n, 0, 0, 'ok', 0, n, n FROM call;
+            DROP TABLE call",
+        )
+        .await;
+        let second_run = tempfile::tempdir().unwrap();
+        let clock = clock();
+        for route in [to_postgres(dir.path(), &database), to_sqlite(&database, second_run.path())] {
+            let started = clock.monotonic_micros();
+            let mut copied = 0;
+            let mut on_progress = |step: TransferProgress<'_>| {
+                if matches!(step, TransferProgress::Copied(..)) {
+                    copied = clock.monotonic_micros();
+                }
+            };
+            let moved = transfer::run(&route, clock.clone(), &mut on_progress).await.unwrap();
+            let (copied, all) = (copied - started, clock.monotonic_micros() - started);
+            let rows: u64 = moved.tables.iter().map(|table| table.rows).sum();
+            println!(
+                "{rows} rows: copied in {} ms, compared after {} ms, {} rows/s",
+                copied / 1000,
+                all / 1000,
+                rows * 1_000_000 / all
+            );
+        }
+    });
+}

@@ -1,0 +1,73 @@
+//! Seals: provider data attached to reasoning. The gateway sends them to callers wrapped with their
+//! origin, `gw1.<origin>.<data>`. When a seal comes back, the gateway recognizes it and sends it
+//! only to the upstream that created it.
+
+use tollgate_types::generate::Seal;
+
+const PREFIX: &str = "gw1.";
+const ORIGIN_DIGITS: usize = 16;
+
+/// The origin of a provider's seals: a digest of the provider's name in the settings, which callers
+/// do not see (FNV-1a, 64 bits; it hides nothing from those who know the names).
+pub fn origin_of(provider: &str) -> String {
+    let digest = provider.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{digest:016x}")
+}
+
+/// The wrapped text for a caller.
+pub fn wrap(seal: &Seal) -> String {
+    format!("{PREFIX}{}.{}", seal.origin, seal.data)
+}
+
+/// Parses a wrapped text. Without the wrapping the origin is empty; an empty text is no seal.
+pub fn unwrap(text: &str) -> Option<Seal> {
+    if text.is_empty() {
+        return None;
+    }
+    let wrapped = text.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.'));
+    Some(match wrapped {
+        Some((origin, data)) if is_origin(origin) => Seal {
+            origin: origin.to_owned(),
+            data: data.to_owned(),
+        },
+        _ => Seal {
+            origin: String::new(),
+            data: text.to_owned(),
+        },
+    })
+}
+
+/// Whether the seal has another origin or is missing. A seal that never passed through the gateway
+/// is not foreign: the caller is responsible for it.
+pub(crate) fn is_foreign(seal: Option<&Seal>, origin: &str) -> bool {
+    seal.is_none_or(|seal| !seal.origin.is_empty() && seal.origin != origin)
+}
+
+fn is_origin(text: &str) -> bool {
+    text.len() == ORIGIN_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seals_round_trip_through_the_envelope() {
+        let origin = origin_of("main");
+        assert_ne!(origin, origin_of("backup"));
+        for data in ["", "EqQB.CkYI/+=", "gw1.x.y"] {
+            let seal = Seal {
+                origin: origin.clone(),
+                data: data.to_owned(),
+            };
+            assert_eq!(unwrap(&wrap(&seal)), Some(seal), "{data}");
+        }
+        for text in ["EqQBCkYI", "gw1.", "gw1.main.x", "gw1.0123456789abcdeg.x"] {
+            let seal = unwrap(text).unwrap();
+            assert_eq!((seal.origin.as_str(), seal.data.as_str()), ("", text));
+        }
+        assert_eq!(unwrap(""), None);
+    }
+}

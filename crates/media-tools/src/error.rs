@@ -1,0 +1,71 @@
+//! Errors of the media tools.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::tools::{FONT, FONT_PACKAGE, Program};
+
+/// A failure. Its text says what is wrong or what to do. Show it to a caller only where the variant
+/// allows it.
+#[derive(Debug)]
+pub enum Error {
+    /// Invalid input. The text is for the caller and follows "the file" or "the video", as in "is
+    /// empty".
+    Input(String),
+    /// The input exceeds a limit. The text is written like that of [`Error::Input`].
+    TooLarge(String),
+    /// The program is not installed.
+    Missing(Program),
+    /// The caption font is not installed.
+    NoFont,
+    /// The program failed. The text is the end of its error output, for the log only.
+    Failed(Program, String),
+    /// The program was stopped after this timeout.
+    TooSlow(Program, Duration),
+    /// The output of a program does not match the request. For the log only.
+    UnexpectedOutput(String),
+    /// I/O error of a file. For the log only.
+    File(std::io::Error),
+}
+
+/// Result of the functions of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Input(what) | Error::TooLarge(what) => f.write_str(what),
+            Error::Missing(program) => write!(
+                f,
+                "{} is not installed. Install it: apt-get install {}",
+                program.as_str(),
+                program.package()
+            ),
+            Error::NoFont => write!(
+                f,
+                "the font {FONT} is not installed. Install it: apt-get install {FONT_PACKAGE}"
+            ),
+            Error::Failed(program, detail) => write!(f, "{} failed: {detail}", program.as_str()),
+            Error::TooSlow(program, limit) => {
+                write!(f, "{} took longer than {} s", program.as_str(), limit.as_secs())
+            }
+            Error::UnexpectedOutput(what) => write!(f, "unexpected output: {what}"),
+            Error::File(error) => write!(f, "file error: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::File(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Error::File(error)
+    }
+}

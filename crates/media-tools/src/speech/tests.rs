@@ -1,0 +1,135 @@
+use super::*;
+
+async fn speak(text: &str, spec: &SpeechSpec) -> Result<Speech> {
+    Tools::find().speak(text, spec).await
+}
+
+fn at_speed(speed: f64) -> SpeechSpec {
+    SpeechSpec {
+        speed,
+        ..SpeechSpec::new(SpeechFormat::Wav)
+    }
+}
+
+#[tokio::test]
+async fn formats_match_their_names() {
+    let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
+    for format in SpeechFormat::ALL {
+        let speech = speak("Good morning, harbour.", &SpeechSpec::new(format))
+            .await
+            .unwrap();
+        assert!(
+            speech.duration > Duration::from_millis(700),
+            "{:?}",
+            speech.duration
+        );
+        if format == SpeechFormat::Pcm {
+            let expected = speech.duration.as_secs_f64() * 2.0 * f64::from(SAMPLE_RATE);
+            assert!((speech.bytes.len() as f64 - expected).abs() < 2_000.0);
+            continue;
+        }
+        let path = scratch.file(format.as_str());
+        std::fs::write(&path, &speech.bytes).unwrap();
+        let probe = tools.probe(&path).await.unwrap();
+        let audio = probe.audio.unwrap();
+        let codec = match format {
+            SpeechFormat::Wav => "pcm_s16le",
+            other => other.as_str(),
+        };
+        assert_eq!((audio.codec.as_str(), audio.channels), (codec, 1), "{format:?}");
+        assert_eq!(audio.sample_rate, format.sample_rate(), "{format:?}");
+        let apart = probe.duration.abs_diff(speech.duration);
+        assert!(apart < Duration::from_millis(200), "{format:?}: {apart:?}");
+    }
+}
+
+#[tokio::test]
+async fn speed_shortens_the_audio() {
+    let mut lengths = Vec::new();
+    for speed in [0.25, 0.5, 1.0, 2.0, 4.0] {
+        let speech = speak("One two three four five six seven.", &at_speed(speed))
+            .await
+            .unwrap();
+        lengths.push(speech.duration);
+    }
+    assert!(lengths.is_sorted_by(|a, b| a > b), "{lengths:?}");
+    assert!(
+        lengths[0] > lengths[2] * 2 && lengths[4] * 2 < lengths[2],
+        "{lengths:?}"
+    );
+}
+
+#[tokio::test]
+async fn texts_are_never_options() {
+    for text in [
+        "--help",
+        "-v nonsense",
+        "-w /dev/null",
+        "\u{0}\u{7}hello",
+        "[[hello]] <speak>you</speak>",
+    ] {
+        let speech = speak(text, &at_speed(1.0)).await.unwrap();
+        assert!(
+            speech.duration > Duration::from_millis(200),
+            "{text}: {:?}",
+            speech.duration
+        );
+    }
+}
+
+#[tokio::test]
+async fn unspeakable_texts_are_rejected() {
+    for text in ["", " \n", "…!?"] {
+        let refused = speak(text, &at_speed(1.0)).await;
+        assert!(matches!(refused, Err(Error::Input(_))), "{text}: {refused:?}");
+    }
+    let long = speak(&"a".repeat(MAX_CHARS + 1), &at_speed(1.0)).await;
+    assert!(matches!(long, Err(Error::TooLarge(_))));
+    for speed in [0.2, 4.1, f64::NAN] {
+        assert!(matches!(speak("a", &at_speed(speed)).await, Err(Error::Input(_))));
+    }
+    for voice in ["", "-h", "+f3", "../../x", "nobody", "en us"] {
+        let spec = SpeechSpec {
+            voice: voice.to_owned(),
+            ..at_speed(1.0)
+        };
+        let refused = speak("a", &spec).await;
+        assert!(matches!(refused, Err(Error::Input(_))), "{voice}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn voices_differ() {
+    let mut heard = Vec::new();
+    for voice in ["en-us", "de", "en-us+f3"] {
+        let spec = SpeechSpec {
+            voice: voice.to_owned(),
+            ..at_speed(1.0)
+        };
+        heard.push(speak("hello", &spec).await.unwrap().bytes);
+    }
+    assert_ne!(heard[0], heard[1]);
+    assert_ne!(heard[0], heard[2]);
+}
+
+#[tokio::test]
+async fn notes_are_read_back_unchanged() {
+    let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
+    let mixed = "-y -i /etc/passwd a=b;c#d\\e\nf „ü“ 🌍";
+    let notes = [mixed, &"x".repeat(22_000)];
+    for format in SpeechFormat::ALL {
+        if format == SpeechFormat::Pcm {
+            continue;
+        }
+        for note in notes {
+            let spec = SpeechSpec {
+                note: Some(note.to_owned()),
+                ..SpeechSpec::new(format)
+            };
+            let path = scratch.file(format.as_str());
+            std::fs::write(&path, speak("Hello.", &spec).await.unwrap().bytes).unwrap();
+            let found = tools.probe(&path).await.unwrap().comment;
+            assert_eq!(found.as_deref(), Some(note), "{format:?}");
+        }
+    }
+}

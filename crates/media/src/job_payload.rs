@@ -1,0 +1,210 @@
+//! Stored data of a job: its payload, the outcomes of its steps and its result. All of it is
+//! encrypted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tollgate_accounts::Vault;
+use tollgate_storage::{Job, KeyMode};
+use tollgate_types::usage::Outcome as Ending;
+use tollgate_types::{AccountId, Error, ErrorCode, JobId, MediaId, Prices, Timestamp, Usage};
+
+/// Payload of a generation job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct JobPayload<T> {
+    /// Data that is common to all job kinds.
+    pub(crate) head: Head,
+    /// Number of outputs of each submission.
+    pub(crate) parts: Vec<u32>,
+    /// Generation parameters of the job kind.
+    #[serde(rename = "wish")]
+    pub(crate) params: T,
+}
+
+/// Payload data that is common to all job kinds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Head {
+    /// Base URL of the gateway as the caller reached it.
+    pub(crate) origin: String,
+    /// Mode of the caller's key: `live` or `test`.
+    pub(crate) mode: String,
+    /// Offset of the account's test clock at acceptance.
+    pub(crate) ahead: Duration,
+    /// Agreed prices in nano-credits, by price name.
+    pub(crate) prices: BTreeMap<String, i64>,
+    /// Model of this step, if it differs from the job's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    /// Key-value pairs of the caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) metadata: Option<BTreeMap<String, String>>,
+}
+
+/// Result of a completed job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// Completion time of the generation.
+    pub(crate) created_at: Timestamp,
+    /// Stored outputs, in their order.
+    #[serde(rename = "pieces")]
+    pub(crate) items: Vec<StoredMedia>,
+    /// Whether the job's result contains the bytes of the outputs instead of addresses.
+    #[serde(default)]
+    pub(crate) inline: bool,
+}
+
+/// A stored output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredMedia {
+    pub(crate) media: MediaId,
+    pub(crate) mime_type: String,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    /// Duration of a video, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) duration: Option<u64>,
+    /// Part of `duration` that this job generated, in microseconds. It excludes the source of an
+    /// extended video.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "made")]
+    pub(crate) generated: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) revised_prompt: Option<String>,
+}
+
+/// Outcome of a submission that is done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// Provider target that served the submission.
+    #[serde(rename = "provider")]
+    pub(crate) target: String,
+    #[serde(rename = "pieces")]
+    pub(crate) items: Vec<StoredMedia>,
+    /// Token usage that the provider reported.
+    pub(crate) reported: Option<Usage>,
+    /// Whether the output was generated but blocked.
+    pub(crate) is_blocked: bool,
+    pub(crate) first_at: Timestamp,
+}
+
+/// Outcome of a submission that failed or was cancelled.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) ending: Ending,
+    /// Error for the caller; `None` if the submission was cancelled.
+    #[serde(rename = "told")]
+    caller_error: Option<CallerError>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct CallerError {
+    code: String,
+    message: String,
+    param: Option<String>,
+}
+
+/// Reference to a submission at a provider.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Handle {
+    pub(crate) provider: String,
+    /// Name of the model at the provider; empty in handles of older versions.
+    #[serde(default)]
+    pub(crate) upstream_model: String,
+    /// The provider's own handle; empty until the provider accepted the submission.
+    pub(crate) handle: Vec<u8>,
+    pub(crate) submitted_at: Timestamp,
+}
+
+impl Handle {
+    /// Returns the provider target of the submission, as `provider/model`.
+    pub(crate) fn target(&self) -> String {
+        match &*self.upstream_model {
+            "" => self.provider.clone(),
+            model => format!("{}/{model}", self.provider),
+        }
+    }
+}
+
+impl Failure {
+    /// Returns a failure with the error for the caller.
+    pub(crate) fn new(error: &Error, ending: Ending) -> Self {
+        Self {
+            ending,
+            caller_error: Some(CallerError {
+                code: error.code.as_str().to_owned(),
+                message: error.message.clone(),
+                param: error.param.clone(),
+            }),
+        }
+    }
+
+    /// Returns the failure of a cancelled submission.
+    pub(crate) fn cancelled() -> Self {
+        Self {
+            ending: Ending::Cancelled,
+            caller_error: None,
+        }
+    }
+
+    /// Returns the error for the caller; `None` if the submission was cancelled.
+    pub(crate) fn error(&self) -> Option<Error> {
+        let caller_error = self.caller_error.as_ref()?;
+        let code = ErrorCode::ALL
+            .iter()
+            .find(|code| code.as_str() == caller_error.code);
+        let mut error = Error::new(
+            code.copied().unwrap_or(ErrorCode::InternalError),
+            &*caller_error.message,
+        );
+        error.param.clone_from(&caller_error.param);
+        Some(error)
+    }
+}
+
+impl Head {
+    /// Returns the prices of the time of acceptance.
+    pub(crate) fn agreed(&self) -> Prices {
+        agreed(&self.prices)
+    }
+
+    /// Returns the mode of the caller's key. Unknown values count as live.
+    pub(crate) fn key_mode(&self) -> KeyMode {
+        KeyMode::parse(&self.mode).unwrap_or(KeyMode::Live)
+    }
+}
+
+/// Converts prices to nano-credits by price name, for storage.
+pub(crate) fn listed(prices: &Prices) -> BTreeMap<String, i64> {
+    let listed = prices.entries().map(|(name, price)| (name, price.nanos()));
+    listed.collect()
+}
+
+/// Converts stored prices back. Unknown price names are ignored.
+pub(crate) fn agreed(listed: &BTreeMap<String, i64>) -> Prices {
+    let price = |nanos: &i64| tollgate_types::Credits::from_nanos(*nanos);
+    listed.iter().fold(Prices::default(), |prices, (name, nanos)| {
+        prices.with_named(name, price(nanos)).unwrap_or(prices)
+    })
+}
+
+/// Serializes and encrypts data of a job.
+pub(crate) fn seal(
+    vault: &Vault,
+    account: AccountId,
+    job: JobId,
+    what: &impl Serialize,
+) -> Result<Vec<u8>, Error> {
+    let text = serde_json::to_vec(what).map_err(|error| Error::internal(error.to_string()))?;
+    let sealed = vault.seal(account, job.as_u128(), &text);
+    sealed.map_err(|error| Error::internal(error.to_string()))
+}
+
+/// Decrypts and deserializes data of a job.
+pub(crate) fn open<T: DeserializeOwned>(vault: &Vault, job: &Job, sealed: &[u8]) -> Result<T, Error> {
+    let id = job.terms.id;
+    let text = vault.open(job.account, id.as_u128(), sealed);
+    let text = text.ok_or_else(|| Error::internal(format!("data of {id} cannot be decrypted")))?;
+    serde_json::from_slice(&text).map_err(|error| Error::internal(format!("invalid data of {id}: {error}")))
+}

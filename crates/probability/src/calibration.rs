@@ -1,0 +1,167 @@
+//! Calibration of probabilities: a temperature for each answer kind and option count, fitted to
+//! labeled decisions. With many labels, yes/no answers use an isotonic curve instead.
+
+mod isotonic;
+mod temperature;
+
+use serde::{Deserialize, Serialize};
+use tollgate_types::decide::OPTIONS;
+
+use crate::example::{AnswerKind, Example, InvalidExample, Known, checked};
+
+/// Range of temperatures, for the search and for profiles.
+pub const TEMPERATURES: std::ops::RangeInclusive<f64> = 0.05..=20.0;
+/// Min labels for an isotonic curve of yes/no answers.
+pub const LABELS_OF_A_CURVE: usize = 1_000;
+/// Min labels for a temperature.
+pub const LABELS_OF_A_TEMPERATURE: usize = 30;
+/// Upper bounds of the option counts that share one temperature.
+const WIDTHS: [usize; 6] = [2, 5, 10, 20, 50, 255];
+/// Max points of a curve.
+const MAX_POINTS: usize = 256;
+
+/// Calibration profile of a model.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
+pub struct Profile {
+    temperatures: Vec<Temperature>,
+    isotonic: Option<Vec<(f64, f64)>>,
+}
+
+/// Temperature of an answer kind and option count; values above 1 flatten the probabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Temperature {
+    /// Answer kind of its questions.
+    pub kind: AnswerKind,
+    /// Max options of its questions: 2, 5, 10, 20, 50 or 255.
+    pub options: usize,
+    /// Divisor of the log-probabilities.
+    pub temperature: f64,
+    /// Number of labels that it was fitted to.
+    pub labels: u32,
+}
+
+/// A deserialized profile before validation.
+#[derive(Deserialize)]
+struct Unchecked {
+    #[serde(default)]
+    temperatures: Vec<Temperature>,
+    #[serde(default)]
+    isotonic: Option<Vec<(f64, f64)>>,
+}
+
+impl Profile {
+    /// Fits a profile. Kinds with too few examples are not corrected.
+    pub fn fit(examples: &[Example]) -> Result<Profile, InvalidExample> {
+        let known = checked(examples)?;
+        let mut temperatures = Vec::new();
+        for kind in [
+            AnswerKind::Noul,
+            AnswerKind::Choice,
+            AnswerKind::Score,
+            AnswerKind::Tool,
+        ] {
+            for options in WIDTHS {
+                let is_of =
+                    |known: &&Known| known.kind == kind && width(known.probabilities.len()) == options;
+                let those: Vec<&Known> = known.iter().filter(is_of).collect();
+                if those.len() >= LABELS_OF_A_TEMPERATURE {
+                    temperatures.push(Temperature {
+                        kind,
+                        options,
+                        temperature: rounded(temperature::fit(&those)),
+                        labels: those.len() as u32,
+                    });
+                }
+            }
+        }
+        let nouls = known.iter().filter(|known| known.kind == AnswerKind::Noul);
+        let labels: Vec<(f64, f64)> = nouls
+            .filter_map(|known| Some((*known.probabilities.first()?, *known.truth.first()?)))
+            .collect();
+        let isotonic = (labels.len() >= LABELS_OF_A_CURVE).then(|| isotonic::fit(labels));
+        Ok(Profile {
+            temperatures,
+            isotonic,
+        })
+    }
+
+    /// Whether the profile corrects answers of this kind.
+    pub fn corrects(&self, kind: AnswerKind) -> bool {
+        let has_curve = kind == AnswerKind::Noul && self.isotonic.is_some();
+        has_curve || self.temperatures.iter().any(|known| known.kind == kind)
+    }
+
+    /// Returns the corrected probabilities; they sum to one. Uses the kind's temperature with the
+    /// nearest option count; a kind without temperatures is returned unchanged.
+    pub fn apply(&self, kind: AnswerKind, probabilities: &[f64]) -> Vec<f64> {
+        if let (AnswerKind::Noul, Some(curve), [yes, _]) = (kind, &self.isotonic, probabilities) {
+            let yes = isotonic::at(curve, *yes);
+            return vec![yes, 1.0 - yes];
+        }
+        let own = width(probabilities.len());
+        let place = |options: usize| {
+            WIDTHS
+                .iter()
+                .position(|width| *width == options)
+                .unwrap_or_default()
+        };
+        let of_kind = self.temperatures.iter().filter(|known| known.kind == kind);
+        match of_kind.min_by_key(|known| place(known.options).abs_diff(place(own))) {
+            Some(found) => temperature::apply(probabilities, found.temperature),
+            None => probabilities.to_vec(),
+        }
+    }
+
+    /// The fitted temperatures by kind and option count.
+    pub fn temperatures(&self) -> &[Temperature] {
+        &self.temperatures
+    }
+
+    /// The curve of yes/no answers, if any: (predicted, corrected).
+    pub fn isotonic(&self) -> Option<&[(f64, f64)]> {
+        self.isotonic.as_deref()
+    }
+}
+
+/// Rounds to six decimals, which serialization preserves.
+fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// The smallest of [`WIDTHS`] that is not below the option count.
+fn width(options: usize) -> usize {
+    WIDTHS
+        .into_iter()
+        .find(|width| options <= *width)
+        .unwrap_or(*OPTIONS.end())
+}
+
+impl TryFrom<Unchecked> for Profile {
+    type Error = &'static str;
+
+    fn try_from(read: Unchecked) -> Result<Self, &'static str> {
+        let is_fine = |known: &Temperature| {
+            TEMPERATURES.contains(&known.temperature) && WIDTHS.contains(&known.options)
+        };
+        if !read.temperatures.iter().all(is_fine) {
+            return Err("a temperature must be 0.05 to 20, for up to 2, 5, 10, 20, 50 or 255 options");
+        }
+        if read.isotonic.as_deref().is_some_and(|curve| !is_curve(curve)) {
+            return Err("a curve must have 1 to 256 rising points from 0 to 1");
+        }
+        Ok(Profile {
+            temperatures: read.temperatures,
+            isotonic: read.isotonic,
+        })
+    }
+}
+
+fn is_curve(points: &[(f64, f64)]) -> bool {
+    let is_share = |(predicted, is): &(f64, f64)| (0.0..=1.0).contains(predicted) && (0.0..=1.0).contains(is);
+    let rises = |pair: &[(f64, f64)]| matches!(pair, [one, two] if one.0 < two.0 && one.1 <= two.1);
+    (1..=MAX_POINTS).contains(&points.len()) && points.iter().all(is_share) && points.windows(2).all(rises)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Labeled decisions, for calibration and evaluation.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tollgate_types::decide::{
+    OPTIONS, argmax, confidence_of_choice, confidence_of_noul, confidence_of_score,
+};
+
+use crate::simplex::normalised;
+
+/// Answer kind of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerKind {
+    /// Yes or no: two probabilities, yes first.
+    Noul,
+    /// One of several options.
+    Choice,
+    /// A level of a scale, lowest first.
+    Score,
+    /// One of several functions (tools).
+    Tool,
+}
+
+/// The correct answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Truth {
+    /// Index of the correct option, from 0.
+    Option(usize),
+    /// A probability for each option, such as the share of people who chose it.
+    Soft(Vec<f64>),
+}
+
+/// A labeled decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    /// Answer kind; `type` in JSON.
+    #[serde(rename = "type")]
+    pub kind: AnswerKind,
+    /// Predicted probability of each option.
+    pub probabilities: Vec<f64>,
+    /// The correct answer.
+    pub truth: Truth,
+    /// Predicted probability that the question cannot be answered, and whether that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abstain: Option<(f64, bool)>,
+    /// Confidence of the answer; derived from the probabilities if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// Group of the report, such as a data set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// The reason why an example is rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidExample {
+    /// Index of the example, from 0.
+    pub place: usize,
+    /// Name of the invalid field.
+    pub member: &'static str,
+    /// Description of the fault.
+    pub what: &'static str,
+}
+
+impl fmt::Display for InvalidExample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "example {}: {}", self.place, self.what)
+    }
+}
+
+impl std::error::Error for InvalidExample {}
+
+/// Max deviation of the sum from one; sources round their probabilities.
+const ROUNDED: f64 = 0.02;
+
+/// A validated example.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub kind: AnswerKind,
+    /// Probabilities that sum to one.
+    pub probabilities: Vec<f64>,
+    /// Correctness of each option; the values sum to one.
+    pub truth: Vec<f64>,
+    pub abstain: Option<(f64, bool)>,
+    pub confidence: f64,
+}
+
+impl Known {
+    /// Predicted probability of the answer.
+    pub(crate) fn predicted(&self) -> f64 {
+        self.probabilities.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Correctness of the answer: 0 or 1, or its share of a soft truth.
+    pub(crate) fn right(&self) -> f64 {
+        self.truth
+            .get(argmax(&self.probabilities))
+            .copied()
+            .unwrap_or(0.0)
+    }
+
+    /// Whether the answer is the top option of the truth.
+    pub(crate) fn is_right(&self) -> bool {
+        argmax(&self.probabilities) == argmax(&self.truth)
+    }
+}
+
+/// Validates examples and normalizes their probabilities.
+pub(crate) fn checked(examples: &[Example]) -> Result<Vec<Known>, InvalidExample> {
+    let each = examples.iter().enumerate();
+    each.map(|(place, example)| {
+        known(example).map_err(|(member, what)| InvalidExample { place, member, what })
+    })
+    .collect()
+}
+
+/// Validates one example. The error is the field and its fault.
+fn known(example: &Example) -> Result<Known, (&'static str, &'static str)> {
+    let number = example.probabilities.len();
+    if !OPTIONS.contains(&number) || (example.kind == AnswerKind::Noul && number != 2) {
+        return Err((
+            "probabilities",
+            "must have 2 to 255 probabilities, and two for a yes-or-no question",
+        ));
+    }
+    let probabilities = distribution(&example.probabilities)
+        .ok_or(("probabilities", "probabilities must be 0 to 1 and sum to 1"))?;
+    let truth = match &example.truth {
+        Truth::Option(option) if *option < number => {
+            let right = |place| if place == *option { 1.0 } else { 0.0 };
+            (0..number).map(right).collect()
+        }
+        Truth::Soft(shares) if shares.len() == number => {
+            distribution(shares).ok_or(("truth", "shares of a truth must be 0 to 1 and sum to 1"))?
+        }
+        _ => return Err(("truth", "the truth is not one of the options")),
+    };
+    let is_share = |value: f64| (0.0..=1.0).contains(&value);
+    if !example.confidence.is_none_or(is_share) {
+        return Err(("confidence", "confidence must be 0 to 1"));
+    }
+    if !example.abstain.is_none_or(|(predicted, _)| is_share(predicted)) {
+        return Err(("abstain", "abstain must be 0 to 1"));
+    }
+    let follows = || match example.kind {
+        AnswerKind::Noul => confidence_of_noul(probabilities.first().copied().unwrap_or_default()),
+        AnswerKind::Score => confidence_of_score(&probabilities),
+        AnswerKind::Choice | AnswerKind::Tool => confidence_of_choice(&probabilities),
+    };
+    Ok(Known {
+        kind: example.kind,
+        confidence: example.confidence.unwrap_or_else(follows),
+        probabilities,
+        truth,
+        abstain: example.abstain,
+    })
+}
+
+fn distribution(shares: &[f64]) -> Option<Vec<f64>> {
+    let sum: f64 = shares.iter().sum();
+    let is_fine =
+        shares.iter().all(|share| (0.0..=1.0 + ROUNDED).contains(share)) && (sum - 1.0).abs() <= ROUNDED;
+    is_fine.then(|| normalised(shares))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Capabilities that a deployment was found to lack. Stored in memory: after a restart, the gateway
+//! tries again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tollgate_upstream::{UpstreamError, UpstreamErrorKind};
+
+/// Source of the probabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Capability {
+    /// An endpoint that takes questions.
+    Questions,
+    /// Log probabilities of given token ids.
+    TokenIds,
+    /// The server's own completion endpoint, with the top tokens.
+    Completion,
+    /// Log probabilities of the top tokens of an answer.
+    Logprobs,
+}
+
+impl Capability {
+    /// Whether an error means that the deployment lacks the capability.
+    pub(super) fn is_missing(self, error: &UpstreamError) -> bool {
+        let names = |words: &[&str]| {
+            let param = error.param.as_deref().unwrap_or_default();
+            words.iter().any(|word| param.contains(word))
+        };
+        let is_rejected = error.kind == UpstreamErrorKind::Rejected;
+        match self {
+            // A model that cannot decide is unknown or refused at this endpoint.
+            Capability::Questions => {
+                matches!(error.status, Some(404 | 405 | 501)) || (is_rejected && names(&["model"]))
+            }
+            Capability::TokenIds | Capability::Completion => {
+                matches!(error.status, Some(404 | 405 | 501))
+                    || (is_rejected && names(&["logprob", "n_probs"]))
+            }
+            Capability::Logprobs => is_rejected && names(&["logprob", "Logprob"]),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct KnownModel {
+    lacks: Vec<Capability>,
+    /// Max number of top tokens, learned from an answer with fewer than requested.
+    max: Option<usize>,
+}
+
+/// Findings by model.
+#[derive(Debug, Default)]
+pub(crate) struct Memory(Mutex<HashMap<String, KnownModel>>);
+
+impl Memory {
+    fn models(&self) -> MutexGuard<'_, HashMap<String, KnownModel>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the model is not known to lack the capability.
+    pub(crate) fn may_have(&self, model: &str, capability: Capability) -> bool {
+        let models = self.models();
+        models
+            .get(model)
+            .is_none_or(|known| !known.lacks.contains(&capability))
+    }
+
+    /// Records that the model lacks the capability.
+    pub(crate) fn lacks(&self, model: &str, capability: Capability) {
+        let mut models = self.models();
+        let known = models.entry(model.to_owned()).or_default();
+        if !known.lacks.contains(&capability) {
+            known.lacks.push(capability);
+        }
+    }
+
+    /// Limits `asked` to the number of top tokens that the model is known to return.
+    pub(crate) fn max(&self, model: &str, asked: usize) -> usize {
+        let models = self.models();
+        let found = models.get(model).and_then(|known| known.max);
+        found.map_or(asked, |max| max.min(asked))
+    }
+
+    /// Records that the model returned only `max` top tokens.
+    pub(crate) fn set_max_logprobs(&self, model: &str, max: usize) {
+        self.models().entry(model.to_owned()).or_default().max = Some(max);
+    }
+}

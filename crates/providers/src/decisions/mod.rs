@@ -1,0 +1,133 @@
+//! Decisions with text models: the prompt requests a label. Its probability is read from the first
+//! token of the answer, or several answers are counted. This module has the shared code; each
+//! provider's requests are in its own folder.
+
+mod labels;
+mod memory;
+pub(crate) mod native;
+mod text_labels;
+
+use std::future::Future;
+
+use serde_json::{Value, json};
+use tollgate_types::decide::{State, StateMediaKind};
+use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part};
+use tollgate_upstream::{LabelCall, LabelDraws, UpstreamError, UpstreamErrorKind};
+
+pub(crate) use labels::{chat_logprobs, label_index, reading, token_logprobs};
+pub(crate) use memory::{Capability, Memory};
+pub(crate) use text_labels::{TextLabels, base64_of};
+
+/// Whether all media of the state are of these kinds.
+pub(crate) fn accepts_media(kinds: &[StateMediaKind], state: &State) -> bool {
+    state.media.iter().all(|one| kinds.contains(&one.kind))
+}
+
+/// JSON schema of an answer that is one of the labels.
+pub(crate) fn schema(labels: &[String]) -> Value {
+    json!({
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": labels}},
+        "required": ["answer"],
+        "additionalProperties": false,
+    })
+}
+
+/// Index of the label in an answer: JSON of [`schema`] or the label alone.
+pub(crate) fn answered_label(text: &str, labels: &[String]) -> Option<usize> {
+    let shaped: Option<Value> = serde_json::from_str(text.trim()).ok();
+    match shaped.as_ref().and_then(|value| value.get("answer")?.as_str()) {
+        Some(label) => label_index(label, labels),
+        None => label_index(text, labels),
+    }
+}
+
+/// Counts the labels in the answers of one request. Reads at most `asked` answers: a server may
+/// return more.
+pub(crate) fn count_answers(
+    response: &GenerateResponse,
+    call: &LabelCall,
+    asked: u32,
+) -> Result<LabelDraws, UpstreamError> {
+    if response.choices.is_empty() {
+        return Err(UpstreamError::protocol("the response has no choice"));
+    }
+    let mut draws = LabelDraws {
+        counts: vec![0; call.labels.len()],
+        usage: response.usage,
+        ..LabelDraws::default()
+    };
+    for choice in response.choices.iter().take(asked as usize) {
+        let text = text_of(choice);
+        match answered_label(&text, &call.labels).and_then(|index| draws.counts.get_mut(index)) {
+            Some(count) => *count += 1,
+            None => {
+                draws.others += 1;
+                draws.unfinished += u32::from(is_unfinished(choice, &text));
+            }
+        }
+    }
+    Ok(draws)
+}
+
+fn text_of(choice: &Choice) -> String {
+    let texts = choice.parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Whether the output limit ended the answer during reasoning: there is no text yet, or only
+/// reasoning that the server leaves in the text.
+fn is_unfinished(choice: &Choice, text: &str) -> bool {
+    let text = text.trim_start();
+    choice.finish == FinishReason::Length && (text.is_empty() || text.starts_with("<think"))
+}
+
+/// A minimal call that every deployment with the capability accepts. It shows whether the
+/// deployment or the caller's request caused a refusal.
+pub(crate) fn probe(call: &LabelCall) -> LabelCall {
+    LabelCall {
+        upstream_model: call.upstream_model.clone(),
+        state: State {
+            text: "The sky is blue.".to_owned(),
+            media: Vec::new(),
+        }
+        .into(),
+        question: "Is it said what colour the sky has?\nA) yes\nB) no\nAnswer with the letter alone.".into(),
+        labels: ["A".to_owned(), "B".to_owned()].into(),
+        seed: 0,
+    }
+}
+
+/// Evaluates an attempt. Returns `None` and records the model if it lacks the capability. Runs
+/// `probe` if the refusal does not name its cause.
+pub(crate) async fn attempt_outcome<T, P>(
+    memory: &Memory,
+    model: &str,
+    capability: Capability,
+    attempt: Result<Option<T>, UpstreamError>,
+    probe: impl Future<Output = Result<Option<P>, UpstreamError>>,
+) -> Result<Option<T>, UpstreamError> {
+    let lacks = match &attempt {
+        Ok(found) => found.is_none(),
+        Err(error) if capability.is_missing(error) => true,
+        Err(error) if error.kind == UpstreamErrorKind::Rejected => match probe.await {
+            Ok(found) => found.is_none(),
+            Err(other) => other.kind == UpstreamErrorKind::Rejected || capability.is_missing(&other),
+        },
+        Err(_) => false,
+    };
+    if !lacks {
+        return attempt;
+    }
+    if let Err(error) = &attempt {
+        tracing::info!(model, ?capability, %error, "the deployment does not support this way to read probabilities");
+    }
+    memory.lacks(model, capability);
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Endpoints for low-balance alerts and their deliveries.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use tollgate_edge::{ApiError, ErrorBody, Operator};
+use tollgate_types::{AccountId, Credits, Error, ErrorCode};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AdminApi;
+use super::answer::{Done, List, id, perform_command, unexpected};
+use super::body::{Body, Members, Read};
+use crate::control::alerts::{AlertCommand, AlertView, NoticeView};
+use crate::control::{Command, Reply};
+
+/// Returns the router of this group.
+pub(super) fn routes() -> OpenApiRouter<AdminApi> {
+    OpenApiRouter::new()
+        .routes(routes!(get_alert, set_alert, remove_alert))
+        .routes(routes!(list_deliveries))
+        .routes(routes!(send_alerts))
+}
+
+/// Returns the alert of an account, with the signing secret of its webhook.
+#[utoipa::path(
+    get, path = "/admin/v1/accounts/{id}/alert", tag = "Credits", operation_id = "get_alert",
+    params(("id" = String, Path, description = "The account.")),
+    responses((status = 200, body = AlertView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn get_alert(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+) -> Result<Json<AlertView>, ApiError> {
+    let account: AccountId = id(&account, "account")?;
+    let action = AlertCommand::Show { account };
+    let alert = perform_command!(api, operator, Command::Alerts { action }, Alert);
+    let none = || Error::new(ErrorCode::NotFound, "The account has no alert.");
+    Ok(Json(alert.ok_or_else(none)?))
+}
+
+/// An alert. It requires at least one of `webhook` and `email`.
+#[derive(Debug, ToSchema)]
+struct NewAlert {
+    /// Threshold in credits, such as `5`. The alert is sent when the spendable amount is lower.
+    #[schema(value_type = String)]
+    below: Credits,
+    /// Webhook URL that receives the alert.
+    webhook: Option<String>,
+    /// E-mail address that receives the alert.
+    email: Option<String>,
+    /// Whether to replace the signing secret of webhooks (default: false).
+    new_secret: Option<bool>,
+}
+
+impl Read for NewAlert {
+    fn read(members: &mut Members) -> Result<Self, Error> {
+        Ok(Self {
+            below: members.required("below", "credits as a string such as \"5\"")?,
+            webhook: members.optional("webhook", "a URL")?,
+            email: members.optional("email", "an e-mail address")?,
+            new_secret: members.optional("new_secret", "true or false")?,
+        })
+    }
+}
+
+/// Sets the alert of an account, replacing the previous one.
+#[utoipa::path(
+    put, path = "/admin/v1/accounts/{id}/alert", tag = "Credits", operation_id = "set_alert",
+    params(("id" = String, Path, description = "The account.")), request_body = NewAlert,
+    responses((status = 200, body = AlertView), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn set_alert(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+    Body(new): Body<NewAlert>,
+) -> Result<Json<AlertView>, ApiError> {
+    let action = AlertCommand::Set {
+        account: id(&account, "account")?,
+        below: new.below,
+        webhook: new.webhook,
+        email: new.email,
+        new_secret: new.new_secret.unwrap_or_default(),
+    };
+    let alert = perform_command!(api, operator, Command::Alerts { action }, Alert);
+    Ok(Json(alert.ok_or_else(unexpected)?))
+}
+
+/// Removes the alert of an account and drops pending deliveries.
+#[utoipa::path(
+    delete, path = "/admin/v1/accounts/{id}/alert", tag = "Credits", operation_id = "remove_alert",
+    params(("id" = String, Path, description = "The account.")),
+    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn remove_alert(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+) -> Result<Json<Done>, ApiError> {
+    let account = id(&account, "account")?;
+    let action = AlertCommand::Stop { account };
+    perform_command!(api, operator, Command::Alerts { action }, Alert);
+    Ok(Json(Done { done: true }))
+}
+
+/// Lists the last 200 deliveries of an account within 30 days, newest first.
+#[utoipa::path(
+    get, path = "/admin/v1/accounts/{id}/alert/deliveries", tag = "Credits", operation_id = "list_deliveries",
+    params(("id" = String, Path, description = "The account.")),
+    responses((status = 200, body = List<NoticeView>), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn list_deliveries(
+    operator: Operator,
+    State(api): State<AdminApi>,
+    Path(account): Path<String>,
+) -> Result<Json<List<NoticeView>>, ApiError> {
+    let account = id(&account, "account")?;
+    let action = AlertCommand::List { account };
+    let found = perform_command!(api, operator, Command::Alerts { action }, Notices);
+    Ok(Json(List::whole(found)))
+}
+
+/// Checks all balances and sends due alerts now, instead of within 30 seconds.
+#[utoipa::path(
+    post, path = "/admin/v1/alerts/send", tag = "Credits", operation_id = "send_alerts",
+    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+    security(("bearer" = []))
+)]
+async fn send_alerts(operator: Operator, State(api): State<AdminApi>) -> Result<Json<Done>, ApiError> {
+    let action = AlertCommand::Send;
+    match api.perform(&operator, Command::Alerts { action }).await? {
+        Reply::Done => Ok(Json(Done { done: true })),
+        _ => Err(unexpected().into()),
+    }
+}

@@ -1,0 +1,215 @@
+//! Exports: rows of the ledger and of usage as CSV or as JSON lines. Exports read page by page, so
+//! memory use does not depend on the number of rows.
+
+use std::mem;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tollgate_types::{AccountId, Error, Timestamp};
+
+use super::{Command, Reply};
+
+/// The exported table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Transfers,
+    Usage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// CSV; the first row is preceded by a header.
+    Csv,
+    /// One JSON object per line.
+    Jsonl,
+}
+
+/// An export: a sequence of commands, each made from the reply before it.
+#[derive(Debug)]
+pub struct Export {
+    kind: Kind,
+    format: Format,
+    account: Option<AccountId>,
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    /// Remaining accounts in reverse order.
+    accounts: Vec<AccountId>,
+    has_header: bool,
+}
+
+impl Export {
+    /// Creates an export of one account, or of all, for a range of time (`from` inclusive, `to`
+    /// exclusive).
+    pub fn new(
+        kind: Kind,
+        format: Format,
+        account: Option<AccountId>,
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            kind,
+            format,
+            account,
+            from,
+            to,
+            accounts: Vec::new(),
+            has_header: false,
+        }
+    }
+
+    /// Returns the first command to execute.
+    pub fn first(&self) -> Command {
+        match self.account {
+            Some(account) => self.page(account, None),
+            None => Command::ListAccounts {
+                after: None,
+                limit: None,
+                name: None,
+            },
+        }
+    }
+
+    /// Returns the rows of a reply in the output format, and the next command.
+    pub fn take(&mut self, reply: &Reply) -> Result<(Vec<u8>, Option<Command>), Error> {
+        let (rows, account) = match reply {
+            Reply::Accounts(found) => {
+                self.accounts = found.iter().rev().map(|account| account.id).collect();
+                (Vec::new(), None)
+            }
+            Reply::Transfers(page) => (self.written(page)?, page.last().map(|row| row.account_id)),
+            Reply::UsageRows(page) => (self.written(page)?, page.last().map(|row| row.account_id)),
+            _ => return Err(Error::internal("unexpected reply to a command")),
+        };
+        let next = match account {
+            Some(account) => Some(self.page(account, Some(reply))),
+            None => self.accounts.pop().map(|account| self.page(account, None)),
+        };
+        Ok((rows, next))
+    }
+
+    /// Returns the command for the page after `after`.
+    fn page(&self, account: AccountId, after: Option<&Reply>) -> Command {
+        let (from, to) = (self.from, self.to);
+        match self.kind {
+            Kind::Transfers => Command::ListTransfers {
+                account,
+                from,
+                to,
+                after: match after {
+                    Some(Reply::Transfers(page)) => page.last().cloned().map(Box::new),
+                    _ => None,
+                },
+            },
+            Kind::Usage => Command::ListUsage {
+                account,
+                from,
+                to,
+                after: match after {
+                    Some(Reply::UsageRows(page)) => page.last().map(|row| row.id),
+                    _ => None,
+                },
+                limit: None,
+            },
+        }
+    }
+
+    fn written(&mut self, rows: &[impl Serialize]) -> Result<Vec<u8>, Error> {
+        match self.format {
+            Format::Csv => {
+                let mut writer = csv::Writer::from_writer(Vec::new());
+                for row in rows {
+                    let fields = fields(row).map_err(Error::internal)?;
+                    if !mem::replace(&mut self.has_header, true) {
+                        let names = fields.iter().map(|(name, _)| name);
+                        writer.write_record(names).map_err(Error::internal)?;
+                    }
+                    let values = fields.iter().map(|(_, value)| value);
+                    writer.write_record(values).map_err(Error::internal)?;
+                }
+                writer
+                    .into_inner()
+                    .map_err(|error| Error::internal(error.to_string()))
+            }
+            Format::Jsonl => {
+                let mut lines = Vec::new();
+                for row in rows {
+                    serde_json::to_writer(&mut lines, row).map_err(Error::internal)?;
+                    lines.push(b'\n');
+                }
+                Ok(lines)
+            }
+        }
+    }
+}
+
+/// Returns the names and values of a row's columns, in the order of its fields.
+fn fields(row: &impl Serialize) -> serde_json::Result<Vec<(String, String)>> {
+    let object: Map<String, Value> = serde_json::from_value(serde_json::to_value(row)?)?;
+    let field = |(name, value)| {
+        let text = match value {
+            Value::Null => String::new(),
+            Value::Array(list) if list.is_empty() => String::new(),
+            Value::String(text) => escape_formula(text),
+            other => other.to_string(),
+        };
+        (name, text)
+    };
+    Ok(object.into_iter().map(field).collect())
+}
+
+/// Escapes a text that a spreadsheet would take for a formula, by an apostrophe before it. Callers
+/// choose the names of models. Negative numbers stay unchanged.
+fn escape_formula(text: String) -> String {
+    let is_number = text.strip_prefix('-').is_some_and(|rest| {
+        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    });
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number {
+        true => format!("'{text}"),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_start_like_formulas_are_escaped() {
+        for (text, expected) in [
+            ("=1+1", "'=1+1"),
+            ("+1", "'+1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("-cmd", "'-cmd"),
+            ("-", "'-"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "'\r=1"),
+            ("-0.5", "-0.5"),
+            ("sim/chat", "sim/chat"),
+            ("", ""),
+            ("a=b", "a=b"),
+        ] {
+            assert_eq!(escape_formula(text.to_owned()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn columns_have_the_order_of_the_fields() {
+        #[derive(Serialize)]
+        struct Row {
+            zeta: Option<u8>,
+            alpha: &'static str,
+            number: u64,
+        }
+        let row = Row {
+            zeta: None,
+            alpha: "=x",
+            number: 7,
+        };
+        let fields = fields(&row).unwrap();
+        let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        let values: Vec<&str> = fields.iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(names, ["zeta", "alpha", "number"]);
+        assert_eq!(values, ["", "'=x", "7"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Runtime status of a server: its addresses, its providers, their model lists, and the results of
+//! recent calls to each target. Empty in a process that serves no requests.
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use tollgate_catalog::{Candidate, Snapshot};
+use tollgate_pipeline::Pipeline;
+use tollgate_types::Timestamp;
+
+use crate::control::view::providers::{ProviderView, ServerView, TargetView};
+
+/// A provider in use.
+#[derive(Clone, Debug)]
+pub struct ProviderEntry {
+    /// Name of the `[providers]` block.
+    pub name: String,
+    /// Name of the preset.
+    pub preset: String,
+    /// Base URL without a password.
+    pub base_url: Option<String>,
+    /// Whether the provider simulates its responses.
+    pub simulated: bool,
+    /// The listed models or the error of the request; `None` if the list was not requested.
+    pub listed: Option<Result<Vec<String>, String>>,
+}
+
+/// The status of the providers in use.
+#[derive(Default)]
+pub struct ProviderStatus {
+    entries: ArcSwap<Vec<ProviderEntry>>,
+    listening: OnceLock<ServerView>,
+    pipeline: OnceLock<Arc<Pipeline>>,
+}
+
+impl ProviderStatus {
+    /// Sets the pipeline that reports the health of targets. Only the first call has an effect.
+    pub fn watch(&self, pipeline: &Arc<Pipeline>) {
+        let _ = self.pipeline.set(pipeline.clone());
+    }
+
+    /// Sets the addresses of the server. Only the first call has an effect.
+    pub fn listen(&self, server: ServerView) {
+        let _ = self.listening.set(server);
+    }
+
+    /// Returns the addresses of this process's server; `None` if it has none.
+    pub fn listening(&self) -> Option<ServerView> {
+        self.listening.get().cloned()
+    }
+
+    /// Replaces the list of providers.
+    pub fn replace(&self, entries: Vec<ProviderEntry>) {
+        self.entries.store(Arc::new(entries));
+    }
+
+    /// Returns every provider with the targets that the snapshot's models have there.
+    pub fn views(&self, snapshot: &Snapshot) -> Vec<ProviderView> {
+        let entries = self.entries.load();
+        entries.iter().map(|entry| self.view(entry, snapshot)).collect()
+    }
+
+    fn view(&self, entry: &ProviderEntry, snapshot: &Snapshot) -> ProviderView {
+        let mut targets: Vec<TargetView> = Vec::new();
+        for model in snapshot.models() {
+            let here = model.candidates.iter();
+            for candidate in here.filter(|candidate| *candidate.provider == *entry.name) {
+                let known = targets
+                    .iter_mut()
+                    .find(|target| *target.upstream_model == *candidate.upstream_model);
+                match known {
+                    Some(target) => target.models.push(model.id.to_string()),
+                    None => targets.push(self.target(candidate, &model.id)),
+                }
+            }
+        }
+        let listed = entry.listed.as_ref();
+        ProviderView {
+            name: entry.name.clone(),
+            preset: entry.preset.clone(),
+            base_url: entry.base_url.clone(),
+            simulated: entry.simulated,
+            models_found: listed.and_then(|listed| listed.as_ref().ok()).cloned(),
+            listing_error: listed.and_then(|listed| listed.as_ref().err()).cloned(),
+            targets,
+        }
+    }
+
+    fn target(&self, candidate: &Candidate, model: &str) -> TargetView {
+        let report = self
+            .pipeline
+            .get()
+            .and_then(|pipeline| pipeline.health.report(candidate));
+        let report = report.unwrap_or_default();
+        TargetView {
+            upstream_model: candidate.upstream_model.to_string(),
+            models: vec![model.to_owned()],
+            breaker: report.breaker.as_str().to_owned(),
+            failures_in_a_row: report.failures_in_a_row,
+            retry_in_ms: u64::try_from(report.retry_in.as_millis()).unwrap_or(u64::MAX),
+            last_error: report.last_error.as_ref().map(|last| last.what.clone()),
+            last_error_at: report.last_error.map(|last| Timestamp::to_rfc3339(last.at)),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Model capabilities that differ between models behind one provider format.
+
+use serde::{Deserialize, Serialize};
+
+use crate::generate::{GenerateRequest, Thinking};
+
+/// Capabilities of one model, read from the catalog. The default describes a model that the catalog
+/// does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// How requests control reasoning. `None` if the catalog does not say; the adapter then uses
+    /// the control of its provider's newest models.
+    pub reasoning_control: Option<ReasoningControl>,
+    /// Supported efforts; empty if the catalog does not say. Reasoning can be disabled if they
+    /// include [`Effort::None`].
+    pub efforts: Vec<Effort>,
+    /// Whether system messages may follow other messages. `None` if the catalog does not say.
+    pub system_turns: Option<bool>,
+    /// Whether the model accepts `temperature`, `top_p` and `top_k`; `None` if unknown.
+    pub sampling: Option<bool>,
+}
+
+/// How a request controls the amount of reasoning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningControl {
+    /// By effort; the model chooses the number of tokens.
+    Effort,
+    /// By a maximum number of tokens.
+    Budget,
+    /// By effort or by a maximum number of tokens.
+    Both,
+}
+
+/// Reasoning effort, in ascending order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+    Max,
+}
+
+impl Effort {
+    const ALL: [Effort; 7] = [
+        Effort::None,
+        Effort::Minimal,
+        Effort::Low,
+        Effort::Medium,
+        Effort::High,
+        Effort::Xhigh,
+        Effort::Max,
+    ];
+
+    /// Returns the name used in requests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Effort::None => "none",
+            Effort::Minimal => "minimal",
+            Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High => "high",
+            Effort::Xhigh => "xhigh",
+            Effort::Max => "max",
+        }
+    }
+
+    /// Parses the name used in requests.
+    pub fn parse(name: &str) -> Option<Self> {
+        Effort::ALL.into_iter().find(|effort| effort.as_str() == name)
+    }
+
+    /// Returns the effort for a token budget: below 4,096 `low`, below 16,384 `medium`, otherwise
+    /// `high`.
+    pub const fn of_budget(tokens: u64) -> Self {
+        match tokens {
+            ..4_096 => Effort::Low,
+            4_096..16_384 => Effort::Medium,
+            _ => Effort::High,
+        }
+    }
+}
+
+/// Reasoning setting of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedReasoning {
+    /// Reasoning is disabled.
+    Off,
+    /// Reasoning at a level of effort.
+    Effort(Effort),
+    /// Reasoning with a maximum number of tokens.
+    Budget(u64),
+    /// The model decides how much to reason.
+    Adaptive,
+}
+
+impl RequestedReasoning {
+    /// Returns the reasoning setting of a request, or `None` if it has none. A budget takes
+    /// precedence over an effort.
+    pub fn of(request: &GenerateRequest) -> Option<Self> {
+        let effort = request.reasoning_effort.as_deref().and_then(Effort::parse);
+        match (request.thinking, effort) {
+            (Some(Thinking::Off), _) | (None, Some(Effort::None)) => Some(RequestedReasoning::Off),
+            (Some(Thinking::Budget(tokens)), _) => Some(RequestedReasoning::Budget(tokens)),
+            (_, Some(effort)) if effort != Effort::None => Some(RequestedReasoning::Effort(effort)),
+            (Some(Thinking::Adaptive | Thinking::BetweenTools), _) => Some(RequestedReasoning::Adaptive),
+            (None, _) => None,
+        }
+    }
+}
+
+impl Abilities {
+    /// Whether reasoning can be disabled. True if the catalog does not list the efforts.
+    pub fn can_stop_reasoning(&self) -> bool {
+        self.efforts.is_empty() || self.efforts.contains(&Effort::None)
+    }
+
+    /// Returns the requested effort if the model supports it, else the next higher supported
+    /// effort, else the highest.
+    pub fn nearest_effort(&self, requested: Effort) -> Effort {
+        let known = self
+            .efforts
+            .iter()
+            .copied()
+            .filter(|effort| *effort != Effort::None);
+        let above = known.clone().filter(|effort| *effort >= requested).min();
+        above.or_else(|| known.max()).unwrap_or(requested)
+    }
+
+    /// Returns the lowest supported effort other than `none`.
+    pub fn min_effort(&self) -> Effort {
+        let lowest = self
+            .efforts
+            .iter()
+            .copied()
+            .filter(|effort| *effort != Effort::None)
+            .min();
+        lowest.unwrap_or(Effort::Low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsupported_effort_is_raised_to_the_next_supported() {
+        use Effort::{High, Low, Max, Medium, Minimal, None, Xhigh};
+        let some = |efforts: &[Effort]| Abilities {
+            efforts: efforts.to_vec(),
+            ..Abilities::default()
+        };
+        for (efforts, requested, expected) in [
+            (&[][..], Minimal, Minimal),
+            (&[None, Low, Medium, High, Max], Minimal, Low),
+            (&[None, Low, Medium, High, Max], Xhigh, Max),
+            (&[Low, High], Medium, High),
+            (&[Low, Medium, High], Max, High),
+            (&[None, Low], Low, Low),
+        ] {
+            assert_eq!(
+                some(efforts).nearest_effort(requested),
+                expected,
+                "{efforts:?} {requested:?}"
+            );
+        }
+        assert!(some(&[]).can_stop_reasoning() && some(&[None, Low]).can_stop_reasoning());
+        assert!(!some(&[Low]).can_stop_reasoning());
+        assert_eq!(some(&[None, Minimal, Low]).min_effort(), Minimal);
+    }
+
+    #[test]
+    fn budgets_and_names_are_efforts() {
+        for (tokens, expected) in [
+            (4_095, Effort::Low),
+            (4_096, Effort::Medium),
+            (16_383, Effort::Medium),
+            (16_384, Effort::High),
+        ] {
+            assert_eq!(Effort::of_budget(tokens), expected);
+        }
+        for effort in Effort::ALL {
+            assert_eq!(Effort::parse(effort.as_str()), Some(effort));
+        }
+        assert_eq!(Effort::parse("most"), None);
+    }
+}

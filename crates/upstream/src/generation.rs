@@ -1,0 +1,146 @@
+//! Generation of images and videos by an upstream. Some upstreams return the output, others a
+//! handle to poll; one port serves both.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::Stream;
+use tollgate_types::{Error, Usage};
+
+use crate::context::CallContext;
+use crate::error::UpstreamError;
+
+/// An image, video or recording used as input of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Content of the file.
+    pub bytes: Bytes,
+    /// Media type, such as `image/png`, verified by the leading bytes.
+    pub mime_type: Arc<str>,
+}
+
+/// Dimensions in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Size {
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+}
+
+impl Size {
+    /// Number of pixels, width times height.
+    pub const fn pixels(self) -> u64 {
+        self.width as u64 * self.height as u64
+    }
+}
+
+/// Result of a submission.
+#[derive(Debug)]
+pub enum Submitted {
+    /// The output is complete.
+    Completed(GenerationOutput),
+    /// The output will be generated.
+    Accepted {
+        /// The adapter's handle for polling. It contains no secrets.
+        handle: Vec<u8>,
+        /// Wait before the first poll.
+        poll_after: Duration,
+    },
+}
+
+/// State of a submission.
+#[derive(Debug)]
+pub enum GenerationState {
+    /// Generation has not started.
+    Waiting {
+        /// Number of jobs ahead in the queue, if reported.
+        ahead: Option<u32>,
+    },
+    /// Generation is running.
+    Running {
+        /// Progress in percent, if reported.
+        percent: Option<u8>,
+    },
+    /// The output is complete.
+    Completed(GenerationOutput),
+    /// The output was generated but is withheld by the upstream's safety check.
+    Blocked,
+    /// Generation failed and will not be retried by the upstream.
+    Failed(UpstreamError),
+    /// Generation was cancelled.
+    Cancelled,
+    /// The upstream does not know the submission, or no longer.
+    Lost,
+}
+
+/// Generated images or videos, with their usage report.
+#[derive(Debug)]
+pub struct GenerationOutput {
+    /// One item for each image or video.
+    pub items: Vec<OutputItem>,
+    /// Tokens reported by the upstream; `None` if it reported nothing. The gateway counts the items
+    /// itself.
+    pub usage: Option<Usage>,
+}
+
+/// One image or video.
+#[derive(Debug)]
+pub struct OutputItem {
+    /// Location of the bytes.
+    pub content: Content,
+    /// The prompt that was used, if the upstream changed it.
+    pub revised_prompt: Option<String>,
+}
+
+/// Location of the bytes of an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Contained in the upstream's response.
+    Bytes(Bytes),
+    /// Stored by the upstream; download with [`MediaProvider::fetch`].
+    Upstream(String),
+    /// At a public URL.
+    Address(String),
+}
+
+/// Stream of bytes. It ends after its first error.
+pub type ContentStream = Pin<Box<dyn Stream<Item = Result<Bytes, UpstreamError>> + Send>>;
+
+/// Port for generating media.
+#[async_trait]
+pub trait MediaProvider<C: Sync>: Send + Sync {
+    /// Maximum outputs of one submission to this model.
+    fn max_outputs(&self, upstream_model: &str) -> u32 {
+        let _ = upstream_model;
+        1
+    }
+
+    /// Whether a submission repeated under its key is executed only once.
+    fn is_idempotent(&self) -> bool {
+        false
+    }
+
+    /// Returns `UnsupportedParameter`, naming the parameter of the gateway's API, if the upstream
+    /// cannot represent the call.
+    fn check(&self, call: &C) -> Result<(), Error> {
+        let _ = call;
+        Ok(())
+    }
+
+    /// Submits the call once. Each attempt has a different key. Errors tell whether any byte was
+    /// sent.
+    async fn submit(&self, ctx: &CallContext, call: &C, key: &str) -> Result<Submitted, UpstreamError>;
+
+    /// Requests the state. An error concerns the status request only, not the generation.
+    async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<GenerationState, UpstreamError>;
+
+    /// Requests cancellation. Whether it stops is reported by [`MediaProvider::poll`].
+    async fn cancel(&self, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError>;
+
+    /// Downloads the bytes of [`Content::Upstream`].
+    async fn fetch(&self, ctx: &CallContext, reference: &str) -> Result<ContentStream, UpstreamError>;
+}
