@@ -19,7 +19,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
 const SIGNATURE_DIGITS: usize = 24;
 
 /// Error text for data that is sent as an image.
-pub(crate) const MUST_BE_IMAGE: &str =
+pub const MUST_BE_IMAGE: &str =
     "must have the bytes of an image: PNG, JPEG, GIF, WebP, HEIC, AVIF, BMP or TIFF";
 
 /// Major brands of ISO media files that are images (ISO/IEC 23008-12, AV1 Image File Format).
@@ -63,7 +63,7 @@ pub(crate) fn text_begins_as_image(text: Text<'_>) -> bool {
 }
 
 /// Whether base64 (standard or URL-safe alphabet) starts with an image signature.
-fn begins_as_image(base64: &str) -> bool {
+pub(crate) fn begins_as_image(base64: &str) -> bool {
     let digits: Vec<u8> = base64
         .bytes()
         .take(SIGNATURE_DIGITS)
@@ -78,7 +78,7 @@ fn begins_as_image(base64: &str) -> bool {
 }
 
 /// Whether a data URL declares an image as base64 but contains something else.
-pub(crate) fn is_false_image(data_url: &str) -> bool {
+pub fn is_false_image(data_url: &str) -> bool {
     let Some((head, data)) = data_url.get(5..).and_then(|rest| rest.split_once(',')) else {
         return false;
     };

@@ -1,6 +1,7 @@
 //! Parses and validates a moderation request.
 
 use serde_json::{Map, Value};
+use tollgate_formats::image::{MUST_BE_IMAGE, is_false_image};
 use tollgate_types::moderate::{ModerationInput, ModerationPart};
 use tollgate_types::{Error, ErrorCode};
 
@@ -86,6 +87,9 @@ fn part(place: &str, members: &Map<String, Value>) -> Result<ModerationPart, Err
                     .iter()
                     .any(|start| url.starts_with(start)) =>
             {
+                if is_false_image(url) {
+                    return Err(invalid(&format!("{place}.image_url.url"), MUST_BE_IMAGE));
+                }
                 Ok(ModerationPart::Image(url.to_owned()))
             }
             _ => Err(invalid(
@@ -123,12 +127,12 @@ mod tests {
             (
                 json!({"input": [{"type": "text", "text": "a"},
                     {"type": "image_url", "image_url": {"url": "https://x/y.png"}},
-                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}),
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]}),
                 None,
                 ModerationInput::Parts(vec![
                     text(),
                     image("https://x/y.png"),
-                    image("data:image/png;base64,AA=="),
+                    image("data:image/png;base64,iVBORw0KGgo="),
                 ]),
             ),
         ] {
@@ -176,6 +180,11 @@ mod tests {
             ),
             (
                 json!({"input": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}),
+                InvalidParameter,
+                "input[0].image_url.url",
+            ),
+            (
+                json!({"input": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}),
                 InvalidParameter,
                 "input[0].image_url.url",
             ),

@@ -108,7 +108,7 @@ async fn rules_and_classifier_answer_together() {
 async fn a_provider_answers_for_its_model() {
     let scene = scene(&format!("{}{RULES}", model("acme/judge"))).await;
     let parts = json!([{"type": "text", "text": "violent thermite"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]);
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]);
     let response = moderate(&scene, json!({"model": "acme/judge", "input": parts})).await;
     assert_eq!(response.status, 200, "{}", response.text());
     let body = response.json();

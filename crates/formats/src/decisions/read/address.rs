@@ -3,6 +3,7 @@
 use tollgate_types::decide::StateMediaKind;
 
 use crate::error::BoxedError;
+use crate::image::{MUST_BE_IMAGE, begins_as_image};
 use crate::json::Path;
 
 /// Maximum length of an address, in bytes.
@@ -26,14 +27,15 @@ pub(super) fn url(text: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<S
     Ok(text.to_owned())
 }
 
-/// Builds a data URL from base64.
+/// Builds a data URL from base64. Data with an image type must start with an image signature.
 pub(super) fn data_url(mime: &str, data: &str, path: &Path<'_>) -> Result<String, BoxedError> {
-    match is_base64(data.as_bytes()) {
-        true => Ok(format!("data:{};base64,{data}", mime.to_ascii_lowercase())),
-        false => {
-            Err(path.invalid("must be valid base64 data, in the standard alphabet and with its padding"))
-        }
+    if !is_base64(data.as_bytes()) {
+        return Err(path.invalid("must be valid base64 data, in the standard alphabet and with its padding"));
     }
+    if kind_of(mime) == Some(StateMediaKind::Image) && !begins_as_image(data) {
+        return Err(path.invalid(MUST_BE_IMAGE));
+    }
+    Ok(format!("data:{};base64,{data}", mime.to_ascii_lowercase()))
 }
 
 /// The media kind of a type such as `image/png`, which may have parameters.

@@ -135,7 +135,7 @@ fn functions_are_1_to_254_and_their_values_2_to_255() {
 #[test]
 fn media_are_16_images_8_audio_and_4_videos() {
     for (kind, max) in [("image", 16), ("audio", 8), ("video", 4)] {
-        let url = format!("data:{kind}/x;base64,AAAA");
+        let url = format!("data:{kind}/x;base64,iVBORw0KGgo=");
         let of = |count: usize| native(json!({"a": numbered(count, |_| json!(url))}), json!([noul()]));
         assert_eq!(decision_request(&of(max)).state.media.len(), max);
         assert_eq!(

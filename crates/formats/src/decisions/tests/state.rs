@@ -133,9 +133,9 @@ fn media_are_found_in_every_form() {
             "state.m.audio_url",
         ),
         (
-            json!({"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "AAA="}}),
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "/9j/4A=="}}),
             image,
-            "data:image/jpeg;base64,AAA=",
+            "data:image/jpeg;base64,/9j/4A==",
             "state.m.source.data",
         ),
         (
@@ -145,9 +145,9 @@ fn media_are_found_in_every_form() {
             "state.m.source.url",
         ),
         (
-            json!({"type": "image", "data": "AA==", "mime_type": "image/webp"}),
+            json!({"type": "image", "data": "UklGRgAAAABXRUJQ", "mime_type": "image/webp"}),
             image,
-            "data:image/webp;base64,AA==",
+            "data:image/webp;base64,UklGRgAAAABXRUJQ",
             "state.m.data",
         ),
         (
@@ -164,9 +164,9 @@ fn media_are_found_in_every_form() {
             "state.m.inline_data.data",
         ),
         (
-            json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
+            json!({"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}),
             image,
-            "data:image/png;base64,AAAA",
+            "data:image/png;base64,iVBORw0KGgo=",
             "state.m.inlineData.data",
         ),
         (
@@ -183,9 +183,9 @@ fn media_are_found_in_every_form() {
         ),
         (json!(IMAGE), image, IMAGE, "state.m"),
         (
-            json!("DATA:Image/PNG;BASE64,AAAA"),
+            json!("DATA:Image/PNG;BASE64,iVBORw0KGgo="),
             image,
-            "data:image/png;base64,AAAA",
+            "data:image/png;base64,iVBORw0KGgo=",
             "state.m",
         ),
     ];
@@ -353,6 +353,7 @@ fn documents_and_invalid_media_are_refused() {
         ),
         (json!("data:image/png;base64,"), InvalidParameter, "state.m"),
         (json!("data:image/png;base64,AAA"), InvalidParameter, "state.m"),
+        (json!("data:image/png;base64,AAAA"), InvalidParameter, "state.m"),
         (json!("data:image/png;base64,AA=A"), InvalidParameter, "state.m"),
         (json!("data:image/png;base64,A==="), InvalidParameter, "state.m"),
         (json!("data:image/png;base64,AA-_"), InvalidParameter, "state.m"),

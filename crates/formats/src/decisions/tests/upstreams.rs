@@ -10,7 +10,7 @@ use crate::error::DecodeError;
 
 fn three() -> DecisionRequest {
     decision_request(&native(
-        json!({"photo": "data:image/png;base64,AAAA"}),
+        json!({"photo": "data:image/png;base64,iVBORw0KGgo="}),
         json!({
             "n": {"type": "noul", "instructions": "Red?", "criteria": {"true": "It is."}},
             "c": {"type": "choice", "instructions": "Which?", "criteria": {"a": "One", "b": null}},
@@ -50,7 +50,7 @@ fn each_shape_has_its_own_request_format() {
     let decision_request = three();
     let parts = json!([
         {"type": "text", "text": "{\n  \"photo\": \"[image 1]"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
         {"type": "text", "text": "\"\n}"}
     ]);
     let mut questions = json!({
@@ -70,7 +70,7 @@ fn each_shape_has_its_own_request_format() {
     assert_eq!(google["questions"], questions);
     assert_eq!(
         google["input"][1],
-        json!({"type": "image", "data": "AAAA", "mime_type": "image/png"})
+        json!({"type": "image", "data": "iVBORw0KGgo=", "mime_type": "image/png"})
     );
     let openai = body(Shape::OpenAi, &decision_request);
     assert_eq!(
@@ -84,7 +84,7 @@ fn each_shape_has_its_own_request_format() {
     assert_eq!(openai["input"][0]["role"], "user");
     assert_eq!(
         openai["input"][0]["content"][1],
-        json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA"})
+        json!({"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="})
     );
     let plain = super::decision_request(&native(json!("text"), json!([super::noul()])));
     assert_eq!(body(Shape::OpenAi, &plain)["input"], "text");
