@@ -45,6 +45,9 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
 const LATE_POLL_INTERVAL: Duration = Duration::from_secs(300);
 /// Age of a submission after which polling stops and the hold is released.
 const ABANDON_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// Minimum time that one process polls a submission before it abandons it. The age alone may be
+/// wrong, because the clock was wrong when the polling started.
+const MIN_WATCHED: Duration = Duration::from_secs(3600);
 /// Maximum attempts to fetch and store one output.
 const MAX_FETCHES: u32 = 5;
 
@@ -462,6 +465,11 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         // Reported progress never falls: a workflow has several steps, and some polls return no
         // progress.
         let mut max_percent = None;
+        // The monotonic clock measures the time from here, so that a change of the wall clock does
+        // not age the submission.
+        let clock = &self.media_jobs.clock;
+        let age_at_start = clock.now().since(handle.submitted_at);
+        let start = clock.monotonic_micros();
         loop {
             let cancelled = work.cancelled().clone();
             let is_cancelled = tokio::select! {
@@ -477,15 +485,17 @@ impl<C: MediaGenerator> GenerationHandler<C> {
                     tracing::warn!(job.id = %job.terms.id, %provider, %error, "cannot cancel the submission");
                 }
             }
-            let age = self.media_jobs.clock.now().since(handle.submitted_at);
-            let is_late = age > C::MAX_DURATION;
+            let watched = Duration::from_micros(clock.monotonic_micros().saturating_sub(start));
+            let age = age_at_start + watched;
+            let is_late = age > C::MAX_DURATION && watched > LATE_POLL_INTERVAL;
+            let is_abandoned = age > ABANDON_AFTER && watched > MIN_WATCHED;
             let (phase, percent) = match pipeline
                 .poll_generation::<C::Call>(&job, &provider, &provider_handle)
                 .await
             {
                 Ok(GenerationState::Completed(generated)) => {
                     let stored = self.store(work, payload, number, &handle, generated).await;
-                    if stored.is_err() && age > ABANDON_AFTER {
+                    if stored.is_err() && is_abandoned {
                         let failure = Failure::new(&not_stored(), Ending::Crashed);
                         return self.fail_step(work, number, StepState::Unknown, failure).await;
                     }
@@ -525,7 +535,11 @@ impl<C: MediaGenerator> GenerationHandler<C> {
                     (last.split(' ').next().unwrap_or("running").to_owned(), None)
                 }
             };
-            if age > ABANDON_AFTER {
+            if is_abandoned {
+                tracing::error!(
+                    job.id = %job.terms.id, %provider, hours = age.as_secs() / 3600,
+                    "abandoned a submission that the provider has not ended"
+                );
                 let failure = Failure::new(&lost_by_provider(), Ending::Timeout);
                 return self.fail_step(work, number, StepState::Unknown, failure).await;
             }

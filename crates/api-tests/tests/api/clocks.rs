@@ -137,6 +137,50 @@ async fn a_temporarily_wrong_clock_delays_no_job() {
     }
 }
 
+/// A clock that is temporarily ahead by more than a job may take does not end or delay running
+/// jobs.
+#[tokio::test]
+async fn a_temporarily_wrong_clock_ends_no_running_job() {
+    for ahead in [3 * 3_600, 30 * 24 * 3_600] {
+        let clock =
+            FakeClock::make().unwrap_or_else(|| panic!("scripts/with-services.sh installs libfaketime"));
+        let upstream = FakeUpstream::start().await;
+        let mut options = Scene::options(&upstream, Storage::Sqlite, "");
+        options.env.extend(clock.env());
+        let gateway = Gateway::start(BINARY, options).await;
+        let account = gateway.account().await;
+        let key = gateway.key(&account).await;
+        gateway.grant(&account, "10").await;
+        let body = json!({"model": "sim/image", "prompt": "a lake [[sim delay=12000 pace=100]]", "resolution": "0.5k"});
+        let accepted = gateway
+            .client()
+            .post_json("/v1/images/generations", &key.secret, &body)
+            .await;
+        assert_eq!(accepted.status, 200, "{}", accepted.text());
+        let job = accepted.json()["job_id"].as_str().unwrap().to_owned();
+        let path = format!("/v1/jobs/{job}");
+        let show = async || gateway.client().get(&path, &key.secret).await.json();
+        eventually("the job is running", async || {
+            show().await["status"] == "in_progress"
+        })
+        .await;
+
+        for offset in [ahead, 0] {
+            let so_far = gateway.log().matches(JUMPED).count();
+            clock.set(offset);
+            gateway.wait_for_log(JUMPED, so_far).await;
+        }
+        eventually("the job is completed", async || {
+            let shown = show().await;
+            assert_ne!(shown["status"], "failed", "{shown}");
+            shown["status"] == "completed"
+        })
+        .await;
+        assert_eq!(gateway.balance(&account).await.held, 0);
+        gateway.finish().await;
+    }
+}
+
 /// `doctor` reports the difference between the node's clock and the database's clock.
 #[tokio::test]
 async fn doctor_reports_a_wrong_clock() {
