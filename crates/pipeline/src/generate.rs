@@ -78,15 +78,19 @@ impl Operation for TextCall {
                 }
                 tracing::warn!(
                     request.id = %ctx.request, provider = %route.candidate.provider, model = %admission.model.id, %error,
-                    "upstream rejected the output limit that the gateway added; retrying once \
-                     without it; configure the limits of the model"
+                    "upstream rejected the request, possibly because of the output limit that the gateway \
+                     added; retrying once without it; configure the limits of the model"
                 );
                 uncapped = !text.requires_cap();
                 admission.without_cap(&mut ctx, &mut call);
                 let requested = pipeline
                     .request_answers(admission, route, text, &ctx, &call)
                     .await;
-                requested.map_err(|error| admission.detect_context_length(error))?
+                requested.map_err(|error| {
+                    let mut error = admission.detect_context_length(error);
+                    error.added_cap = admission.refused_cap(text, &call, &error);
+                    error
+                })?
             }
             Ok(reply) => reply,
         };

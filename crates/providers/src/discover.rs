@@ -245,6 +245,24 @@ fn port_of(config: &ProviderConfig) -> Option<u16> {
 }
 
 impl LocalServer {
+    /// The server of an earlier search; `None` for an unknown preset.
+    pub fn of(name: &str, preset_name: &str, address: Option<&str>) -> Option<Self> {
+        Some(Self {
+            config: ProviderConfig {
+                preset: Some(preset_name.to_owned()),
+                base_url: address.map(str::to_owned),
+                ..ProviderConfig::named(name)
+            },
+            preset: preset(preset_name)?,
+            models: Vec::new(),
+        })
+    }
+
+    /// Whether both are the server on the same port, or have the same name.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.config.name == other.config.name || port_of(&self.config) == port_of(&other.config)
+    }
+
     /// Whether a block with this preset and optional address means this server.
     pub fn is_at(&self, preset_name: &str, address: Option<&str>) -> bool {
         let usual = || preset(preset_name).and_then(|preset| preset.base_url);

@@ -12,8 +12,9 @@ use tollgate_catalog::{
     TargetEntry, composition_version, load,
 };
 use tollgate_pipeline::Policy;
+use tollgate_providers::discover::{self, LocalServer};
 use tollgate_providers::registry::{self, ProviderConfig};
-use tollgate_providers::{HttpClient, HttpSettings, discover};
+use tollgate_providers::{HttpClient, HttpSettings};
 use tollgate_storage::PriceRecord;
 use tollgate_types::{Credits, Prices, Timestamp};
 use tollgate_upstream::{ErrorText, ListedModel, Provider};
@@ -50,6 +51,8 @@ struct Enabled {
     base_url: Option<String>,
     default_price: Option<PricesEntry>,
     stops_on_disconnect: bool,
+    /// Whether the server was found on a usual port of this machine.
+    is_local: bool,
 }
 
 /// The configured providers: the usable ones, and the reason for each unusable one by block name.
@@ -72,12 +75,16 @@ pub fn http_client(config: &Config) -> Arc<HttpClient> {
 }
 
 /// Builds providers and catalog. A provider that does not answer stays included, because it may
-/// recover.
+/// recover; its model list is taken from `previous`, the entries of the last assembly.
 ///
 /// # Errors
 ///
 /// Returns the first error in the settings, with its block.
-pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembled, ConfigError> {
+pub async fn assemble(
+    config: &Config,
+    http: &Arc<HttpClient>,
+    previous: &[ProviderEntry],
+) -> Result<Assembled, ConfigError> {
     let policy = policy::build(config, http)?;
     // These are built later, with the storage. Errors in them are reported before any file is
     // opened.
@@ -93,25 +100,20 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
     let unused = config.unused_keys().into_iter();
     notes.extend(unused.map(|key| format!("{} {}", key.variable, key.reason)));
     if config.file.server.discover {
-        enabled.extend(local_providers(config, http).await?);
+        enabled.extend(local_providers(config, http, previous).await?);
     }
     enabled.push(build(ProviderConfig::named("sim"), None, http)?);
 
-    let listed = join_all(enabled.iter().map(|enabled| list(enabled, config))).await;
+    let entries = join_all(enabled.iter().map(|enabled| list(enabled, config, previous))).await;
     let mut described = Vec::with_capacity(enabled.len());
-    let mut provider_status = Vec::with_capacity(enabled.len());
-    for (enabled, listed) in enabled.iter().zip(listed) {
-        provider_status.push(entry(enabled, &listed));
-        let discovered = listed.unwrap_or_else(|note| {
-            notes.push(note);
-            Vec::new()
-        });
+    for (enabled, entry) in enabled.iter().zip(&entries) {
+        notes.extend(entry.note());
         described.push(EnabledProvider {
             name: enabled.provider.id().to_owned(),
             preset: enabled.preset.clone(),
             simulated: enabled.provider.is_simulated(),
             default_price: enabled.default_price.clone(),
-            discovered,
+            discovered: entry.models.clone(),
         });
     }
     let input = CatalogInput {
@@ -140,7 +142,7 @@ pub async fn assemble(config: &Config, http: &Arc<HttpClient>) -> Result<Assembl
         stop_on_disconnect,
         snapshot,
         policy,
-        provider_status,
+        provider_status: entries,
         notes,
     })
 }
@@ -160,6 +162,7 @@ fn build(
         base_url,
         default_price,
         stops_on_disconnect: block.stops_on_disconnect(),
+        is_local: false,
     })
 }
 
@@ -171,6 +174,7 @@ fn configured(
     let mut enabled = Vec::new();
     let mut unavailable = BTreeMap::new();
     for (name, section) in &config.file.providers {
+        check_name(name)?;
         if section.enabled == Some(false) {
             unavailable.insert(name.clone(), format!("providers.{name}.enabled is false"));
             continue;
@@ -221,6 +225,16 @@ fn configured(
     Ok(Configured { enabled, unavailable })
 }
 
+/// Validates the name of a block, which is the first part of model ids and appears in URLs.
+fn check_name(name: &str) -> Result<(), ConfigError> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if !name.is_empty() && name.bytes().all(is_valid) {
+        return Ok(());
+    }
+    let message = "use only letters, digits, '.', '_' and '-' in the name of a provider";
+    Err(ConfigError::new(format!("providers.{name:?}"), message))
+}
+
 /// Validates that access keys are a pair and that the preset signs requests.
 fn check_access_keys(name: &str, preset: &str, section: &ProviderSection) -> Result<(), ConfigError> {
     let (id, secret) = (&section.access_key_id_env, &section.secret_access_key_env);
@@ -258,55 +272,69 @@ fn from_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabl
 }
 
 /// Builds providers for the model servers on the usual ports of this machine that no block
-/// configures. They are free of charge.
-async fn local_providers(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
-    let found = discover::local_servers(http, config.listen.port(), LIST_TIMEOUT).await;
+/// configures. They are free of charge. A server of the previous assembly that does not answer
+/// stays, so that its names keep their meaning.
+async fn local_providers(
+    config: &Config,
+    http: &Arc<HttpClient>,
+    previous: &[ProviderEntry],
+) -> Result<Vec<Enabled>, ConfigError> {
+    let mut found = discover::local_servers(http, config.listen.port(), LIST_TIMEOUT).await;
+    for entry in previous.iter().filter(|entry| entry.is_local) {
+        let last = LocalServer::of(&entry.name, &entry.preset, entry.base_url.as_deref());
+        found.extend(last.filter(|last| found.iter().all(|server| !server.is_same(last))));
+    }
     let wanted = found
         .into_iter()
         .filter(|server| !config.is_configured_server(server));
     let free = ["input", "output"].map(|class| (class.to_owned(), Credits::ZERO));
     wanted
-        .map(|server| build(server.config, Some(free.clone().into()), http))
+        .map(|server| {
+            let enabled = build(server.config, Some(free.clone().into()), http)?;
+            Ok(Enabled {
+                is_local: true,
+                ..enabled
+            })
+        })
         .collect()
 }
 
-/// Builds the admin view of a provider.
-fn entry(enabled: &Enabled, listed: &Listed) -> ProviderEntry {
-    let named = |models: &Vec<Discovered>| models.iter().map(|found| found.name.clone()).collect();
-    let listed = enabled.default_price.as_ref().map(|_| match listed {
-        Ok(models) => Ok(named(models)),
-        Err(note) => Err(note.clone()),
-    });
-    ProviderEntry {
-        name: enabled.provider.id().to_owned(),
+/// Returns the entry of a provider. Requests its model list if its `default_price` offers all
+/// models, or if a `[models]` block leaves facts to the list.
+async fn list(enabled: &Enabled, config: &Config, previous: &[ProviderEntry]) -> ProviderEntry {
+    let id = enabled.provider.id();
+    let mut entry = ProviderEntry {
+        name: id.to_owned(),
         preset: enabled.preset.clone(),
         base_url: enabled.base_url.clone(),
         simulated: enabled.provider.is_simulated(),
-        listed,
-    }
-}
-
-/// The models that a provider lists, or the error message.
-type Listed = Result<Vec<Discovered>, String>;
-
-/// Requests the model list of a provider if its `default_price` offers all models, or if a
-/// `[models]` block leaves facts to the list.
-async fn list(enabled: &Enabled, config: &Config) -> Listed {
-    let id = enabled.provider.id();
-    let offers_all = enabled.default_price.is_some();
-    if !offers_all && !leaves_facts_to(id, &enabled.preset, config) {
-        return Ok(Vec::new());
+        offers_all: enabled.default_price.is_some(),
+        is_local: enabled.is_local,
+        models: Vec::new(),
+        list_error: None,
+    };
+    if !entry.offers_all && !leaves_facts_to(id, &enabled.preset, config) {
+        return entry;
     }
     match enabled.provider.list_models(LIST_TIMEOUT).await {
-        Ok(models) => Ok(models.into_iter().map(discovered).collect()),
+        Ok(models) => entry.models = models.into_iter().map(discovered).collect(),
         // Some servers have no model list. That is an error only if a `default_price` offers all
         // models.
-        Err(error) if !offers_all => {
+        Err(error) if !entry.offers_all && is_final(error.status) => {
             tracing::debug!(provider = %id, %error, "model limits are unknown: the provider lists no models");
-            Ok(Vec::new())
         }
-        Err(error) => Err(format!("providers.{id}: cannot list its models: {error}")),
+        Err(error) => {
+            let last = previous.iter().find(|last| last.is_same(&entry));
+            entry.models = last.map(|last| last.models.clone()).unwrap_or_default();
+            entry.list_error = Some(error.to_string());
+        }
     }
+    entry
+}
+
+/// Whether a server with this status will refuse its model list the next time, too.
+fn is_final(status: Option<u16>) -> bool {
+    status.is_some_and(|status| (400..500).contains(&status) && status != 429)
 }
 
 /// Presets whose model lists report the input types of a model. Without them, an image for a text

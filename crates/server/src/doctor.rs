@@ -101,7 +101,7 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     findings.push(network::listener(config, served).await);
     findings.push(network::admin(config, is_known));
     findings.extend(payments::check(config).await);
-    match assemble(config, &http_client(config)).await {
+    match assemble(config, &http_client(config), &[]).await {
         Ok(assembled) => {
             let Assembled {
                 providers,
@@ -145,7 +145,7 @@ pub async fn check_settings(config: &Config) -> Vec<Finding> {
     findings.extend(data::shared_secret(config));
     findings.push(limits::stated(config));
     findings.extend(list_start_only(config));
-    match assemble(config, &http_client(config)).await {
+    match assemble(config, &http_client(config), &[]).await {
         Ok(assembled) => {
             findings.extend(assembled.notes.iter().map(|note| providers::noted(note)));
             findings.push(models::counted(&assembled.snapshot));

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use tollgate_catalog::{Candidate, Snapshot};
+use tollgate_catalog::{Candidate, Discovered, Snapshot};
 use tollgate_pipeline::Pipeline;
 use tollgate_types::Timestamp;
 
@@ -21,8 +21,35 @@ pub struct ProviderEntry {
     pub base_url: Option<String>,
     /// Whether the provider simulates its responses.
     pub simulated: bool,
-    /// The listed models or the error of the request; `None` if the list was not requested.
-    pub listed: Option<Result<Vec<String>, String>>,
+    /// Whether a `default_price` offers all models that the provider lists.
+    pub offers_all: bool,
+    /// Whether the server was found on a usual port of this machine.
+    pub is_local: bool,
+    /// The last list of models that the provider returned; empty if none was requested.
+    pub models: Vec<Discovered>,
+    /// Error of the last request for the list.
+    pub list_error: Option<String>,
+}
+
+impl ProviderEntry {
+    /// Whether both entries mean the same server.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.name, &self.preset, &self.base_url) == (&other.name, &other.preset, &other.base_url)
+    }
+
+    /// Returns a note about a failed request for the list, for the log and the doctor.
+    pub fn note(&self) -> Option<String> {
+        let error = self.list_error.as_ref()?;
+        let effect = match (self.models.is_empty(), self.offers_all) {
+            (false, _) => "its last list stays in use",
+            (true, true) => "its models are offered once it answers",
+            (true, false) => "the limits of its models are unknown until it answers",
+        };
+        Some(format!(
+            "providers.{}: cannot list its models: {error}; {effect}",
+            self.name
+        ))
+    }
 }
 
 /// The status of the providers in use.
@@ -47,6 +74,11 @@ impl ProviderStatus {
     /// Returns the addresses of this process's server; `None` if it has none.
     pub fn listening(&self) -> Option<ServerView> {
         self.listening.get().cloned()
+    }
+
+    /// Returns the entries of the last assembly.
+    pub fn entries(&self) -> Arc<Vec<ProviderEntry>> {
+        self.entries.load_full()
     }
 
     /// Replaces the list of providers.
@@ -74,14 +106,15 @@ impl ProviderStatus {
                 }
             }
         }
-        let listed = entry.listed.as_ref();
+        let is_listed = entry.offers_all && (entry.list_error.is_none() || !entry.models.is_empty());
+        let names = || entry.models.iter().map(|found| found.name.clone()).collect();
         ProviderView {
             name: entry.name.clone(),
             preset: entry.preset.clone(),
             base_url: entry.base_url.clone(),
             simulated: entry.simulated,
-            models_found: listed.and_then(|listed| listed.as_ref().ok()).cloned(),
-            listing_error: listed.and_then(|listed| listed.as_ref().err()).cloned(),
+            models_found: is_listed.then(names),
+            listing_error: entry.list_error.clone(),
             targets,
         }
     }

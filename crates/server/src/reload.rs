@@ -1,6 +1,7 @@
 //! Applies changed settings while the server runs: on SIGHUP and when the settings file changes. A
 //! reload covers providers, models, aliases, templates, prices, plans, limits and the content
-//! policy. Invalid settings are rejected as a whole, and the previous ones stay active.
+//! policy. Invalid settings are rejected as a whole, and the previous ones stay active. Also
+//! requests the model lists of providers that did not answer.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +13,7 @@ use anyhow::Result;
 use notify::{RecursiveMode, Watcher};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate_types::ErrorCode;
 
@@ -19,6 +21,7 @@ use crate::assemble::{Assembled, assemble};
 use crate::cause;
 use crate::config::{Config, ConfigError, FileConfig, Flags, needs_restart};
 use crate::control::{Actor, prices};
+use crate::provider_status::ProviderEntry;
 use crate::wiring::Services;
 
 /// How long a file must be unchanged before it is read. Editors write in several steps.
@@ -26,6 +29,8 @@ const DEBOUNCE_INTERVAL: Duration = Duration::from_millis(200);
 /// Interval of checks without a file event. Some file systems report no events, and a replaced
 /// directory reports none any more.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// The first and the maximum pause before missing model lists are requested again; pauses double.
+const LIST_PAUSES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
 /// Maximum symbolic links followed to the settings file.
 const MAX_LINKS: usize = 16;
 /// The symbolic link that Kubernetes replaces when mounted settings change.
@@ -74,7 +79,10 @@ pub async fn watch(
         } else {
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                () = tokio::time::sleep(POLL_INTERVAL) => continue,
+                () = tokio::time::sleep(POLL_INTERVAL) => {
+                    settings.request_missing_lists(&services).await;
+                    continue;
+                }
                 _ = hangup.recv() => {}
                 Some(()) = changed.recv() => settle(&mut changed).await,
             }
@@ -99,6 +107,10 @@ struct Settings {
     has_file: bool,
     /// The result of the last read, valid or not.
     last_read: Result<FileConfig, ConfigError>,
+    /// The settings in effect.
+    active: Config,
+    /// When missing model lists are requested next, and the pause after that.
+    next_lists: (Instant, Duration),
 }
 
 impl Settings {
@@ -106,6 +118,8 @@ impl Settings {
         Self {
             has_file: started.path.is_some(),
             last_read: Ok(started.file.clone()),
+            active: started.clone(),
+            next_lists: (Instant::now(), LIST_PAUSES[0]),
             flags,
             started,
         }
@@ -147,11 +161,45 @@ impl Settings {
                 if !stale.is_empty() {
                     tracing::warn!("needs a restart: {} (read at the start only)", stale.join(", "));
                 }
+                self.active = config;
+                self.next_lists = (Instant::now(), LIST_PAUSES[0]);
             }
             Err(error) => tracing::error!(
                 "the new settings are rejected and the previous ones stay active: {}",
                 cause::chain(&error)
             ),
+        }
+    }
+
+    /// Requests the model lists again if the last request for one failed, and installs the catalog
+    /// once one arrives.
+    async fn request_missing_lists(&mut self, services: &Services) {
+        let previous = services.app_state.provider_status.entries();
+        let missing = || previous.iter().filter(|entry| entry.list_error.is_some());
+        let (due, pause) = self.next_lists;
+        if missing().next().is_none() || Instant::now() < due {
+            return;
+        }
+        let assembled = assemble(&self.active, &services.http, &previous).await;
+        self.next_lists = (Instant::now() + pause, (pause * 2).min(LIST_PAUSES[1]));
+        let installed = match assembled {
+            Ok(assembled) => {
+                let now = &assembled.provider_status;
+                let has_list = |last: &&ProviderEntry| {
+                    now.iter()
+                        .any(|entry| entry.is_same(last) && entry.list_error.is_none())
+                };
+                let arrived: Vec<String> = missing().filter(has_list).map(|last| last.name.clone()).collect();
+                if arrived.is_empty() {
+                    return;
+                }
+                install(services, assembled).await.map(|()| arrived)
+            }
+            Err(error) => Err(error.into()),
+        };
+        match installed {
+            Ok(arrived) => tracing::info!("received the model lists of: {}", arrived.join(", ")),
+            Err(error) => tracing::error!("cannot use the model lists: {}", cause::chain(&error)),
         }
     }
 }
@@ -257,7 +305,8 @@ fn watch_places(
 }
 
 async fn apply(config: &Config, services: &Services) -> Result<()> {
-    let assembled = assemble(config, &services.http).await?;
+    let previous = services.app_state.provider_status.entries();
+    let assembled = assemble(config, &services.http, &previous).await?;
     install(services, assembled).await?;
     services.app_state.plans.replace(config.plans());
     services

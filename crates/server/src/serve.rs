@@ -72,7 +72,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     // Settings are validated before any file is created or opened, so invalid settings leave no
     // trace.
     let http = http_client(&config);
-    let assembled = assemble(&config, &http).await?;
+    let assembled = assemble(&config, &http, &[]).await?;
     let app_state = Arc::new(wiring::serving_app_state(&config).await?);
     let services = start_services(&config, &app_state, http, assembled).await?;
 
@@ -133,7 +133,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
         }
     };
     tracing::info!(
-        ?asked,
+        signal = asked.as_str(),
         "stopping: running calls are finished, new calls are not accepted"
     );
     let is_clean = stop_gracefully(&config, &mut signals, &services, workers, &stop).await;

@@ -18,6 +18,16 @@ pub enum Stop {
     Interrupt,
 }
 
+impl Stop {
+    /// Returns the name of the signal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stop::Terminate => "SIGTERM",
+            Stop::Interrupt => "SIGINT",
+        }
+    }
+}
+
 impl StopSignals {
     /// Registers the signal handlers.
     pub fn new() -> Result<Self> {

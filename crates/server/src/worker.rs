@@ -50,7 +50,7 @@ async fn work(flags: &Flags, config: Config) -> Result<()> {
     // Settings are validated before any file is created or opened, so invalid settings leave no
     // trace.
     let http = http_client(&config);
-    let assembled = assemble(&config, &http).await?;
+    let assembled = assemble(&config, &http, &[]).await?;
     let app_state = Arc::new(wiring::worker_app_state(&config).await?);
     let services = start_services(&config, &app_state, http, assembled).await?;
 

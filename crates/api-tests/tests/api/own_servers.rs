@@ -1,5 +1,8 @@
 //! Self-hosted servers, which report less than the large providers, and in other ways.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};
 use tollgate_testkit::gateway::{Gateway, Key, nanos};
@@ -207,7 +210,7 @@ async fn calls_without_a_cap_are_answered_by_servers_of_every_kind() {
     }
     let log = setup.gateway.log();
     assert!(
-        log.contains("rejected the output limit that the gateway added"),
+        log.contains("possibly because of the output limit that the gateway added"),
         "{log}"
     );
     setup.gateway.finish().await;
@@ -254,6 +257,33 @@ async fn an_error_mentions_a_cap_that_the_gateway_added() {
     assert!(log.contains("the gateway had added the output cap"), "{log}");
     // An error about the caller's own cap does not mention the gateway.
     let body = with(said("house/own", "Hi.", false), json!({"max_tokens": 9}));
+    let response = setup.post(CHAT, &body).await;
+    let error = assert_error("own cap", &response, "invalid_parameter", Some("max_tokens"));
+    assert!(!error.message.contains("gateway"), "{error:?}");
+    setup.gateway.finish().await;
+}
+
+/// An upstream that requires a cap gets a smaller one at the second attempt. If it refuses that,
+/// too, the error says whose cap it was.
+#[tokio::test]
+async fn an_error_mentions_the_second_cap_of_a_format_that_requires_one() {
+    let upstream = FakeUpstream::start().await;
+    upstream.set_judge(|request| {
+        let cap = request.json()?["max_tokens"].as_u64()?;
+        let message =
+            format!("max_tokens: {cap} > 500, which is the maximum allowed number of output tokens");
+        (cap > 500).then(|| Reply::error(400, "invalid_request_error", &message))
+    });
+    let setup = Setup::start(blocks("small", "anthropic", &upstream.base_url(), "")).await;
+    let response = setup.post(CHAT, &said("house/small", "Hi.", false)).await;
+    let error = assert_error("no cap", &response, "invalid_parameter", None);
+    assert!(
+        error
+            .message
+            .contains("1024 output tokens that the gateway added"),
+        "{error:?}"
+    );
+    let body = with(said("house/small", "Hi.", false), json!({"max_tokens": 600}));
     let response = setup.post(CHAT, &body).await;
     let error = assert_error("own cap", &response, "invalid_parameter", Some("max_tokens"));
     assert!(!error.message.contains("gateway"), "{error:?}");
@@ -739,4 +769,50 @@ async fn a_stream_far_beyond_its_cap_is_aborted() {
         assert_eq!(text.ends_with("data: [DONE]\n\n"), !breaks);
     }
     scene.finish().await;
+}
+
+/// Models of a `default_price` keep their names while their server is away: the last list stays in
+/// use at a reload, and a missing list is requested again.
+#[tokio::test]
+async fn models_of_a_server_outlast_its_absence() {
+    let upstream = FakeUpstream::start().await;
+    upstream.set_models(["m"]);
+    let is_away = Arc::new(AtomicBool::new(true));
+    let away = is_away.clone();
+    upstream.set_judge(move |request| {
+        let is_list = request.path.ends_with("/models");
+        (is_list && away.load(Ordering::Relaxed)).then(|| Reply::error(503, "unavailable", "starting"))
+    });
+    let config = |price: &str| {
+        format!(
+            "[providers.rack]\npreset = \"openai-compatible\"\nbase_url = \"{}\"\n\
+             default_price = {{ input = \"{price}\", output = \"2\" }}\n",
+            upstream.base_url()
+        )
+    };
+    let mut setup = Setup::start(config("1")).await;
+    let said = said("rack/m", "Hello.", false);
+    assert_eq!(setup.post(CHAT, &said).await.status, 404);
+    is_away.store(false, Ordering::Relaxed);
+    setup
+        .gateway
+        .wait_for_log("received the model lists of: rack", 0)
+        .await;
+    assert_eq!(setup.post(CHAT, &said).await.status, 200);
+
+    is_away.store(true, Ordering::Relaxed);
+    setup.gateway.change_config(&config("3"));
+    setup.gateway.wait_for_log("settings reloaded", 0).await;
+    let log = setup.gateway.log();
+    assert!(log.contains("its last list stays in use"), "{log}");
+    let response = setup.post(CHAT, &said).await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    let record = setup
+        .gateway
+        .client()
+        .get("/v1/models/rack/m", &setup.key.secret)
+        .await
+        .json();
+    assert_eq!(record["pricing"]["input"], "3", "{record}");
+    setup.gateway.finish().await;
 }

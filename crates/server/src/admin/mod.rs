@@ -41,6 +41,7 @@ use crate::assemble::assemble;
 use crate::config::{Config, ConfigError, Flags};
 use crate::control::{self, Actor, Command, PriceTable, Reply, perform};
 use crate::documentation;
+use crate::provider_status::ProviderEntry;
 use crate::wiring::AppState;
 
 /// State of the handlers.
@@ -67,11 +68,12 @@ impl SettingsFile {
         Self { flags, running, http }
     }
 
-    /// Loads the settings and returns their prices by model id.
-    async fn prices(&self) -> Result<BTreeMap<String, PriceTable>, Error> {
+    /// Loads the settings and returns their prices by model id. `previous` has the model lists of
+    /// providers that do not answer.
+    async fn prices(&self, previous: &[ProviderEntry]) -> Result<BTreeMap<String, PriceTable>, Error> {
         let refused = |error: ConfigError| Error::new(ErrorCode::InvalidParameter, error.to_string());
         let config = Config::load(&self.flags, self.running.environment.clone()).map_err(refused)?;
-        let assembled = assemble(&config, &self.http).await.map_err(refused)?;
+        let assembled = assemble(&config, &self.http, previous).await.map_err(refused)?;
         Ok(control::prices::tables(&assembled.snapshot))
     }
 }

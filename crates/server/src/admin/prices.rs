@@ -79,7 +79,10 @@ async fn check_prices(
     Body(check): Body<PriceCheck>,
 ) -> Result<Json<PriceCheckView>, ApiError> {
     let command = Command::CheckPrices {
-        proposed: api.settings.prices().await?,
+        proposed: api
+            .settings
+            .prices(&api.app_state.provider_status.entries())
+            .await?,
         force: check.force.unwrap_or(false),
     };
     Ok(Json(perform_command!(api, operator, command, PriceCheck)))

@@ -535,7 +535,7 @@ pub fn check_prices(config: &Config, force: bool) -> Result<Reply, RunError> {
         .build()
         .map_err(Error::internal)?;
     runtime.block_on(async {
-        let assembled = assemble::assemble(config, &assemble::http_client(config)).await?;
+        let assembled = assemble::assemble(config, &assemble::http_client(config), &[]).await?;
         let proposed = prices::tables(&assembled.snapshot);
         run_async(config, Command::CheckPrices { proposed, force }).await
     })
@@ -594,7 +594,7 @@ async fn run_each_async(
         .or_else(|| is_of_process(&command).then_some(config.socket_home()));
     let assembled = match command {
         Command::ListModels if !is_served(config).await => {
-            Some(assemble::assemble(config, &assemble::http_client(config)).await?)
+            Some(assemble::assemble(config, &assemble::http_client(config), &[]).await?)
         }
         _ => None,
     };

@@ -72,7 +72,7 @@ impl Scene {
         };
         let config = Config::load(&flags, environment()).unwrap();
         let http = http_client(&config);
-        let assembled = assemble(&config, &http).await.unwrap();
+        let assembled = assemble(&config, &http, &[]).await.unwrap();
         let mut app_state = wiring::app_state(&config).await.unwrap();
         change(&mut app_state.storage);
         let app_state = Arc::new(app_state);
@@ -148,7 +148,7 @@ impl Scene {
     /// Reloads the settings file and returns the error message if it is invalid.
     pub async fn reload(&self) -> Result<(), String> {
         let config = Config::load(&self.flags, environment()).unwrap();
-        let assembled = assemble(&config, &self.services.http).await.unwrap();
+        let assembled = assemble(&config, &self.services.http, &[]).await.unwrap();
         let installed = reload::install(&self.services, assembled).await;
         installed.map_err(|error| format!("{error:#}"))
     }

@@ -25,10 +25,10 @@ pub struct ProviderView {
     pub base_url: Option<String>,
     /// Whether the provider returns simulated responses.
     pub simulated: bool,
-    /// Models that the provider listed at the last start or reload. Null if no list was requested,
-    /// because the gateway offers only models with prices.
+    /// Models of the last list that the provider returned. Null if none was requested, because the
+    /// gateway offers only models with prices.
     pub models_found: Option<Vec<String>>,
-    /// Error of the model listing; null if it succeeded.
+    /// Error of the last request for the list; null if it succeeded.
     pub listing_error: Option<String>,
     /// Models of the provider that the gateway offers, with their health.
     pub targets: Vec<TargetView>,
