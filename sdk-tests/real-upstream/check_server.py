@@ -126,7 +126,7 @@ def check_errors(server: Server) -> None:
     answer = server.chat(messages=[{"role": "user", "content": "river " * 9000}])
     facts.check("a prompt beyond the context is 400 exceed_context_size_error",
                 answer.status == 400 and answer.error["type"] == "exceed_context_size_error", answer.text)
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     answer = server.chat(messages=[{"role": "user", "content": [picture]}])
     facts.check("an image for a text model is 500 (the caller's fault, not the server's)", answer.status == 500,
                 answer.text)

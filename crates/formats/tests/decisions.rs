@@ -26,7 +26,7 @@ fn text() -> impl Strategy<Value = String> {
 
 fn medium() -> impl Strategy<Value = Value> {
     let media = [
-        json!("data:image/png;base64,AAAA"),
+        json!("data:image/png;base64,iVBORw0KGgo="),
         json!({"type": "image_url", "image_url": {"url": "https://a.example/b"}}),
         json!({"type": "video", "uri": "https://a.example/c"}),
         json!({"inline_data": {"mime_type": "audio/wav", "data": "AA=="}}),

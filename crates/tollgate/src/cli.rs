@@ -242,15 +242,15 @@ Examples:
   tollgate move --from sqlite:/var/lib/tollgate/tollgate.db --to postgres://tollgate@db/tollgate
   tollgate move --from postgres://tollgate@db/tollgate --to sqlite:/var/lib/tollgate-new/tollgate.db --json
 
-Stop every gateway first. The source is only read; with SQLite its journal is applied, as at any start. The target must
-be empty: a PostgreSQL database on which `tollgate migrate` was run, or a directory without a SQLite database. It receives
-everything or nothing; after a failure, run the command again. Every row is read back and compared, and the target's
-ledger is checked.
+Stop every gateway first. The source is only read; with SQLite its journal is applied, as at any \
+start. The target must be empty: a PostgreSQL database on which `tollgate migrate` was run, or a \
+directory without a SQLite database. It receives everything or nothing; after a failure, run the \
+command again. Every row is read back and compared, and the target's ledger is checked.
 
-Put a password into PGPASSWORD or ~/.pgpass: `ps` shows the addresses on the command line.
+Pass the password in PGPASSWORD or ~/.pgpass: `ps` shows the URLs of the command line.
 
-Exit code 1 on failure, 2 when the source or the target cannot be used, 3 when the moved ledger has faults; the source has
-the same ones.")]
+Exit code 1 on failure, 2 when the source or the target cannot be used, 3 when the moved ledger \
+has faults; the source has the same ones.")]
 pub struct Move {
     /// Source database: sqlite:DIR/tollgate.db or postgres://user@host:5432/database.
     #[arg(long, value_name = "URL")]
@@ -268,8 +268,10 @@ Examples:
   tollgate serve --listen 127.0.0.1:0 --data /var/lib/tollgate
   tollgate serve --print-config
 
-The first line on stdout is the listen address. Logs go to stderr; TOLLGATE_LOG filters them (TOLLGATE_LOG=warn).
-SIGTERM or SIGINT finishes running calls, then stops; a second one stops within seconds. SIGHUP reloads the settings.")]
+The first line on stdout is the listen address. Logs go to stderr; TOLLGATE_LOG filters them \
+(TOLLGATE_LOG=warn).
+SIGTERM or SIGINT finishes running calls, then stops; a second one stops within seconds. SIGHUP \
+reloads the settings.")]
 pub struct Serve {
     /// Listen address of the public API [default: 127.0.0.1:8080]; port 0 selects a free port.
     #[arg(long, value_name = "ADDR")]
@@ -290,18 +292,20 @@ Examples:
   tollgate worker
   tollgate worker --config /etc/tollgate/tollgate.toml --admin 127.0.0.1:9465
 
-Images, videos and background responses are jobs: a node accepts them, and any process on the same PostgreSQL database
-runs them. `tollgate serve` runs jobs too, unless its settings say
+Images, videos and background responses are jobs: a node accepts them, and any process on the \
+same PostgreSQL database runs them. `tollgate serve` runs jobs too, unless its settings say
 
   [jobs]
   run_here = false
 
-Then only workers run them. Start as many as you like, on any machine, with the same settings file, pepper and [media]
-store (s3, or a shared directory). When a worker dies, another one continues its jobs after 30 seconds; requests that may
-have reached a provider are not repeated. Workers need PostgreSQL.
+Then only workers run them. Start as many as you like, on any machine, with the same settings \
+file, pepper and [media] store (s3, or a shared directory). When a worker dies, another one \
+continues its jobs after 30 seconds; requests that may have reached a provider are not repeated. \
+Workers need PostgreSQL.
 
-The first line on stdout is the listen address, which serves /metrics, /healthz and /readyz. Logs go to stderr. SIGTERM or
-SIGINT finishes running jobs, for at most timeouts.shutdown_ms; a second one hands them over to other workers immediately.")]
+The first line on stdout is the listen address, which serves /metrics, /healthz and /readyz. Logs \
+go to stderr. SIGTERM or SIGINT finishes running jobs, for at most timeouts.shutdown_ms; a second \
+one hands them over to other workers immediately.")]
 pub struct Worker {
     /// Listen address of metrics and probes [default: 127.0.0.1:9464, or a free port if it is in
     /// use].

@@ -163,11 +163,13 @@ impl UpstreamError {
 
 impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} ({:?}", self.kind, self.cause)?;
-        if let Some(status) = self.status {
-            write!(f, " {status}")?;
+        match (self.status, self.cause) {
+            (Some(status), _) => write!(f, "HTTP {status}: ")?,
+            (None, UpstreamCause::Connect) => write!(f, "cannot connect: ")?,
+            (None, UpstreamCause::Timeout) => write!(f, "timeout: ")?,
+            (None, _) => {}
         }
-        write!(f, "): {}", self.detail)?;
+        f.write_str(&self.detail)?;
         if let Some(text) = self
             .upstream_text
             .as_ref()

@@ -584,7 +584,7 @@ async fn without_payments_top_ups_are_refused_and_setting_faults_are_named() {
     std::fs::write(gateway.folder().join("key"), "sk_test_1\n").unwrap();
     let whole = format!("{sell}return_url = \"https://example.com\"\n");
     for (section, said) in [
-        ("provider = \"paypal\"".to_owned(), "unknown variant `paypal`"),
+        ("provider = \"paypal\"".to_owned(), "not \"paypal\""),
         ("provider = \"stripe\"".to_owned(), "STRIPE_SECRET_KEY"),
         (sell.to_owned(), "payments.return_url"),
         (

@@ -45,8 +45,14 @@ impl ConfigError {
             .last()
             .and_then(|line| line.strip_prefix("in `")?.strip_suffix('`'));
         // The message names an unknown key, and the setting is then its section.
-        let setting = setting.filter(|_| !error.message().starts_with("unknown field"));
-        Self::new(setting.unwrap_or("environment"), explain(error.message()))
+        let unknown = error.message().strip_prefix("unknown field `");
+        let unknown = unknown.and_then(|rest| rest.split('`').next());
+        let keys: Vec<&str> = setting.into_iter().chain(unknown).collect();
+        let place = match keys.is_empty() {
+            true => "environment".to_owned(),
+            false => format!("TOLLGATE_{}", keys.join(".").replace('.', "__").to_uppercase()),
+        };
+        Self::new(place, explain(error.message()))
     }
 }
 
@@ -78,6 +84,42 @@ fn unquoted(message: &str, written: Option<&str>) -> Option<String> {
     ))
 }
 
+/// Rewrites serde's messages about a value of the wrong type and about an unknown word. `None` for
+/// other errors.
+fn mistyped(message: &str) -> Option<String> {
+    if let Some(rest) = message.strip_prefix("unknown variant `") {
+        let mut quoted = rest.split('`').step_by(2);
+        let word = quoted.next().unwrap_or_default();
+        let known = rest.split('`').skip(2).step_by(2);
+        let known: Vec<String> = known.map(|word| format!("\"{word}\"")).collect();
+        return Some(format!("must be {}, not \"{word}\"", known.join(" or ")));
+    }
+    let rest = message
+        .strip_prefix("invalid type: ")
+        .or_else(|| message.strip_prefix("invalid value: "))?;
+    let (sent, expected) = rest.rsplit_once(", expected ")?;
+    let expected = match expected {
+        "a sequence" => "a list in brackets",
+        "a map" => "a table in braces",
+        "a boolean" => "true or false",
+        "a string" => "a string in quotes",
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0",
+        _ => return None,
+    };
+    let sent = match sent {
+        "map" => "a table",
+        "sequence" => "a list",
+        _ => sent
+            .find(['`', '"'])
+            .and_then(|start| sent.get(start..))
+            .unwrap_or(sent),
+    };
+    Some(format!("must be {expected}, not {}", sent.trim_matches('`')))
+}
+
 /// Keys of earlier versions with their current names. A pair applies where the section has the
 /// current name.
 const RENAMED_KEYS: &[(&str, &str)] = &[
@@ -87,11 +129,11 @@ const RENAMED_KEYS: &[(&str, &str)] = &[
     ("most_at_once", "max_concurrent"),
 ];
 
-/// Rewrites serde's message about an unknown key so that it names the nearest known key. Returns
-/// the first line of other messages.
+/// Rewrites serde's message for an operator; an unknown key gets the nearest known one. Returns the
+/// first line of other messages.
 pub fn explain(message: &str) -> String {
     let first_line = message.lines().next().unwrap_or_default();
-    if let Some(message) = unquoted(first_line, None) {
+    if let Some(message) = unquoted(first_line, None).or_else(|| mistyped(first_line)) {
         return message;
     }
     let Some(rest) = first_line.strip_prefix("unknown field `") else {
@@ -166,10 +208,36 @@ mod tests {
             );
             assert_eq!(error.place, place, "{text}");
         }
-        let text = "[limits]\nrpm = \"5\"";
-        let error = toml::from_str::<crate::config::FileConfig>(text).unwrap_err();
-        let error = ConfigError::from_toml(Path::new("t.toml"), text, &error);
-        assert!(error.message.contains("invalid type: string"), "{error}");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_reported_with_the_right_one() {
+        for (text, message) in [
+            (
+                "[limits]\nrpm = \"5\"",
+                "must be a whole number from 0 to 4294967295, not \"5\"",
+            ),
+            (
+                "[limits]\nrpm = -1",
+                "must be a whole number from 0 to 4294967295, not -1",
+            ),
+            (
+                "[providers.x]\nerror_text = \"show\"",
+                "must be \"hide\" or \"log\" or \"pass\", not \"show\"",
+            ),
+            ("[models.\"a/b\"]\nenabled = 1", "must be true or false, not 1"),
+            (
+                "[models.\"a/b\"]\ntargets = \"sim/chat\"",
+                "must be a list in brackets, not \"sim/chat\"",
+            ),
+            (
+                "[providers.x]\ndefault_price = \"0\"",
+                "must be a table in braces, not \"0\"",
+            ),
+        ] {
+            let error = toml::from_str::<crate::config::FileConfig>(text).unwrap_err();
+            assert_eq!(explain(error.message()), message, "{text}");
+        }
     }
 
     #[test]

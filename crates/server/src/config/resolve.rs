@@ -564,7 +564,7 @@ mod tests {
             let variable = format!("TOLLGATE_{}__{key}", section.replace('.', "__")).to_uppercase();
             for value in ["sk-proj-4711", "4711"] {
                 let error = load("", &[(&variable, value)]).unwrap_err();
-                assert_eq!(error.place, format!("{section}.{key}"));
+                assert_eq!(error.place, variable);
                 refused(error, &variable);
             }
         }
@@ -630,7 +630,7 @@ mod tests {
     #[test]
     fn errors_in_variables_name_the_variable() {
         let error = load("", &[("TOLLGATE_SERVER__LISTNE", "127.0.0.1:1")]).unwrap_err();
-        assert_eq!(error.place, "environment");
+        assert_eq!(error.place, "TOLLGATE_SERVER__LISTNE");
         assert!(error.message.contains("'listen'"), "{error}");
     }
 }

@@ -104,11 +104,7 @@ fn unpriced(snapshot: &Snapshot, provider: &str, names: &[&str]) -> Option<Findi
     (!without.is_empty()).then(|| {
         Finding::note(
             format!("provider {provider}"),
-            format!(
-                "{} models of the provider have no price and are not offered: {}",
-                without.len(),
-                shown(&without)
-            ),
+            format!("models without a price are not offered: {}", shown(&without)),
             format!(
                 "set prices in [models] blocks, or one price for all in providers.{provider}.default_price"
             ),

@@ -125,7 +125,10 @@ fn reached(config: &Config, listing: &ProviderListing) -> Finding {
         Ok(models) => {
             return Finding::fine(
                 what,
-                format!("{} answers and lists {} models", origin.words(), models.len()),
+                match models.len() {
+                    1 => format!("{} answers and lists one model", origin.words()),
+                    count => format!("{} answers and lists {count} models", origin.words()),
+                },
             );
         }
         Err(error) => error,

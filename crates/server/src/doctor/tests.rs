@@ -358,7 +358,7 @@ fn models_without_a_price_and_targets_that_lead_nowhere_are_noted() {
         [
             "1 provider models and 0 simulator models can be called",
             "1 priced models have no known limits, so a call without an output cap returns at most 4096 tokens: acme/large",
-            "1 models of the provider have no price and are not offered: small",
+            "models without a price are not offered: small",
             "the provider does not list these targets of [models] blocks: lagre",
         ]
     );

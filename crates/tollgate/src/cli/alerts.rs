@@ -10,7 +10,7 @@ use super::AccountArg;
 pub enum Alerts {
     /// Set the low-balance alert of an account, delivered by webhook, e-mail, or both.
     #[command(
-        after_help = "Examples:\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --webhook https://example.com/hooks/tollgate\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --email billing@example.com\n\nThe alert is sent within 30 seconds after the available credits fall below --below. It is not repeated until they have\nrisen above the threshold again.\nE-mail needs [mail] in the settings."
+        after_help = "Examples:\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --webhook https://example.com/hooks/tollgate\n  tollgate alerts set acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --email billing@example.com\n\nThe alert is sent within 30 seconds after the available credits fall below --below. It is not repeated until they have risen above the threshold again. E-mail needs [mail] in the settings."
     )]
     Set {
         /// Account id, or account name if unique.

@@ -20,7 +20,8 @@ Examples:
   tollgate decisions eval sample.jsonl --model sim/decide-logits --svg reliability.svg --fit examples.json
   tollgate decisions eval sample.jsonl --model sim/decide --url https://gateway.example.com --one-order --json
 
-Each line of the file is a request body for POST /v1/decisions without `model`, plus the true answers:
+Each line of the file is a request body for POST /v1/decisions without `model`, plus the true \
+answers:
 
   {\"state\": \"I was charged twice!\", \"questions\": {
     \"refund\":  {\"type\": \"noul\", \"instructions\": \"Does the customer want a refund?\", \"abstain\": true},
@@ -28,13 +29,15 @@ Each line of the file is a request body for POST /v1/decisions without `model`, 
     \"urgency\": {\"type\": \"score\", \"instructions\": \"How urgent is it?\", \"criteria\": [\"can wait\", \"today\", \"now\"]}},
    \"truth\": {\"refund\": true, \"team\": \"billing\", \"urgency\": 1}, \"group\": \"payments\"}
 
-(on one line). A truth is true or false, the name of an option or of a function, or a level's label or number (from 0).
-Use null when the question has \"abstain\" and cannot be answered. A truth can also be the share of people who would give
-each answer, such as {\"billing\": 0.8, \"tech\": 0.2}, or 0.8 for a yes. Questions without a truth are sent but not scored.
-`group` is optional; each group is also scored separately.
+(on one line). A truth is true or false, the name of an option or of a function, or a level's \
+label or number (from 0). Use null when the question has \"abstain\" and cannot be answered. A \
+truth can also be the share of people who would give each answer, such as {\"billing\": 0.8, \
+\"tech\": 0.2}, or 0.8 for a yes. Questions without a truth are sent but not scored. `group` is \
+optional; each group is also scored separately.
 
-The evaluation calls the gateway's API, which charges the key's account. Choices and function questions are sent a
-second time with reversed options, to measure how often the order changes the answer; --one-order skips this.
+The evaluation calls the gateway's API, which charges the key's account. Choices and function \
+questions are sent a second time with reversed options, to measure how often the order changes \
+the answer; --one-order skips this.
 
 docs/decisions-quality.md explains the metrics. Exit code 3 when requests failed.")]
 pub struct Eval {

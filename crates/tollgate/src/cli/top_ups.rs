@@ -40,7 +40,7 @@ pub enum TopUps {
     FillUp,
     /// Set, show or disable an account's automatic top-up. It charges the last used card.
     #[command(
-        after_help = "Examples:\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --add 25 --monthly-limit 200\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --off\n\nThe card is charged within 30 seconds after the available credits fall below --below. After three consecutive\nfailed charges, automatic top-up pauses until it is set again."
+        after_help = "Examples:\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --below 5 --add 25 --monthly-limit 200\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a\n  tollgate top-ups auto acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --off\n\nThe card is charged within 30 seconds after the available credits fall below --below. After three consecutive failed charges, automatic top-up pauses until it is set again."
     )]
     Auto {
         /// Account id, or account name if unique.
