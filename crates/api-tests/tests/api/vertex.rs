@@ -352,7 +352,7 @@ async fn the_doctor_uses_the_service_account() {
         .upstream
         .push_for_models(Reply::body(200, "application/json", page.to_string()));
     let text = doctor().await;
-    assert!(text.contains("answers and lists 1 models"), "{text}");
+    assert!(text.contains("answers and lists one model"), "{text}");
 
     let refusal = Reply::body(400, "application/json", r#"{"error":"invalid_grant"}"#);
     scene
