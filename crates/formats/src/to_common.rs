@@ -86,12 +86,6 @@ fn item_of_call(call: &str) -> String {
     item().unwrap_or_else(|| call.to_owned())
 }
 
-/// Wraps instructions as part of a user turn, for models that accept none within the conversation.
-/// Claude Code uses the same tag.
-pub fn as_reminder(text: &str) -> String {
-    format!("<system-reminder>\n{text}\n</system-reminder>")
-}
-
 /// Whether a field of chat completions has the default behaviour of every model, so that it can be
 /// dropped. Only the default service tier gets this far: validation refuses others.
 pub(crate) fn is_default_value(name: &str, value: &Value) -> bool {

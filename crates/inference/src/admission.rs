@@ -43,6 +43,8 @@ pub(crate) async fn run(
     let served = pipeline.run(admission).await?;
     ctx.note_upstream_wait(served.upstream_wait);
     ctx.note_structure(served.structure.map(Structure::as_str));
+    let changed: Vec<&str> = served.changed.iter().map(String::as_str).collect();
+    ctx.note_ignored(&changed);
     if let Delivered::Whole { payload, outline, .. } = &served.answer {
         wanted.note_missing(ctx, payload, outline.as_ref());
     }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
 use tollgate_formats::{DecodeError, Media, to_common};
 use tollgate_pipeline::Routed;
@@ -13,11 +14,13 @@ use tollgate_upstream::TextCall;
 
 /// Decodes the request into the common form if a candidate does not accept the caller's format
 /// unchanged, or if admission must fetch or load media. Drops the candidates that cannot represent
-/// the request, and fails with the reason if none is left.
+/// the request, and fails with the reason if none is left. Unless the key is strict, candidates
+/// that can represent it with small changes follow as fallbacks.
 pub(crate) fn common_form(
     routed: &mut Routed,
     format: Format,
     media: Media,
+    caller: &Caller,
     ctx: &RequestContext,
     decode: impl FnOnce() -> Result<GenerateRequest, DecodeError>,
 ) -> Result<Option<Arc<GenerateRequest>>, Error> {
@@ -31,8 +34,9 @@ pub(crate) fn common_form(
         return Ok(None);
     }
     let ignored = routed
-        .retain_compatible(format, &request, is_replaced)
+        .retain_compatible(format, &request, is_replaced, !caller.is_strict())
         .map_err(|error| in_format_terms(format, error))?;
+    routed.rename_changed(|param| to_common::param_in(format, param));
     let ignored: Vec<String> = ignored
         .iter()
         .map(|param| to_common::param_in(format, param))
@@ -59,6 +63,7 @@ pub(crate) fn common_form_dropping(
     routed: &mut Routed,
     format: Format,
     media: Media,
+    caller: &Caller,
     ctx: &RequestContext,
     decode: impl FnOnce() -> Result<GenerateRequest, DecodeError>,
 ) -> Result<Option<Arc<GenerateRequest>>, Error> {
@@ -71,7 +76,7 @@ pub(crate) fn common_form_dropping(
         }
         Ok(request)
     };
-    let common = common_form(routed, format, media, ctx, decode)?;
+    let common = common_form(routed, format, media, caller, ctx, decode)?;
     if common.is_some() {
         ctx.note_ignored(&format_fields.hints);
         let unsupported_reasoning = format_fields.reasoning.filter(|_| !reasons);

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tollgate_accounts::Caller;
 use tollgate_edge::RequestContext;
-use tollgate_formats::to_common::as_reminder;
+use tollgate_types::adaptation::as_reminder;
 use tollgate_types::{Error, ErrorCode};
 
 /// Maximum number of checks after the first one. All hosted tools are dropped in one round, so only

@@ -79,6 +79,15 @@ impl From<Refused> for Error {
 }
 
 impl<C> Admission<C> {
+    /// The fields that were changed or dropped for the candidate with this target.
+    pub(crate) fn changed_for(&self, target: &str) -> Vec<String> {
+        let route = self
+            .routes
+            .iter()
+            .find(|route| *route.candidate.target == *target);
+        route.map(|route| route.changed.clone()).unwrap_or_default()
+    }
+
     /// The call as the caller sent it.
     pub fn call(&self) -> &C {
         &self.request.call

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -181,6 +182,10 @@ impl Admission {
         };
         call.reasons = self.model.reasoning;
         call.abilities = route.candidate.abilities.clone();
+        if let Some(common) = call.common.as_ref().filter(|_| !route.adaptations.is_empty()) {
+            call.common = Some(Arc::new(route.adapted(common).into_owned()));
+            (call.body, call.outline) = (Bytes::new(), None);
+        }
         call
     }
 

@@ -98,7 +98,7 @@ impl ReferencesMedia for TextCall {
             .await?;
         if has_files {
             // The type of a file was unknown when the candidates were checked.
-            routed.retain_compatible(request.call.format, &with_bytes, true)?;
+            routed.retain_compatible(request.call.format, &with_bytes, true, false)?;
         }
         let call = &mut request.call;
         call.common = Some(Arc::new(with_bytes));

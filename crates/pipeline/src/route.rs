@@ -1,11 +1,13 @@
 //! Stage 1: resolves a model name to its candidates, in the order in which they are tried.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tollgate_accounts::Caller;
 use tollgate_catalog::{Candidate, Model};
+use tollgate_types::adaptation::Adaptation;
 use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Error, ErrorCode, Format};
 use tollgate_upstream::Provider;
@@ -63,6 +65,61 @@ pub struct Route {
     pub provider: Arc<dyn Provider>,
     /// Provider name, upstream model and settings.
     pub candidate: Candidate,
+    /// Changes of the request for this candidate; usually empty.
+    pub(crate) adaptations: Vec<Adaptation>,
+    /// Names of the changed fields, in the caller's format.
+    pub(crate) changed: Vec<String>,
+}
+
+impl Route {
+    /// Returns the hints of the request that this candidate ignores, or the error about a part that
+    /// it does not support. The request is in the common form.
+    fn check(&self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
+        let Some(text) = self.provider.text() else {
+            return Ok(Vec::new());
+        };
+        text.check_compatible(&self.adapted(request), &self.candidate.abilities)
+    }
+
+    /// The request with the changes for this candidate.
+    pub(crate) fn adapted<'r>(&self, request: &'r GenerateRequest) -> Cow<'r, GenerateRequest> {
+        let mut adapted = Cow::Borrowed(request);
+        for adaptation in &self.adaptations {
+            adaptation.apply(adapted.to_mut());
+        }
+        adapted
+    }
+
+    /// Returns the route with the changes without which the candidate refuses the request. `None`
+    /// if no changes suffice.
+    fn adapt(&self, request: &GenerateRequest, refusal: &Error) -> Option<Self> {
+        let mut route = self.clone();
+        let mut next_refusal = None;
+        loop {
+            let refusal = next_refusal.as_ref().unwrap_or(refusal);
+            let adaptation = Adaptation::for_refusal(refusal)?;
+            if route.adaptations.contains(&adaptation) {
+                return None;
+            }
+            route.adaptations.push(adaptation);
+            route.changed.extend(refusal.param.as_deref().map(without_index));
+            match route.check(request) {
+                Ok(hints) => {
+                    route.changed.extend(hints);
+                    return Some(route);
+                }
+                Err(error) => next_refusal = Some(error),
+            }
+        }
+    }
+}
+
+/// Removes the index from a path such as `messages[2].role`.
+fn without_index(path: &str) -> String {
+    match path.split_once('[').zip(path.split_once(']')) {
+        Some(((list, _), (_, member))) => format!("{list}{member}"),
+        None => path.to_owned(),
+    }
 }
 
 /// A resolved model with its candidates.
@@ -85,9 +142,10 @@ impl Routed {
         self.routes.first().map(|route| &*route.provider)
     }
 
-    /// Whether every candidate accepts bodies of this format unchanged.
+    /// Whether every candidate accepts the caller's bytes, which have this format.
     pub fn all_accept_format(&self, format: Format) -> bool {
-        self.routes.iter().all(|route| takes(route, format))
+        let accepts = |route: &Route| route.adaptations.is_empty() && takes(route, format);
+        self.routes.iter().all(accepts)
     }
 
     /// Whether every candidate enforces this response format itself.
@@ -103,22 +161,24 @@ impl Routed {
 
     /// Keeps the candidates that support everything in the request, and returns the hints that the
     /// first of them ignores. If there are none, returns the first error. `is_replaced` means that
-    /// no candidate receives the caller's original bytes.
+    /// no candidate receives the caller's original bytes. With `adapts`, the candidates that need a
+    /// changed request follow the others.
     pub fn retain_compatible(
         &mut self,
         format: Format,
         request: &GenerateRequest,
         is_replaced: bool,
+        adapts: bool,
     ) -> Result<Vec<String>, Error> {
         let mut refusal = None;
         let mut ignored = None;
         let mut retained = Vec::with_capacity(self.routes.len());
+        let mut adapted = Vec::new();
         for route in &self.routes {
-            let compatibility = match route.provider.text() {
-                Some(text) if is_replaced || !text.takes(format) => {
-                    text.check_compatible(request, &route.candidate.abilities)
-                }
-                _ => Ok(Vec::new()),
+            let is_relayed = !is_replaced && route.adaptations.is_empty() && takes(route, format);
+            let compatibility = match is_relayed {
+                true => Ok(Vec::new()),
+                false => route.check(request),
             };
             match compatibility {
                 Ok(hints) => {
@@ -126,6 +186,7 @@ impl Routed {
                     retained.push(route.clone());
                 }
                 Err(error) => {
+                    adapted.extend(adapts.then(|| route.adapt(request, &error)).flatten());
                     refusal.get_or_insert(error);
                 }
             }
@@ -133,23 +194,39 @@ impl Routed {
         match (refusal, ignored) {
             (Some(error), None) => Err(error),
             (_, ignored) => {
+                retained.extend(adapted);
                 self.routes = retained;
                 Ok(ignored.unwrap_or_default())
             }
         }
     }
 
+    /// Renames the changed fields of adapted candidates, from the common form to the caller's
+    /// format.
+    pub fn rename_changed(&mut self, name: impl Fn(&str) -> String) {
+        for changed in self.routes.iter_mut().flat_map(|route| &mut route.changed) {
+            *changed = name(changed);
+        }
+    }
+
     /// Keeps the candidates that accept system turns within a conversation, natively or by
-    /// conversion. If there are none, keeps all and returns `false`.
-    pub fn retain_system_turns(&mut self, format: Format) -> bool {
-        let fits = |route: &&Route| {
+    /// conversion. With `adapts`, the others follow and get these turns as user turns. If no
+    /// candidate accepts system turns, keeps all unchanged and returns `false`.
+    pub fn retain_system_turns(&mut self, format: Format, adapts: bool) -> bool {
+        let fits = |route: &Route| {
             let text = route.provider.text();
             text.is_none_or(|text| !text.takes(format) || text.takes_system_turns(&route.candidate.abilities))
         };
-        let fit: Vec<Route> = self.routes.iter().filter(fits).cloned().collect();
+        let (mut fit, unfit): (Vec<Route>, Vec<Route>) = self.routes.iter().cloned().partition(fits);
         if fit.is_empty() {
             return false;
         }
+        let adapted = unfit.into_iter().filter(|_| adapts).map(|route| Route {
+            adaptations: vec![Adaptation::Instructions],
+            changed: vec!["messages.role".to_owned()],
+            ..route
+        });
+        fit.extend(adapted);
         self.routes = fit;
         true
     }
@@ -195,6 +272,8 @@ impl Pipeline {
             Some(Route {
                 provider,
                 candidate: candidate.clone(),
+                adaptations: Vec::new(),
+                changed: Vec::new(),
             })
         };
         let routes: Vec<Route> = model.candidates.iter().filter_map(found).collect();

@@ -38,6 +38,8 @@ pub struct Served<A = Delivered> {
     pub upstream_wait: Duration,
     /// Structured-output result, if the gateway enforced the schema.
     pub structure: Option<Structure>,
+    /// Fields that were changed or dropped for the candidate that answered, in the caller's format.
+    pub changed: Vec<String>,
 }
 
 /// Answer of text generation.
@@ -155,6 +157,7 @@ impl Pipeline {
                 Err(failure.error)
             }
             Ok((dispatched, structure)) => Ok(Served {
+                changed: admission.changed_for(&dispatched.target),
                 answer: C::deliver(self, admission, dispatched, left).await,
                 upstream_wait,
                 structure,

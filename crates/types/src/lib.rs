@@ -5,6 +5,7 @@
 //! [`payment`].
 
 pub mod abilities;
+pub mod adaptation;
 pub mod clock;
 pub mod decide;
 pub mod embed;

@@ -1,5 +1,8 @@
 //! Requests that providers receive, by the abilities of each model in the default catalog.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -78,6 +81,8 @@ async fn scene() -> Scene {
          [models.\"acme/tuned\"]\ntargets = [\"anthropic/claude-haiku-4-5-20251001\"]\n{COMMON}\
          [models.\"acme/cloud-haiku\"]\ntargets = [\"bedrock/us.anthropic.claude-haiku-4-5-20251001-v1:0\"]\n{COMMON}\
          [models.\"acme/cloud-opus\"]\ntargets = [\"bedrock/global.anthropic.claude-opus-5-5\"]\n{COMMON}\
+         [models.\"acme/mixed\"]\ntargets = [\"anthropic/claude-opus-5\", \"gemini/gemini-3.8-flash\"]\n{COMMON}\
+         [models.\"acme/claudes\"]\ntargets = [\"anthropic/claude-opus-5\", \"anthropic/claude-haiku-4-5-20251001\"]\n{COMMON}\
          [models.\"acme/stated\"]\ntargets = [\"anthropic/claude-x\"]\nreasoning_control = \"effort\"\n\
          reasoning_efforts = [\"low\", \"max\"]\nsystem_turns = true\n{COMMON}"
     );
@@ -548,6 +553,93 @@ async fn parallel_tool_call_settings_are_ignored_where_providers_lack_them() {
             assert!(ignored.contains(&param.to_owned()), "{body}: {ignored:?}");
             refused(&scene, path, &body, param).await;
         }
+    }
+    scene.finish().await;
+}
+
+/// A fallback gets a request that it supports, and the caller learns what was changed. A strict
+/// key has no such fallback.
+#[tokio::test]
+async fn fallbacks_get_adapted_requests() {
+    let scene = scene().await;
+    let is_failing = Arc::new(AtomicBool::new(false));
+    let fails = is_failing.clone();
+    scene.upstream.set_judge(move |request| {
+        let is_primary = request.json()?["model"] == "claude-opus-5";
+        (is_primary && fails.load(Ordering::Relaxed)).then(|| Reply::error(500, "api_error", "no"))
+    });
+    let turns = json!([
+        {"role": "user", "content": "one"}, {"role": "assistant", "content": "two"},
+        {"role": "system", "content": "three"}, {"role": "user", "content": "four"},
+    ]);
+    let tools = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
+    let asked = json!([{"role": "user", "content": "hi"}]);
+    let reminder = "<system-reminder>\nthree\n</system-reminder>";
+    for (model, path, body, param, expected) in [
+        (
+            "acme/mixed",
+            CHAT,
+            json!({"messages": turns}),
+            "messages.role",
+            reminder,
+        ),
+        (
+            "acme/mixed",
+            CHAT,
+            json!({"messages": asked, "tools": tools, "parallel_tool_calls": false}),
+            "parallel_tool_calls",
+            "functionDeclarations",
+        ),
+        (
+            "acme/mixed",
+            "/v1/responses",
+            json!({"input": turns}),
+            "input.role",
+            reminder,
+        ),
+        (
+            "acme/mixed",
+            MESSAGES,
+            json!({"max_tokens": 100, "messages": turns}),
+            "messages.role",
+            reminder,
+        ),
+        (
+            "acme/claudes",
+            CHAT,
+            json!({"messages": turns}),
+            "messages.role",
+            reminder,
+        ),
+        (
+            "acme/claudes",
+            MESSAGES,
+            json!({"max_tokens": 100, "messages": turns}),
+            "messages.role",
+            reminder,
+        ),
+    ] {
+        let body = with(body, json!({"model": model}));
+        let primary = scene.upstream.request_count();
+        let (sent, ignored) = served(&scene, path, &body).await;
+        assert_eq!(scene.upstream.request_count(), primary + 1, "{body}");
+        assert_eq!(sent["model"], "claude-opus-5", "{body}");
+        assert!(!ignored.contains(&param.to_owned()), "{body}: {ignored:?}");
+
+        is_failing.store(true, Ordering::Relaxed);
+        let (sent, ignored) = served(&scene, path, &body).await;
+        assert_ne!(sent["model"], "claude-opus-5", "{body}");
+        let escaped = expected.replace('\n', "\\n");
+        assert!(sent.to_string().contains(&escaped), "{body}: {sent}");
+        assert!(ignored.contains(&param.to_owned()), "{body}: {ignored:?}");
+
+        set_compat(&scene, &scene.key.id, "strict").await;
+        let response = post(&scene, path, &body).await;
+        assert_eq!(response.status, 502, "{body}: {}", response.text());
+        set_compat(&scene, &scene.key.id, "standard").await;
+        is_failing.store(false, Ordering::Relaxed);
+        // Another success, so that the failures do not count against the target.
+        served(&scene, path, &body).await;
     }
     scene.finish().await;
 }

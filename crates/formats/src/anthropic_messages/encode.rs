@@ -12,7 +12,7 @@ use tollgate_types::generate::{
 use super::head::Version;
 use super::reasoning::{self, Control};
 use super::wire::{self, Block, Content};
-use crate::to_common::as_reminder;
+use tollgate_types::adaptation::as_reminder;
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. `output_cap`
 /// (tokens) is sent when the caller set no cap: the format requires one.

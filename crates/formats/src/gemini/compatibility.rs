@@ -28,7 +28,7 @@ pub fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Res
         (
             request.parallel_tool_calls == Some(false) && !request.tools.is_empty(),
             "parallel_tool_calls",
-            "cannot be false for this model",
+            "cannot prevent parallel tool calls of this model",
         ),
     ];
     if let Some((_, param, problem)) = lacks.into_iter().find(|(lacks, ..)| *lacks) {

@@ -103,9 +103,14 @@ fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Byte
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &requested(&head))?;
     check_unknown_fields(&mut routed, &head, ctx)?;
-    let common = conversion::common_form(&mut routed, Format::ChatCompletions, head.media, ctx, || {
-        openai_chat::decode_request(body)
-    })?;
+    let common = conversion::common_form(
+        &mut routed,
+        Format::ChatCompletions,
+        head.media,
+        caller,
+        ctx,
+        || openai_chat::decode_request(body),
+    )?;
     Ok(Checked {
         head: head.into_owned(),
         routed,

@@ -92,7 +92,7 @@ fn check(pipeline: &Pipeline, ctx: &RequestContext, caller: &Caller, body: &Byte
     check_providers(&mut routed, &head)?;
     note_ignored(&routed, &head, ctx);
     let media = Media::default();
-    let common = conversion::common_form(&mut routed, Format::Completions, media, ctx, || {
+    let common = conversion::common_form(&mut routed, Format::Completions, media, caller, ctx, || {
         openai_completions::decode_request(body)
     })?;
     Ok(Checked {

@@ -152,6 +152,7 @@ pub(super) fn check(
         &mut routed,
         Format::GenerateContent,
         media,
+        caller,
         ctx,
         || match purpose {
             Purpose::Generate => gemini::decode_request(body),

@@ -162,7 +162,7 @@ pub(super) fn check(
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &requested(&head))?;
     if let Some(index) = head.first_instructions
-        && !routed.retain_system_turns(Format::Messages)
+        && !routed.retain_system_turns(Format::Messages, !caller.is_strict())
     {
         let param = format!("messages[{index}].role");
         let message = format!(
@@ -172,13 +172,18 @@ pub(super) fn check(
         return Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param(param));
     }
     let (format_fields, media) = (format_fields(&head), head.media);
-    let common =
-        conversion::common_form_dropping(&format_fields, &mut routed, Format::Messages, media, ctx, || {
-            match purpose {
-                Purpose::Generate => anthropic_messages::decode_request(body),
-                Purpose::Count => anthropic_messages::decode_count(body),
-            }
-        })?;
+    let common = conversion::common_form_dropping(
+        &format_fields,
+        &mut routed,
+        Format::Messages,
+        media,
+        caller,
+        ctx,
+        || match purpose {
+            Purpose::Generate => anthropic_messages::decode_request(body),
+            Purpose::Count => anthropic_messages::decode_count(body),
+        },
+    )?;
     Ok(Checked {
         head: head.into_owned(),
         routed,

@@ -257,10 +257,15 @@ pub(super) fn check(
     let mut routed = pipeline.route(caller, &head.model)?;
     capabilities::check(&routed.model, &requested(&head))?;
     let (format_fields, media) = (format_fields(&head), head.media);
-    let common =
-        conversion::common_form_dropping(&format_fields, &mut routed, Format::Responses, media, ctx, || {
-            openai_responses::decode_request(body)
-        })?;
+    let common = conversion::common_form_dropping(
+        &format_fields,
+        &mut routed,
+        Format::Responses,
+        media,
+        caller,
+        ctx,
+        || openai_responses::decode_request(body),
+    )?;
     Ok(Checked {
         head: head.into_owned(),
         routed,

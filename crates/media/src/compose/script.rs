@@ -128,7 +128,7 @@ impl Brief<'_> {
             request.max_tokens = Some(max.min(self.max_tokens()));
         }
         routed.shape(&mut request)?;
-        routed.retain_compatible(Format::ChatCompletions, &request, true)?;
+        routed.retain_compatible(Format::ChatCompletions, &request, true, false)?;
         let model = routed.public_model.clone();
         Ok(TextCall {
             common: Some(Arc::new(request)),
