@@ -60,7 +60,7 @@ async fn accept_and_follow(options: &Options) -> anyhow::Result<()> {
         let (times, jobs) = (times.clone(), options.jobs / CONNECTIONS);
         tasks.spawn(async move {
             for job in 0..jobs {
-                let prompt = format!("film {number} {job} [[sim delay=3600000]]");
+                let prompt = format!("video {number} {job} [[sim delay=3600000]]");
                 let body =
                     json!({"model": "sim/video", "prompt": prompt, "duration": 1, "resolution": "360p"});
                 let began = Instant::now();

@@ -223,8 +223,8 @@ def refused_key() -> None:
     check(done.returncode != 0, f"exit status is 0 after {done.stdout!r}")
 
 
-@case("agent calls nobody else", AGENT.path, "simulator")
-def nobody_else() -> None:
+@case("agent calls no other server", AGENT.path, "simulator")
+def no_other_server() -> None:
     equal(OUTSIDE.asked, [], "asked for")
 
 

@@ -176,8 +176,8 @@ def structured() -> None:
 
 @case("content image", PATH, "scripted")
 def image() -> None:
-    picture = types.Part.from_bytes(data=base64.b64decode(PNG), mime_type="image/png")
-    answer = ask([picture, "What is it?"])
+    image = types.Part.from_bytes(data=base64.b64decode(PNG), mime_type="image/png")
+    answer = ask([image, "What is it?"])
     equal((answer.text, answer.usage_metadata.prompt_token_count > 0), ("What is it?", True), "text and tokens")
 
 

@@ -59,13 +59,13 @@ test('decisions of functions', NEEDS, async () => {
   equal([answer.type, answer.tool, answer.arguments.pay.reason.value], ['tool', 'pay', 'duplicate'], 'function');
 });
 
-test('decisions about messages and pictures', NEEDS, async () => {
-  const picture = { type: 'input_image', image_url: `data:image/png;base64,${PNG}` };
-  const text = { type: 'input_text', text: `See the picture. ${TRUTH}` };
+test('decisions about messages and images', NEEDS, async () => {
+  const image = { type: 'input_image', image_url: `data:image/png;base64,${PNG}` };
+  const text = { type: 'input_text', text: `See the image. ${TRUTH}` };
   const alone = await decide([REFUND], { input: [{ role: 'user', content: [text] }] });
-  const both = await decide([REFUND], { input: [{ role: 'user', content: [text, picture] }] });
+  const both = await decide([REFUND], { input: [{ role: 'user', content: [text, image] }] });
   near(both.answers[0].probability, 0.9, 'probability');
-  check(both.usage.input_tokens > alone.usage.input_tokens, 'the picture costs nothing');
+  check(both.usage.input_tokens > alone.usage.input_tokens, 'the image costs nothing');
 });
 
 test('decisions that are refused', NEEDS, async () => {

@@ -99,15 +99,15 @@ def decisions_of_functions() -> None:
     equal(reason["value"], "duplicate", "argument")
 
 
-@case("decisions about messages and pictures", "simulator", "gateway", DECISIONS)
+@case("decisions about messages and images", "simulator", "gateway", DECISIONS)
 def decisions_about_pictures() -> None:
-    picture = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
-    text = {"type": "input_text", "text": f"See the picture. {TRUTH}"}
-    message = {"role": "user", "content": [text, picture]}
+    image = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+    text = {"type": "input_text", "text": f"See the image. {TRUTH}"}
+    message = {"role": "user", "content": [text, image]}
     alone = decide(REFUND, input=[{"role": "user", "content": [text]}])
     both = decide(REFUND, input=[message])
     near(both.answers[0].probability, 0.9, "probability")
-    check(both.usage.input_tokens > alone.usage.input_tokens, "the picture costs nothing")
+    check(both.usage.input_tokens > alone.usage.input_tokens, "the image costs nothing")
 
 
 @case("decisions that are refused", "simulator", "gateway", DECISIONS)

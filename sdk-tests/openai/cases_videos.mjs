@@ -6,7 +6,7 @@ import { client, openai } from './client.mjs';
 const NEEDS = ['simulator', 'gateway', '/v1/videos'];
 const MODEL = 'sim/video';
 
-const film = (more = {}) => ({
+const videoRequest = (more = {}) => ({
   model: MODEL,
   prompt: 'a fox in the snow',
   seconds: '1',
@@ -23,7 +23,7 @@ async function ended(video) {
 }
 
 async function made(more) {
-  const video = await ended(await client().videos.create(film(more)));
+  const video = await ended(await client().videos.create(videoRequest(more)));
   equal(video.status, 'completed', `status, error ${JSON.stringify(video.error)}`);
   return video;
 }
@@ -40,7 +40,7 @@ test('videos', NEEDS, async () => {
   equal(video.prompt, 'a fox in the snow', 'prompt');
   check(video.completed_at >= video.created_at, 'completed_at');
   equal(await client().videos.retrieve(video.id), video, 'retrieved');
-  equal((await content(video)).subarray(4, 8).toString(), 'ftyp', 'the film');
+  equal((await content(video)).subarray(4, 8).toString(), 'ftyp', 'the video');
   for (const variant of ['thumbnail', 'spritesheet']) {
     equal([...(await content(video, variant)).subarray(0, 3)], [0xff, 0xd8, 0xff], variant);
   }
@@ -60,7 +60,7 @@ test('videos remix', NEEDS, async () => {
 });
 
 test('videos list and delete', NEEDS, async () => {
-  const slow = film({ prompt: '[[sim delay=60000]] a fox' });
+  const slow = videoRequest({ prompt: '[[sim delay=60000]] a fox' });
   const ids = [];
   for (let count = 0; count < 3; count += 1) ids.push((await client().videos.create(slow)).id);
   const newest = [];
@@ -77,9 +77,9 @@ test('videos list and delete', NEEDS, async () => {
 });
 
 test('videos errors', NEEDS, async () => {
-  const failed = await ended(await client().videos.create(film({ prompt: '[[sim refuse]] a fox' })));
-  equal([failed.status, failed.error.code], ['failed', 'output_blocked'], 'a film that is withheld');
-  const create = (more) => client().videos.create(film(more));
+  const failed = await ended(await client().videos.create(videoRequest({ prompt: '[[sim refuse]] a fox' })));
+  equal([failed.status, failed.error.code], ['failed', 'output_blocked'], 'a blocked video');
+  const create = (more) => client().videos.create(videoRequest(more));
   const refused = await raises(openai.UnprocessableEntityError, () => create({ seconds: '7' }));
   equal(refused.param, 'seconds', 'param');
   const unfinished = await create({ prompt: '[[sim delay=60000]] a fox' });

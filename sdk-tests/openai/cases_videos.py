@@ -13,12 +13,12 @@ FILMS = "/v1/videos"
 MODEL = "sim/video"
 
 
-def film(**more):
+def video_request(**more):
     return {"model": MODEL, "prompt": "a fox in the snow", "seconds": "1", "size": "320x180"} | more
 
 
 def made(**more):
-    video = client().videos.create_and_poll(**film(**more), poll_interval_ms=200)
+    video = client().videos.create_and_poll(**video_request(**more), poll_interval_ms=200)
     equal(video.status, "completed", f"status, error {video.error}")
     return video
 
@@ -33,17 +33,17 @@ def videos() -> None:
     check(video.completed_at >= video.created_at, "completed_at")
     equal(client().videos.retrieve(video.id), video, "retrieved")
     content = client().videos.download_content(video.id).read()
-    equal(content[4:8], b"ftyp", "the film")
+    equal(content[4:8], b"ftyp", "the video")
     for variant in ("thumbnail", "spritesheet"):
-        picture = client().videos.download_content(video.id, variant=variant).read()
-        equal(picture[:3], b"\xff\xd8\xff", variant)
+        image = client().videos.download_content(video.id, variant=variant).read()
+        equal(image[:3], b"\xff\xd8\xff", variant)
     client().videos.delete(video.id)
 
 
 @case("videos reference", "simulator", "gateway", FILMS)
 def videos_reference() -> None:
-    picture = base64.b64decode(PNG)
-    made(input_reference=("first.png", picture, "image/png"))
+    image = base64.b64decode(PNG)
+    made(input_reference=("first.png", image, "image/png"))
 
 
 @case("videos remix", "simulator", "gateway", FILMS)
@@ -57,7 +57,7 @@ def videos_remix() -> None:
 
 @case("videos list and delete", "simulator", "gateway", FILMS)
 def videos_list_and_delete() -> None:
-    slow = film(prompt="[[sim delay=60000]] a fox")
+    slow = video_request(prompt="[[sim delay=60000]] a fox")
     ids = [client().videos.create(**slow).id for _ in range(3)]
     newest = [video.id for _, video in zip(range(3), client().videos.list(limit=2))]
     equal(newest, ids[::-1], "newest first, over two pages")
@@ -69,10 +69,10 @@ def videos_list_and_delete() -> None:
 
 @case("videos errors", "simulator", "gateway", FILMS)
 def videos_errors() -> None:
-    failed = client().videos.create_and_poll(**film(prompt="[[sim refuse]] a fox"), poll_interval_ms=200)
-    equal((failed.status, failed.error.code), ("failed", "output_blocked"), "a film that is withheld")
-    refused = raises(openai.UnprocessableEntityError, lambda: client().videos.create(**film(seconds="7")))
+    failed = client().videos.create_and_poll(**video_request(prompt="[[sim refuse]] a fox"), poll_interval_ms=200)
+    equal((failed.status, failed.error.code), ("failed", "output_blocked"), "a blocked video")
+    refused = raises(openai.UnprocessableEntityError, lambda: client().videos.create(**video_request(seconds="7")))
     equal(refused.param, "seconds", "param")
-    unfinished = client().videos.create(**film(prompt="[[sim delay=60000]] a fox"))
+    unfinished = client().videos.create(**video_request(prompt="[[sim delay=60000]] a fox"))
     raises(openai.ConflictError, lambda: client().videos.download_content(unfinished.id))
     client().videos.delete(unfinished.id)

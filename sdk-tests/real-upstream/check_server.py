@@ -126,8 +126,8 @@ def check_errors(server: Server) -> None:
     answer = server.chat(messages=[{"role": "user", "content": "river " * 9000}])
     facts.check("a prompt beyond the context is 400 exceed_context_size_error",
                 answer.status == 400 and answer.error["type"] == "exceed_context_size_error", answer.text)
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-    answer = server.chat(messages=[{"role": "user", "content": [picture]}])
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    answer = server.chat(messages=[{"role": "user", "content": [image]}])
     facts.check("an image for a text model is 500 (the caller's fault, not the server's)", answer.status == 500,
                 answer.text)
     answer = call(server.base_url, "/chat/completions", b'{"messages": [{"role": "user", "content": "\\ud800"}]}')

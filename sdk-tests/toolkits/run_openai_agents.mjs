@@ -75,7 +75,7 @@ for (const [name, path, useResponses] of FORMATS) {
   });
 }
 
-test('responses picture', ['/v1/responses', 'scripted'], async () => {
+test('responses image', ['/v1/responses', 'scripted'], async () => {
   const screenshot = tool({
     name: 'screenshot',
     description: 'What is on the screen.',

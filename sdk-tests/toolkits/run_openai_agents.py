@@ -106,8 +106,8 @@ for name, path, make in MODELS:
     case(f"{name} structured", path, "simulator")(lambda make=make: structured(make()))
 
 
-@case("responses picture", "/v1/responses", "scripted")
-def picture() -> None:
+@case("responses image", "/v1/responses", "scripted")
+def image() -> None:
     @function_tool
     def screenshot() -> list[ToolOutputText | ToolOutputImage]:
         """What is on the screen."""

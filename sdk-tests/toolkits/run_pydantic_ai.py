@@ -72,7 +72,7 @@ def tools(model: Model) -> None:
     equal(sorted(asked), ["Oslo", "Paris"], "calls")
 
 
-def picture(model: Model) -> None:
+def image(model: Model) -> None:
     """The tool returns an image, which stays in the conversation."""
     agent = Agent(model)
 
@@ -120,7 +120,7 @@ def structured(model: Model) -> None:
 
 
 for name, path, make in MODELS:
-    for function in (text, tools, picture, instructions, effort, single_calls):
+    for function in (text, tools, image, instructions, effort, single_calls):
         case(f"{name} {function.__name__}", path, "scripted")(lambda make=make, function=function: function(make()))
     case(f"{name} structured", path, "simulator")(lambda make=make: structured(make()))
 

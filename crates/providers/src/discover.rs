@@ -162,15 +162,9 @@ async fn server_at(
         Some(preset) => preset,
         None => preset_of_endpoints(http, &base.root(), timeout).await,
     };
-    let config = ProviderConfig {
-        preset: Some(preset.name.to_owned()),
-        base_url: Some(address.to_owned()),
-        ..ProviderConfig::named(preset.name)
-    };
     Ok(LocalServer {
-        config,
-        preset,
         models,
+        ..LocalServer::at(preset.name, preset, Some(address))
     })
 }
 
@@ -247,15 +241,19 @@ fn port_of(config: &ProviderConfig) -> Option<u16> {
 impl LocalServer {
     /// The server of an earlier search; `None` for an unknown preset.
     pub fn of(name: &str, preset_name: &str, address: Option<&str>) -> Option<Self> {
-        Some(Self {
+        Some(Self::at(name, preset(preset_name)?, address))
+    }
+
+    fn at(name: &str, preset: &'static Preset, address: Option<&str>) -> Self {
+        Self {
             config: ProviderConfig {
-                preset: Some(preset_name.to_owned()),
+                preset: Some(preset.name.to_owned()),
                 base_url: address.map(str::to_owned),
                 ..ProviderConfig::named(name)
             },
-            preset: preset(preset_name)?,
+            preset,
             models: Vec::new(),
-        })
+        }
     }
 
     /// Whether both are the server on the same port, or have the same name.

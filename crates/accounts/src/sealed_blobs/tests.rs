@@ -107,7 +107,7 @@ fn stored_bytes_reveal_nothing_of_the_object() {
     block_on(async {
         let inner = Arc::new(Memory::default());
         let store = sealed(&inner, 1);
-        let canary = b"a canary that nobody must see".repeat(5_000);
+        let canary = b"text that must be encrypted".repeat(5_000);
         for object in [1, 2] {
             store
                 .put(key(7, object), whole(canary.clone()), MAX_BYTES)

@@ -18,10 +18,10 @@ use crate::scene::{PROVIDER, Scene};
 const IMAGES: &str = "/v1/images/generations";
 const VIDEOS: &str = "/v1/videos/generations";
 /// An image model of the scripted provider. One image costs `IMAGE_PRICE` nano-credits.
-const IMAGE_MODEL: &str = "acme/picture";
+const IMAGE_MODEL: &str = "acme/image";
 const IMAGE_PRICE: i64 = 40_000_000;
 /// A video model of the scripted provider. One second costs `SECOND_PRICE` nano-credits.
-const VIDEO_MODEL: &str = "acme/film";
+const VIDEO_MODEL: &str = "acme/video";
 const SECOND_PRICE: i64 = 100_000_000;
 const BOTH: [Storage; 2] = [Storage::Sqlite, Storage::Postgres];
 /// Settings of a node that accepts jobs and runs none.
@@ -33,13 +33,13 @@ fn models() -> String {
         r#"
 [models."{IMAGE_MODEL}"]
 type = "image"
-targets = ["{PROVIDER}/picture-v1"]
+targets = ["{PROVIDER}/image-v1"]
 prices = {{ image = "0.04" }}
 media = {{ sizes = ["64x64", "128x64"], max_images = 4, max_input_images = 3, masks = true }}
 
 [models."{VIDEO_MODEL}"]
 type = "video"
-targets = ["{PROVIDER}/film-v1"]
+targets = ["{PROVIDER}/video-v1"]
 prices = {{ video = "0.1" }}
 media = {{ sizes = ["64x64", "128x64"], durations = [2, 4], negative_prompts = false }}
 "#

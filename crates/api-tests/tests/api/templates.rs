@@ -9,9 +9,9 @@ const IMAGES: &str = "/v1/images/generations";
 const VIDEOS: &str = "/v1/videos/generations";
 /// Models of a provider, templates of the operator, and an input policy.
 const CONFIG: &str = r#"
-[models."acme/pictures"]
+[models."acme/images"]
 type = "image"
-targets = ["northwind/pictures-v1"]
+targets = ["northwind/images-v1"]
 prices = { image = "0.5" }
 media = { aspect_ratios = ["1:1"] }
 
@@ -107,8 +107,8 @@ async fn three_paths_list_the_templates() {
         ours["canonical_prompt"],
         "A lantern in the rain, beside it {prompt}."
     );
-    assert_eq!(ours["recommended_model"], "acme/pictures");
-    assert_eq!(ours["supported_models"], json!(["acme/pictures", "sim/image"]));
+    assert_eq!(ours["recommended_model"], "acme/images");
+    assert_eq!(ours["supported_models"], json!(["acme/images", "sim/image"]));
     assert_eq!(ours["default_params"], json!({}));
     let turntable = find(&videos, "product-turntable");
     assert_eq!(turntable["recommended_model"], "sim/video");
@@ -311,7 +311,7 @@ async fn invalid_requests_are_refused_without_side_effects() {
         ),
         (
             IMAGES,
-            json!({"template": "scripted", "model": "acme/pictures"}),
+            json!({"template": "scripted", "model": "acme/images"}),
             "invalid_parameter",
             "model",
         ),

@@ -191,8 +191,8 @@ async fn a_form_with_a_file_starts_with_it() {
     let response = scene.client().send(&form(&STANDARD.decode(PNG).unwrap())).await;
     assert_eq!(response.status, 200, "{}", response.text());
     assert_eq!(scene.ended_video(&response.json()).await["status"], "completed");
-    let none = scene.client().send(&form(b"no picture")).await;
-    assert_error("no picture", &none, "invalid_parameter", Some("input_reference"));
+    let none = scene.client().send(&form(b"no image")).await;
+    assert_error("no image", &none, "invalid_parameter", Some("input_reference"));
     let cut = Request::post(VIDEOS, body.clone())
         .key(&scene.key.secret)
         .without("content-type");

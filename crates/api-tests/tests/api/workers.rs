@@ -11,9 +11,9 @@ const VIDEOS: &str = "/v1/videos/generations";
 /// Price of two seconds, in nano-credits.
 const VIDEO_PRICE: i64 = 200_000_000;
 const MODELS: &str = r#"
-[models."acme/film"]
+[models."acme/video"]
 type = "video"
-targets = ["northwind/film-v1"]
+targets = ["northwind/video-v1"]
 prices = { video = "0.1" }
 media = { sizes = ["64x64"], durations = [2] }
 "#;
@@ -35,7 +35,7 @@ impl Scene {
     }
 
     async fn video_job(&self) -> String {
-        let body = json!({"model": "acme/film", "prompt": "waves", "duration": 2});
+        let body = json!({"model": "acme/video", "prompt": "waves", "duration": 2});
         let response = self.post(VIDEOS, &body).await;
         assert_eq!(response.status, 200, "{}", response.text());
         response.json()["job_id"].as_str().unwrap().to_owned()

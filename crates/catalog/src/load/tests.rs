@@ -652,11 +652,11 @@ fn blocks_inherit_omitted_fields() {
 
 #[test]
 fn media_tables_are_inherited_field_by_field() {
-    let second = "type = \"video\"\ntargets = [\"rack/film\"]\nmedia = { resolutions = [\"720p\", \"480p\"], modes = [\"t2v\", \"i2v\"], \
+    let second = "type = \"video\"\ntargets = [\"rack/video\"]\nmedia = { resolutions = [\"720p\", \"480p\"], modes = [\"t2v\", \"i2v\"], \
                   max_references = 9, max_reference_resolution = \"720p\", audio = false }";
     let providers = [provider("rack", "vllm"), provider("sim", "sim")];
     let media = |text: &str| {
-        let blocks = [("rack/film", second), ("acme/own", text)];
+        let blocks = [("rack/video", second), ("acme/own", text)];
         let model = inherited(&providers, &blocks);
         assert_eq!(model.kind, ModelKind::Video, "{text}");
         model.media.entry.clone()
@@ -678,7 +678,7 @@ fn media_tables_are_inherited_field_by_field() {
     );
     assert_eq!(own.factors.len(), 1);
 
-    let both = media("targets = [\"sim/video\", \"rack/film\"]");
+    let both = media("targets = [\"sim/video\", \"rack/video\"]");
     assert_eq!(both.resolutions, ["480p", "720p"]);
     assert_eq!(both.modes, ["t2v", "i2v"]);
     assert_eq!(

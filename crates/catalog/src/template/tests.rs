@@ -212,7 +212,7 @@ fn invalid_templates_name_the_path() {
     }
     assert!(
         own("[poster]\nenabled = false\ntitle = \" \"").is_ok(),
-        "nobody sees it"
+        "disabled templates are not validated"
     );
 }
 

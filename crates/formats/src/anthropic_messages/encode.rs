@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tollgate_types::Abilities;
+use tollgate_types::adaptation::as_reminder;
 use tollgate_types::generate::{
     CacheLife, File, GenerateRequest, Message, Part, ResponseFormat, Role, Tool, ToolChoice,
 };
@@ -12,7 +13,6 @@ use tollgate_types::generate::{
 use super::head::Version;
 use super::reasoning::{self, Control};
 use super::wire::{self, Block, Content};
-use tollgate_types::adaptation::as_reminder;
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. `output_cap`
 /// (tokens) is sent when the caller set no cap: the format requires one.

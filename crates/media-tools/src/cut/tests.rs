@@ -55,7 +55,7 @@ async fn greys(tools: &Tools, video: &Path) -> Vec<u8> {
 #[tokio::test]
 async fn scenes_occupy_their_frames() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let rate = 30;
     let scenes = [
         (40, 40, Transition::Fade),
@@ -157,7 +157,7 @@ fn mean(parts: &[f64]) -> f64 {
 #[tokio::test]
 async fn music_is_ducked_under_voices() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let mut spec = segments(
         &tools,
         &scratch,
@@ -211,7 +211,7 @@ async fn music_is_ducked_under_voices() {
 #[tokio::test]
 async fn output_has_the_target_loudness() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let base = segments(&tools, &scratch, 30, &[(40, 90, Transition::Cut)]).await;
     let loud = tone(&tools, &scratch, "loud.wav", "sine=f=500:d=1.5,volume=18dB", 500).await;
     let quiet = tone(&tools, &scratch, "quiet.wav", "anoisesrc=d=9:a=0.004:seed=1", 0).await;
@@ -263,7 +263,7 @@ async fn progress_only_grows_and_ends_at_a_hundred() {
     let reported = Mutex::new(Vec::new());
     let report = |percent| reported.lock().unwrap().push(percent);
     let probe = tools
-        .assemble(&spec, &scratch.file("film.mp4"), Some(&report))
+        .assemble(&spec, &scratch.file("video.mp4"), Some(&report))
         .await
         .unwrap();
     assert_eq!(probe.audio, None);
@@ -275,7 +275,7 @@ async fn progress_only_grows_and_ends_at_a_hundred() {
 #[tokio::test]
 async fn invalid_assemblies_are_rejected() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let right = segments(&tools, &scratch, 30, &[(40, 30, Transition::Cut)]).await;
     let voice = tone(&tools, &scratch, "voice.wav", "sine=f=500:d=1", 0).await;
     let garbage = scratch.file("garbage");
@@ -321,7 +321,7 @@ async fn invalid_assemblies_are_rejected() {
         ("other length", with_scenes(vec![scene(29, &segment)])),
         ("no frames", with_scenes(vec![scene(0, &segment)])),
         ("too long", with_scenes(vec![scene(18_001, &segment)])),
-        ("no film", with_scenes(vec![scene(30, &garbage)])),
+        ("no video", with_scenes(vec![scene(30, &garbage)])),
         ("other rate", other_rate),
         ("other size", other_size),
         ("too loud", with_voice(at(0, 4.1))),
@@ -355,7 +355,7 @@ async fn invalid_assemblies_are_rejected() {
         let is_refusal = matches!(refused, Err(Error::Input(_) | Error::TooLarge(_)));
         assert!(is_refusal, "{name}: {refused:?}");
     }
-    assert!(!place.exists() && !scratch.file("film.mp4.part").exists());
+    assert!(!place.exists() && !scratch.file("video.mp4.part").exists());
 }
 
 #[test]

@@ -19,7 +19,7 @@ async fn video(tools: &Tools, scratch: &Scratch, millis: u64) -> PathBuf {
         note: None,
     };
     let stills: Vec<Image> = [20, 90, 160, 230].into_iter().map(plain).collect();
-    let path = scratch.file("film.mp4");
+    let path = scratch.file("video.mp4");
     tools.make_video(&spec, &stills, &path).await.unwrap();
     path
 }

@@ -23,7 +23,7 @@ fn millis(millis: u64) -> Duration {
 #[tokio::test]
 async fn faults_are_found() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let moving = "testsrc2=s=64x64:r=24:d=4";
     let black = "testsrc2=s=64x64:r=24:d=4,drawbox=t=fill:c=black:enable='between(t,1,2.2)'";
     let blink = "testsrc2=s=64x64:r=24:d=4,drawbox=t=fill:c=black:enable='between(t,1,1.3)'";
@@ -118,7 +118,7 @@ async fn faults_are_found() {
 #[tokio::test]
 async fn stillness_and_silence_are_noted() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let video_source = "testsrc2=s=64x64:r=24:d=2,tpad=stop_mode=clone:stop_duration=4";
     let audio_source = "sine=f=1000:r=48000:d=2,volume=7dB,apad=whole_dur=6";
     video(&tools, &place, video_source, audio_source).await;
@@ -145,7 +145,7 @@ async fn stillness_and_silence_are_noted() {
 #[tokio::test]
 async fn non_videos_are_not_inspected() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let path = scratch.file("film");
+    let path = scratch.file("video");
     std::fs::write(&path, "garbage").unwrap();
     let expected = CutExpected {
         size: SIZE,

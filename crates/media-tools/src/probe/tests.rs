@@ -19,7 +19,7 @@ async fn video(tools: &Tools, scratch: &Scratch) -> PathBuf {
         note: None,
     };
     let still = Sketch::new(size, 1, "sea").draw().unwrap();
-    let path = scratch.file("film.mp4");
+    let path = scratch.file("video.mp4");
     tools.make_video(&spec, &[still], &path).await.unwrap();
     path
 }
@@ -62,8 +62,8 @@ async fn invalid_videos_are_rejected_with_the_reason() {
     for (bytes, name, reason) in [
         (&b""[..], "empty.mp4", "is empty"),
         (&[7; 5_000], "garbage.mp4", reason_unreadable),
-        (&png, "picture.mp4", reason_unreadable),
-        (&png, "picture.png", reason_unreadable),
+        (&png, "image.mp4", reason_unreadable),
+        (&png, "image.png", reason_unreadable),
         (
             b"#EXTM3U\n#EXT-X-TARGETDURATION:5\n#EXTINF:5,\nother.ts\n",
             "list.m3u8",

@@ -105,7 +105,7 @@ async fn dropping_the_future_kills_the_program_and_removes_partial_files() {
         scratch.path(),
         "echo begun > \"$1\"; echo $$ > \"$2\"; exec tail -f /dev/null",
     );
-    let (video, process) = (scratch.file("film.mp4"), scratch.file("process"));
+    let (video, process) = (scratch.file("video.mp4"), scratch.file("process"));
     let make = async {
         let unfinished = PartialFile::at(&video);
         let run = Run::bare(Program::Ffmpeg, LONG)
@@ -118,7 +118,7 @@ async fn dropping_the_future_kills_the_program_and_removes_partial_files() {
         done = make => panic!("it goes on for ever: {done:?}"),
         id = line_of(&process) => id,
     };
-    assert!(!video.exists() && !scratch.file("film.mp4.part").exists());
+    assert!(!video.exists() && !scratch.file("video.mp4.part").exists());
     let status = PathBuf::from(format!("/proc/{id}/stat"));
     loop {
         // The process is gone, or a zombie.

@@ -187,7 +187,7 @@ async fn video(tools: &Tools, place: &Path, millis: u64, size: Dimensions) {
 #[tokio::test]
 async fn videos_are_trimmed_looped_or_frozen() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let (source, place) = (scratch.file("film.mp4"), scratch.file("scene.mp4"));
+    let (source, place) = (scratch.file("video.mp4"), scratch.file("scene.mp4"));
     for (length, wanted, ends_bright) in [
         (2_000, 600, false),
         (1_000, 1_000, true),
@@ -214,7 +214,7 @@ async fn videos_are_trimmed_looped_or_frozen() {
 async fn video_audio_is_extracted() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
     let (source, silent, place) = (
-        scratch.file("film.mp4"),
+        scratch.file("video.mp4"),
         scratch.file("silent.mp4"),
         scratch.file("sound.wav"),
     );

@@ -20,9 +20,9 @@ fn still(seed: u64) -> Image {
 
 async fn make(spec: &VideoSpec, stills: &[Image]) -> Probe {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     tools.make_video(spec, stills, &place).await.unwrap();
-    assert!(!scratch.file("film.mp4.part").exists());
+    assert!(!scratch.file("video.mp4.part").exists());
     tools.probe(&place).await.unwrap()
 }
 
@@ -50,7 +50,7 @@ async fn videos_have_the_requested_size_and_duration() {
 #[tokio::test]
 async fn banners_do_not_move() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let sketch = Sketch::new(Dimensions::new(320, 180), 1, "");
     let spec = VideoSpec {
         banner: Some(sketch.banner().unwrap()),
@@ -106,7 +106,7 @@ async fn equal_images_give_equal_bytes() {
 #[tokio::test]
 async fn invalid_specs_are_rejected() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let at_25 = VideoSpec {
         rate: 25,
         ..spec(64, 64, 500)
@@ -136,7 +136,7 @@ async fn missing_programs_leave_no_files() {
         ..ToolPaths::default()
     };
     let scratch = Scratch::make().unwrap();
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let failed = Tools::at(&paths)
         .make_video(&spec(64, 64, 500), &[still(1)], &place)
         .await;
@@ -150,7 +150,7 @@ async fn missing_programs_leave_no_files() {
 #[tokio::test]
 async fn unexpected_output_is_rejected() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
+    let place = scratch.file("video.mp4");
     let spec = VideoSpec {
         audio: Some(1),
         ..spec(64, 64, 1_000)
@@ -191,8 +191,8 @@ async fn unexpected_output_is_rejected() {
 #[tokio::test]
 async fn cancelled_videos_leave_no_files() {
     let (tools, scratch) = (Tools::find(), Scratch::make().unwrap());
-    let place = scratch.file("film.mp4");
-    let part = scratch.file("film.mp4.part");
+    let place = scratch.file("video.mp4");
+    let part = scratch.file("video.mp4.part");
     let long = spec(1_280, 720, 600_000);
     let stills = [still(1)];
     let started = async {

@@ -103,7 +103,7 @@ async fn ask(
         TextReply::Whole(answer) => {
             (collected.usage, collected.output_bytes) = (answer.usage, answer.output_bytes);
             let Payload::Common(response) = answer.payload else {
-                panic!("nobody speaks this format");
+                panic!("unexpected format");
             };
             collected.common = Some(*response);
         }

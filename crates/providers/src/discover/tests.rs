@@ -35,7 +35,7 @@ fn presets_whose_key_is_set_are_found() {
         })
     };
     assert_eq!(bedrock("eu-west-1")[0].region.as_deref(), Some("eu-west-1"));
-    assert!(bedrock("").is_empty(), "nobody knows where it is");
+    assert!(bedrock("").is_empty(), "the region is unknown");
 }
 
 /// Environment variables, and the provider that their first one enables.

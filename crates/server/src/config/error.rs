@@ -23,17 +23,12 @@ impl ConfigError {
     /// Converts an error of the TOML parser; `text` is the content of the file.
     pub fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let written = error.span().and_then(|span| text.get(span));
-        if let Some(message) = unquoted(error.message(), written) {
-            let place = error
-                .span()
-                .map_or_else(|| path.display().to_string(), |span| at(path, text, span.start));
-            return Self::new(place, message);
-        }
         let place = match error.span() {
             Some(span) => at(path, text, span.start),
             None => path.display().to_string(),
         };
-        Self::new(place, explain(error.message()))
+        let message = unquoted(error.message(), written);
+        Self::new(place, message.unwrap_or_else(|| explain(error.message())))
     }
 
     /// Converts an error in a value that an environment variable overrides; `error` names the

@@ -56,7 +56,7 @@ async fn scene() -> (Scene, Tenant) {
     memory_files.put(&owner, "file-pic", "image/png", "a.png", PNG);
     memory_files.put(&owner, "file-pdf", "application/pdf", "a.pdf", PDF);
     memory_files.put(&owner, "file-text", "text/plain", "a.txt", b"plain words");
-    memory_files.put(&owner, "file-film", "video/mp4", "a.mp4", b"....ftyp");
+    memory_files.put(&owner, "file-video", "video/mp4", "a.mp4", b"....ftyp");
     memory_files.put(&owner, "file-zip", "application/zip", "a.zip", b"PK");
     memory_files.put(
         &owner,
@@ -179,7 +179,7 @@ async fn what_a_file_is_decides_whether_it_can_be_sent() {
     for (id, is_image, model) in [
         ("file-pdf", true, messages),
         ("file-pic", false, messages),
-        ("file-film", false, messages),
+        ("file-video", false, messages),
         ("file-zip", false, messages),
         ("file-large", false, messages),
     ] {

@@ -80,7 +80,7 @@ pub(super) fn end(job: &Job, status: JobStatus, charge: i64) -> JobEnd {
     let hold = hold(job.hold.as_u128(), job.account, 10);
     JobEnd {
         status,
-        result: Some(b"a picture".to_vec()),
+        result: Some(b"an image".to_vec()),
         error: None,
         settlement: settlement(&hold, charge),
         parts: Vec::new(),
@@ -446,7 +446,7 @@ pub async fn jobs_dated_by_a_fast_clock_are_due(factory: Factory) {
     let renewed = storage.jobs.renew(WorkerId::from_u128(2), at(69)).await;
     renewed.unwrap();
     let taken = leases(&storage, claim(3, 40)).await;
-    assert_eq!(numbers(&taken), [7], "nobody has renewed it");
+    assert_eq!(numbers(&taken), [7], "its lease was not renewed");
 }
 
 /// The first jobs of all accounts come before second ones, running jobs count, and no account
@@ -600,7 +600,7 @@ pub async fn finished_with_its_settlement(factory: Factory) {
     assert_eq!((job.status, job.progress), (JobStatus::Completed, Some(100)));
     assert_eq!((job.charge, job.completed_at), (Some(nanos(7)), Some(at(2))));
     assert_eq!(job.usage, completed.settlement.usage);
-    assert_eq!(job.result.as_deref(), Some(&b"a picture"[..]));
+    assert_eq!(job.result.as_deref(), Some(&b"an image"[..]));
     let mut other = completed.clone();
     (other.status, other.settlement.charge) = (JobStatus::Failed, Credits::ZERO);
     let again = storage.jobs.finish(leased.lease, other).await.unwrap();
@@ -916,7 +916,7 @@ pub async fn ended_jobs_are_forgotten(factory: Factory) {
     assert_eq!(
         kind(storage.jobs.forget(account, first).await),
         StorageErrorKind::Conflict,
-        "nobody has begun it"
+        "it has not started"
     );
     let leased = leases(&storage, claim(1, 10)).await;
     assert_eq!(

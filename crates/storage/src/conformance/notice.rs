@@ -73,7 +73,7 @@ pub async fn low_balance_is_recorded_once(factory: Factory) {
     let store = &storage.notices;
     assert!(
         !store.note_low(id, true, vec![notice(50, id, 1)]).await.unwrap(),
-        "nobody asked"
+        "no alert is set"
     );
     store.set_alert(id, Some(alert(id))).await.unwrap();
     let noted = concurrently(8, |number| {

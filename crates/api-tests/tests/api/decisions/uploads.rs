@@ -105,7 +105,7 @@ async fn foreign_files_and_other_content_are_refused_without_a_charge() {
     let other = scene.gateway.account().await;
     let key = scene.gateway.key(&other).await;
     let theirs = scene.file("a.png", &bytes(&image_url()), "user_data").await;
-    let text = scene.file("a.txt", b"no picture", "user_data").await;
+    let text = scene.file("a.txt", b"no image", "user_data").await;
     let heard = scene.file("a.wav", &bytes(&audio_url()), "user_data").await;
     let image = |id: &str| ask(json!([{"type": "input_image", "file_id": id}]));
     let never = format!("file-{}", "0".repeat(32));

@@ -61,7 +61,7 @@ impl Scene {
     /// Waits until the videos of a round are in the phase in which the process is killed. Continues
     /// as long as the provider receives requests.
     async fn reaches(&self, round: usize, number: usize) {
-        let name = format!("film {round} ");
+        let name = format!("video {round} ");
         let look = || {
             let made = self.upstream.made();
             let asked: u64 = made.iter().map(|making| 1 + u64::from(making.polls)).sum();
@@ -91,7 +91,7 @@ async fn killed(storage: Storage, count: usize) {
     // A few jobs in each round; the process dies in a different phase each time.
     for round in 0..5 {
         for n in 0..count / 5 {
-            let body = json!({"model": VIDEO_MODEL, "prompt": format!("film {round} {n}"), "duration": 2});
+            let body = json!({"model": VIDEO_MODEL, "prompt": format!("video {round} {n}"), "duration": 2});
             ids.push(scene.accept(VIDEOS, &body).await);
         }
         scene.reaches(round, count / 5).await;
@@ -217,7 +217,7 @@ async fn survives_crashes(storage: Storage) {
     scene.upstream.set_media_polls(u32::MAX);
     let mut ids = Vec::new();
     for n in 0..3 {
-        let body = json!({"model": VIDEO_MODEL, "prompt": format!("film {n}"), "duration": 2});
+        let body = json!({"model": VIDEO_MODEL, "prompt": format!("video {n}"), "duration": 2});
         ids.push(scene.accept(VIDEOS, &body).await);
     }
     for _ in 0..4 {

@@ -224,7 +224,7 @@ async fn images_are_accepted_if_the_model_accepts_them() {
     let answer = whole(&send(&scene, &saying(SIM, "", json!({"input": input}))).await);
     assert_eq!(answer["output"][0]["content"][0]["text"], "look");
     let refused = send(&scene, &saying(BARE, "", json!({"input": input}))).await;
-    assert_error("pictures", &refused, "unsupported_parameter", Some("input"));
+    assert_error("images", &refused, "unsupported_parameter", Some("input"));
     scene.finish().await;
 }
 

@@ -207,7 +207,7 @@ fn media_lookalikes_stay_json() {
         json!("https://a.example/b.png"),
         json!("data:image/png,plain"),
         json!("see data:image/png;base64,AAAA"),
-        json!({"type": "image", "title": "A picture"}),
+        json!({"type": "image", "title": "An image"}),
         json!({"type": "video", "source": "camera", "data": "today"}),
         json!({"type": "document", "data": "text"}),
         json!({"type": "file", "name": "a.txt"}),
@@ -436,13 +436,13 @@ fn files_are_found_in_every_form() {
 fn files_of_known_kind_are_counted() {
     let file = |id: &str| json!({"type": "file", "file": {"file_id": id}});
     let body = |number: usize| {
-        let mut all = vec![json!(IMAGE), file("file-film")];
-        all.extend(vec![file("file-picture"); number]);
+        let mut all = vec![json!(IMAGE), file("file-video")];
+        all.extend(vec![file("file-image"); number]);
         native(Value::from(all), json!([noul()])).to_string()
     };
     let kinds = FileKinds::from([
-        ("file-film".to_owned(), StateMediaKind::Video),
-        ("file-picture".to_owned(), StateMediaKind::Image),
+        ("file-video".to_owned(), StateMediaKind::Video),
+        ("file-image".to_owned(), StateMediaKind::Image),
     ]);
     let found = read_with_kinds(body(1).as_bytes(), &kinds).unwrap();
     let shown: Value = serde_json::from_str(&found.state.text).unwrap();

@@ -61,7 +61,7 @@ async fn images_are_uploaded_before_their_graph() {
     let provider = provider_at(PRESET, &root_of(&upstream));
     let mut call = image_call("repaint");
     (call.task, call.negative_prompt, call.count) = (ImageTask::Inpaint, None, 1);
-    (call.images, call.mask) = (vec![source(b"picture")], Some(source(b"mask")));
+    (call.images, call.mask) = (vec![source(b"image")], Some(source(b"mask")));
     images_of(&*provider).check(&call).unwrap();
     submission(images_of(&*provider), &call).await.unwrap();
     let asked = upstream.requests();
@@ -70,7 +70,7 @@ async fn images_are_uploaded_before_their_graph() {
     let parts = asked[0].form().expect("a form");
     assert_eq!(
         (parts[0].name.as_str(), parts[0].text()),
-        ("image", "picture".to_owned())
+        ("image", "image".to_owned())
     );
     assert_eq!(parts[0].file_name.as_deref(), Some("tollgate-key-1-image.png"));
     assert_eq!(

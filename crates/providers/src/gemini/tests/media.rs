@@ -27,7 +27,7 @@ async fn made(provider: &dyn Provider, call: &ImageCall) -> Result<GenerationOut
         .await?
     {
         Submitted::Completed(made) => Ok(made),
-        Submitted::Accepted { .. } => panic!("pictures come at once"),
+        Submitted::Accepted { .. } => panic!("images are returned immediately"),
     }
 }
 
@@ -95,7 +95,7 @@ async fn other_models_generate_images_as_content() {
         ),
     ] {
         upstream.set_hook(path, [Reply::body(200, "application/json", body.to_string())]);
-        let error = made(&*provider, &call).await.expect_err("no picture");
+        let error = made(&*provider, &call).await.expect_err("no image");
         assert_eq!(error.kind, kind, "{body}");
     }
 }

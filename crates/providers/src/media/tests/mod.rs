@@ -122,11 +122,11 @@ async fn downloads_follow_redirects_only_within_the_server() {
     let moved = |to: &str| Reply::body(302, "text/plain", "").header("location", to);
     let elsewhere = upstream.base_url().replace("127.0.0.1", "localhost");
     upstream.set_file("/a", moved("/b"));
-    upstream.set_file("/b", Reply::body(200, "video/mp4", "film"));
+    upstream.set_file("/b", Reply::body(200, "video/mp4", "video"));
     upstream.set_file("/away", moved(&format!("{elsewhere}/b")));
     upstream.set_file("/round", moved("/round"));
     let server = server(&upstream);
-    assert_eq!(downloaded(&server, "/a").await.unwrap(), b"film");
+    assert_eq!(downloaded(&server, "/a").await.unwrap(), b"video");
     let request = upstream.requests();
     assert!(
         request

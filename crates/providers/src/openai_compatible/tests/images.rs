@@ -62,7 +62,7 @@ fn media_provider(provider: &dyn Provider) -> &dyn MediaProvider<ImageCall> {
 async fn made(provider: &dyn Provider, call: &ImageCall) -> Result<GenerationOutput, UpstreamError> {
     match media_provider(provider).submit(&context(), call, "key-1").await? {
         Submitted::Completed(made) => Ok(made),
-        Submitted::Accepted { .. } => panic!("pictures come at once"),
+        Submitted::Accepted { .. } => panic!("images are returned immediately"),
     }
 }
 
@@ -300,7 +300,7 @@ async fn bytes_urls_and_usage_are_returned() {
 
     let upstream = FakeUpstream::start().await;
     let provider = provider_at("openai-compatible", &upstream.base_url());
-    let own = format!("{}/pictures/1.png", upstream.base_url());
+    let own = format!("{}/images/1.png", upstream.base_url());
     let data = json!([
         {"url": own, "revised_prompt": "a very tall gate"},
         {"url": "https://cdn.example.com/2.png", "b64_json": null, "revised_prompt": "a tall gate"},
@@ -313,11 +313,11 @@ async fn bytes_urls_and_usage_are_returned() {
             json!({"data": data}).to_string(),
         )],
     );
-    upstream.set_file("/v1/pictures/1.png", Reply::body(200, "image/png", "picture"));
+    upstream.set_file("/v1/images/1.png", Reply::body(200, "image/png", "image"));
     let answer = made(&*provider, &call("m")).await.unwrap();
     assert_eq!(answer.usage, None);
     let [first, second] = &answer.items[..] else {
-        panic!("two pictures: {answer:?}");
+        panic!("two images: {answer:?}");
     };
     assert_eq!(first.revised_prompt.as_deref(), Some("a very tall gate"));
     assert_eq!(second.revised_prompt, None, "it is the caller's own");
@@ -330,7 +330,7 @@ async fn bytes_urls_and_usage_are_returned() {
     };
     let stream = media_provider(&*provider).fetch(&context(), path).await.unwrap();
     let bytes: Vec<Bytes> = stream.try_collect().await.unwrap();
-    assert_eq!(bytes.concat(), b"picture");
+    assert_eq!(bytes.concat(), b"image");
     assert_eq!(
         upstream.requests().pop().unwrap().header("authorization"),
         Some(&*format!("Bearer {KEY}"))

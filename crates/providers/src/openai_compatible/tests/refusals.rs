@@ -12,7 +12,7 @@ use tollgate_upstream::UpstreamErrorKind::{
 use super::{ask, chat, context, started};
 
 fn coded(status: u16, code: &str) -> Reply {
-    Reply::error(status, code, "prose that nobody reads")
+    Reply::error(status, code, "a message without a known phrase")
 }
 
 fn json_body(status: u16, body: serde_json::Value) -> Reply {

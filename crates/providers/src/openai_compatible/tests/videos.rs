@@ -16,7 +16,7 @@ use super::{KEY, context, context_with_short_timeout, provider_at};
 
 fn call() -> VideoCall {
     VideoCall {
-        upstream_model: "film-1".into(),
+        upstream_model: "video-1".into(),
         task: VideoTask::FromText,
         mode: None,
         prompt: "a gate opens".to_owned(),
@@ -40,7 +40,7 @@ fn from_image() -> VideoCall {
     VideoCall {
         task: VideoTask::FromImage,
         image: Some(Source {
-            bytes: Bytes::from_static(b"picture"),
+            bytes: Bytes::from_static(b"image"),
             mime_type: "image/jpeg".into(),
         }),
         ..call()
@@ -54,7 +54,7 @@ fn media_provider(provider: &dyn Provider) -> &dyn MediaProvider<VideoCall> {
 async fn submission(provider: &dyn Provider, call: &VideoCall) -> Result<Vec<u8>, UpstreamError> {
     match media_provider(provider).submit(&context(), call, "key-1").await? {
         Submitted::Accepted { handle, .. } => Ok(handle),
-        Submitted::Completed(_) => panic!("a film takes its time"),
+        Submitted::Completed(_) => panic!("videos are generated asynchronously"),
     }
 }
 
@@ -63,7 +63,7 @@ type Field = (&'static str, &'static str);
 
 #[tokio::test]
 async fn videos_are_submitted_as_json_or_form() {
-    let json = json!({"model": "film-1", "prompt": "a gate opens", "seconds": "8", "size": "1280x720"});
+    let json = json!({"model": "video-1", "prompt": "a gate opens", "seconds": "8", "size": "1280x720"});
     let mut with_seed = json.clone();
     with_seed["seed"] = json!(3);
     for (preset, expected) in [("openai-compatible", json), ("sglang", with_seed)] {
@@ -79,7 +79,7 @@ async fn videos_are_submitted_as_json_or_form() {
         assert_eq!(asked.json().unwrap(), expected, "{preset}");
     }
     let cases: [(&str, VideoCall, &[Field]); 3] = [
-        ("openai", from_image(), &[("input_reference", "picture")]),
+        ("openai", from_image(), &[("input_reference", "image")]),
         ("vllm", call(), &[("seed", "3"), ("generate_sound", "true")]),
         (
             "vllm",
@@ -87,7 +87,7 @@ async fn videos_are_submitted_as_json_or_form() {
             &[
                 ("seed", "3"),
                 ("generate_sound", "true"),
-                ("input_reference", "picture"),
+                ("input_reference", "image"),
             ],
         ),
     ];
@@ -102,7 +102,7 @@ async fn videos_are_submitted_as_json_or_form() {
             .map(|part| (part.name.clone(), part.text()))
             .collect();
         let usual = [
-            ("model", "film-1"),
+            ("model", "video-1"),
             ("prompt", "a gate opens"),
             ("seconds", "8"),
             ("size", "1280x720"),

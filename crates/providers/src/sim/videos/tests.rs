@@ -45,7 +45,7 @@ fn call(prompt: &str) -> VideoCall {
 async fn accepted(simulator: &Simulator, call: &VideoCall) -> Vec<u8> {
     match simulator.submit(&context(), call, "key").await.unwrap() {
         Submitted::Accepted { handle, .. } => handle,
-        Submitted::Completed(_) => panic!("films are made later"),
+        Submitted::Completed(_) => panic!("videos are generated asynchronously"),
     }
 }
 
@@ -62,7 +62,7 @@ async fn fetch(simulator: &Simulator, handle: &[u8]) -> Vec<u8> {
         panic!("{state:?}");
     };
     let [item] = made.items.as_slice() else {
-        panic!("one film");
+        panic!("one video");
     };
     let Content::Upstream(own) = &item.content else {
         panic!("it is fetched");
@@ -85,7 +85,7 @@ async fn make(call: VideoCall) -> Vec<u8> {
 
 async fn probe(video: &[u8]) -> (Probe, Image) {
     let scratch = Scratch::make().unwrap();
-    let path = scratch.file("film.mp4");
+    let path = scratch.file("video.mp4");
     std::fs::write(&path, video).unwrap();
     let tools = Tools::find();
     let first = tools.first_frame(&path).await.unwrap();

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::expect_used,
-    reason = "only tests use this: without the program there is no film to test with"
+    reason = "only tests use this: without the program there is no video to test with"
 )]
 
 use std::collections::BTreeMap;
@@ -129,7 +129,7 @@ pub(super) fn length(url: &str) -> u32 {
 
 fn shoot(width: u32, height: u32, seconds: u32) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a temporary directory can be created");
-    let position = folder.path().join("film.mp4");
+    let position = folder.path().join("video.mp4");
     let source = format!("color=c=gray:s={width}x{height}:r=10:d={}", seconds.max(1));
     let made = Command::new("ffmpeg")
         .args(["-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", &source])
