@@ -5,13 +5,17 @@
 //! call.
 
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
+use tollgate_testkit::clock::FakeClock;
 use tollgate_testkit::gateway::{Gateway, Options, eventually};
 
 use crate::scene::BINARY;
 
 const ARCHIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/killed-in-2026-11.tar.gz");
+/// Ten minutes after the end of that process, in seconds since 1970: nothing has expired yet.
+const RESTARTED_AT: Duration = Duration::from_secs(1_795_521_600);
 const KEY: &str = "sk-service-St54YJvFe6gkBOH78bviGcWcjcNZ4T21XQVmpbiz1iraZ9";
 const BATCH: &str = "/v1/batches/batch_01a20d63cbca7cec8f7dcd30f8ab93ec";
 const RESPONSE: &str = "/v1/responses/resp_01a20d63cc187cec9edb8621ba9d2b02";
@@ -23,11 +27,15 @@ const JOBS: [&str; 3] = [
 
 #[tokio::test]
 async fn work_of_an_earlier_version_is_completed() {
-    let options = Options {
+    let clock = FakeClock::make().unwrap_or_else(|| panic!("scripts/with-services.sh installs libfaketime"));
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + RESTARTED_AT);
+    clock.set(-i64::try_from(since.unwrap().as_secs()).unwrap());
+    let mut options = Options {
         // The simulator's videos need ffmpeg.
         env: vec![("PATH".to_owned(), std::env::var("PATH").unwrap())],
         ..Options::default()
     };
+    options.env.extend(clock.env());
     let mut gateway = Gateway::start(BINARY, options).await;
     gateway.kill().await;
     std::fs::remove_dir_all(gateway.data()).unwrap();
