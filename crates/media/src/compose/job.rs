@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tollgate_jobs::{Handler, JobOutcome, Work};
 use tollgate_media_tools::{Caption, captions};
-use tollgate_storage::{Job, JobEnd, JobError, UsagePart};
+use tollgate_storage::{Job, JobEnd, UsagePart};
 use tollgate_types::usage::Outcome as Ending;
 use tollgate_types::{Error, JobStatus, MediaId, StepState};
 
@@ -444,7 +444,8 @@ impl CompositionHandler {
     ) -> JobOutcome {
         let pipeline = &self.media_jobs.pipeline;
         let settlement = pipeline.conclude_parts(job, &parts, ending, None, ahead);
-        let error = generated.as_ref().err().map(JobError::from);
+        let error = generated.as_ref().err();
+        let error = error.map(|error| crate::jobs::job_error(job, error));
         JobOutcome::Ended(Box::new(JobEnd {
             status,
             result: generated.ok().flatten(),
