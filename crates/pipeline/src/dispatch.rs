@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tollgate_billing::Ending;
 use tollgate_types::{Error, ErrorCode, Retry, Usage};
-use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
+use tollgate_upstream::{RejectedPart, UpstreamCause, UpstreamError, UpstreamErrorKind};
 
 use crate::Pipeline;
 use crate::admit::Admission;
@@ -79,7 +79,7 @@ impl Pipeline {
                 }
                 Next::Again(wait) if self.health.may_retry(&route.candidate) => sleep(wait).await,
                 _ => {
-                    if error.is_cap_too_large {
+                    if error.rejected == Some(RejectedPart::OutputCap) {
                         let call = &admission.request.call;
                         let name = CAP_PARAMS.iter().find(|name| call.has_param(name));
                         error.param = name.map(|name| (*name).to_owned());
@@ -210,7 +210,7 @@ fn without_text(error: &UpstreamError, input: &str) -> Error {
                 error.added_cap.unwrap_or_default()
             ),
         ),
-        UpstreamErrorKind::Rejected if error.is_cap_too_large => {
+        UpstreamErrorKind::Rejected if error.rejected == Some(RejectedPart::OutputCap) => {
             let name = error.param.as_deref().map(|param| format!("'{param}'"));
             let name = name.as_deref().unwrap_or("The output cap");
             with_param(Error::new(

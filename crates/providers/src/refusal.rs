@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tollgate_formats::openai_chat::read_error;
 use tollgate_types::Retry;
-use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
+use tollgate_upstream::{RejectedPart, UpstreamCause, UpstreamError, UpstreamErrorKind};
 
 use self::exceeded::{Exceeded, exceeded};
 use crate::http::{ErrorTexts, HttpSettings, Response};
@@ -90,6 +90,8 @@ const ERROR_KINDS: &[(UpstreamErrorKind, &[&str])] = &[
     ),
 ];
 
+/// The field of the chat and completions formats that requests the usage of a stream.
+pub(crate) const STREAM_OPTIONS: &str = "stream_options";
 /// Max bytes of a code, type or parameter name.
 const MAX_WORD_BYTES: usize = 96;
 /// Max accepted wait of a retry hint.
@@ -108,6 +110,9 @@ pub(crate) async fn from_response(response: Response, settings: &HttpSettings) -
     error.detail = report.describe(&media_type, &body);
     error.upstream_text = error_texts.read(&body);
     error.is_reported = status == 500 && report.is_object;
+    if matches!(status, 400 | 422) && memchr::memmem::find(&body, STREAM_OPTIONS.as_bytes()).is_some() {
+        error.rejected.get_or_insert(RejectedPart::StreamOptions);
+    }
     error.retry = match (error.retry, retry_after) {
         (Retry::Safe, Some(wait)) => Retry::After(wait),
         (retry, _) => retry,
@@ -200,7 +205,8 @@ fn of_status(status: u16, report: &ErrorReport) -> UpstreamError {
     UpstreamError {
         status: Some(status),
         param: report.param.clone(),
-        is_cap_too_large: kind == UpstreamErrorKind::Rejected && report.exceeded == Some(Exceeded::OutputCap),
+        rejected: (kind == UpstreamErrorKind::Rejected && report.exceeded == Some(Exceeded::OutputCap))
+            .then_some(RejectedPart::OutputCap),
         retry,
         ..UpstreamError::new(kind, cause, String::new())
     }

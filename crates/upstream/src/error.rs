@@ -74,6 +74,15 @@ impl fmt::Debug for UpstreamText {
     }
 }
 
+/// A part of a request that the gateway can change or remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectedPart {
+    /// The output cap exceeds the model's limit.
+    OutputCap,
+    /// The server does not know `stream_options`.
+    StreamOptions,
+}
+
 /// Error of an upstream call.
 #[derive(Clone, Debug)]
 pub struct UpstreamError {
@@ -95,8 +104,8 @@ pub struct UpstreamError {
     pub upstream_text: Option<Box<UpstreamText>>,
     /// The output cap that the gateway added, if the upstream may have rejected it.
     pub added_cap: Option<u64>,
-    /// Whether the upstream rejects the request because its output cap exceeds the model's limit.
-    pub is_cap_too_large: bool,
+    /// The rejected part of the request, if the gateway can send the request without it.
+    pub rejected: Option<RejectedPart>,
     /// Whether the upstream answered this request with its own error object under status 500, which
     /// shows that it is running.
     pub is_reported: bool,
@@ -121,7 +130,7 @@ impl UpstreamError {
             param: None,
             upstream_text: None,
             added_cap: None,
-            is_cap_too_large: false,
+            rejected: None,
             is_reported: false,
             reported: None,
         }

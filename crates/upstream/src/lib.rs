@@ -28,7 +28,7 @@ pub use decide::{
     DecideProvider, DecisionWay, Draw, LabelCall, LabelDraws, LabelReading, RelayAnswer, RelayCall, letters,
 };
 pub use embed::{EmbedAnswer, EmbedCall, EmbedPayload, EmbedProvider};
-pub use error::{ErrorText, UpstreamCause, UpstreamError, UpstreamErrorKind, UpstreamText};
+pub use error::{ErrorText, RejectedPart, UpstreamCause, UpstreamError, UpstreamErrorKind, UpstreamText};
 pub use fetch::{FetchError, FetchRequest, Fetched, Fetcher, MediaInspector, MediaKind, MediaProperties};
 pub use generation::{
     Content, ContentStream, GenerationOutput, GenerationState, MediaProvider, OutputItem, Size, Source,

@@ -216,6 +216,104 @@ async fn calls_without_a_cap_are_answered_by_servers_of_every_kind() {
     setup.gateway.finish().await;
 }
 
+/// A server that refuses `stream_options` gets each stream once more without it, until one shows
+/// that it refuses the field of the gateway.
+#[tokio::test]
+async fn streams_work_with_servers_that_refuse_stream_options() {
+    let upstream = FakeUpstream::start().await;
+    upstream.keep_requests(true);
+    upstream.set_judge(|request| {
+        let is_refused = request.json()?.get("stream_options").is_some();
+        is_refused.then(|| {
+            refused(
+                "[{'loc': ['body', 'stream_options'], 'msg': 'extra'}]",
+                Value::Null,
+            )
+        })
+    });
+    let setup = Setup::start(blocks("own", "openai-compatible", &upstream.base_url(), "")).await;
+    let warning = "the server rejects `stream_options`";
+    let completion = json!({"model": "house/own", "prompt": "Hi.", "stream": true});
+    let with_usage = with(
+        said("house/own", "Hi.", true),
+        json!({"stream_options": {"include_usage": true}}),
+    );
+    // The refusal of an option that the caller sent says nothing about other requests.
+    for (body, path, requests, is_known) in [
+        (&with_usage, CHAT, 2, false),
+        (&with_usage, CHAT, 2, false),
+        (&said("house/own", "Hi.", true), CHAT, 2, true),
+        (&said("house/own", "Hi.", true), CHAT, 1, true),
+        (&with_usage, CHAT, 1, true),
+        (&completion, "/v1/completions", 1, true),
+    ] {
+        let before = upstream.requests().len();
+        let response = setup.post(path, body).await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        assert!(
+            response.text().ends_with("data: [DONE]\n\n"),
+            "{}",
+            response.text()
+        );
+        let has_usage = response.text().contains("\"total_tokens\"");
+        assert_eq!(has_usage, body == &with_usage, "{}", response.text());
+        assert_eq!(upstream.requests().len() - before, requests, "{body}");
+        let row = setup.row(&response).await;
+        assert_eq!(
+            (&row["outcome"], &row["estimated"]),
+            (&json!("ok"), &json!(true)),
+            "{row}"
+        );
+        assert!(nanos(&row["cost"]) > 0, "{row}");
+        assert_eq!(setup.gateway.log().contains(warning), is_known);
+    }
+    assert_eq!(setup.gateway.log().matches(warning).count(), 1);
+    setup.gateway.finish().await;
+}
+
+#[tokio::test]
+async fn answers_of_servers_without_usage_have_counted_usage() {
+    let upstream = FakeUpstream::start().await;
+    upstream.set_default(Reply::answer(Answer::words(3).usage(Usage::Missing)));
+    let config = [("own", "vllm"), ("other", "gemini")];
+    let config = config.map(|(name, preset)| blocks(name, preset, &upstream.base_url(), ""));
+    let setup = Setup::start(config.concat()).await;
+    for model in ["house/own", "house/other"] {
+        let response = setup.post(CHAT, &said(model, "Hi.", false)).await;
+        let row = setup.row(&response).await;
+        let usage = &response.json()["usage"];
+        assert_eq!(
+            (&usage["cost"], &row["estimated"]),
+            (&row["cost"], &json!(true)),
+            "{model}"
+        );
+        assert_eq!(
+            usage["completion_tokens"], row["usage"]["output_tokens"],
+            "{model}"
+        );
+
+        let body = json!({"stream_options": {"include_usage": true}});
+        let response = setup.post(CHAT, &with(said(model, "Hi.", true), body)).await;
+        let row = setup.row(&response).await;
+        let text = response.text();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        let chunks: Vec<Value> = data.filter_map(|data| serde_json::from_str(data).ok()).collect();
+        let (first, last) = (&chunks[0], &chunks[chunks.len() - 1]);
+        assert_eq!(
+            (&last["choices"], &last["usage"]["cost"]),
+            (&json!([]), &row["cost"]),
+            "{model}"
+        );
+        assert!(first["id"].as_str().is_some_and(|id| !id.is_empty()), "{first}");
+        assert_eq!(
+            (&last["id"], &last["created"]),
+            (&first["id"], &first["created"]),
+            "{model}"
+        );
+    }
+    setup.gateway.finish().await;
+}
+
 #[tokio::test]
 async fn an_answer_without_a_cap_ends_at_its_hold() {
     let upstream = Server::Strict.start().await;

@@ -1,6 +1,8 @@
 //! The adapter of one provider, with the quirks of its preset and its configuration.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,8 +16,8 @@ use tollgate_types::generate::{GenerateRequest, ResponseFormat};
 use tollgate_types::{Abilities, Error, Format};
 use tollgate_upstream::{
     BatchProvider, CallContext, CountProvider, DecideProvider, EmbedProvider, ImageCall, ListedModel,
-    MediaKind, MediaProvider, ModerationProvider, Outline, Payload, Provider, SpeechProvider, TextAnswer,
-    TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamError, VideoCall,
+    MediaKind, MediaProvider, ModerationProvider, Outline, Payload, Provider, RejectedPart, SpeechProvider,
+    TextAnswer, TextCall, TextProvider, TextReply, TranscribeProvider, UpstreamError, VideoCall,
 };
 
 use super::batches::BatchServer;
@@ -33,7 +35,7 @@ use crate::http::{
     BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Response, Timeouts, Variant,
 };
 use crate::moderations::Moderations;
-use crate::refusal;
+use crate::refusal::{self, STREAM_OPTIONS};
 
 /// Image types that models accept.
 const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -61,6 +63,8 @@ pub struct OpenAiCompatible {
     pub(super) batches: Option<BatchServer>,
     /// Whether a request for several answers needs one call for each.
     needs_call_per_answer: bool,
+    /// Whether the server has rejected `stream_options` and answered the same request without it.
+    rejects_stream_options: AtomicBool,
 }
 
 impl OpenAiCompatible {
@@ -114,6 +118,7 @@ impl OpenAiCompatible {
             by_model: base.names_model().then(|| base.clone()),
             batches: batches.transpose()?,
             needs_call_per_answer: preset.needs_call_per_answer,
+            rejects_stream_options: AtomicBool::new(false),
         })
     }
 
@@ -123,14 +128,15 @@ impl OpenAiCompatible {
         self
     }
 
-    /// Chooses the endpoint and encodes the request.
-    pub(super) fn prepare(&self, call: &TextCall) -> Result<Prepared<'_>, UpstreamError> {
-        if let Some(prepared) = self.prepare_completion(call)? {
+    /// Chooses the endpoint and encodes the request. `removed` are the fields that the upstream
+    /// does not accept; see [`removed`](Self::removed).
+    pub(super) fn prepare(&self, call: &TextCall, removed: &[&str]) -> Result<Prepared<'_>, UpstreamError> {
+        if let Some(prepared) = self.prepare_completion(call, removed)? {
             return Ok(prepared);
         }
         let (body, choices) = match call.is_in(Format::ChatCompletions) {
-            true => self.prepare_chat(call)?,
-            false => self.prepare_converted(call)?,
+            true => self.prepare_chat(call, removed)?,
+            false => self.prepare_converted(call, removed)?,
         };
         Ok(Prepared {
             endpoint: &self.chat,
@@ -159,7 +165,7 @@ impl OpenAiCompatible {
     }
 
     /// Returns the body for the upstream and the number of requested answers.
-    fn prepare_chat(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
+    fn prepare_chat(&self, call: &TextCall, removed: &[&str]) -> Result<(RequestBody, u32), UpstreamError> {
         let known = call
             .outline
             .as_ref()
@@ -173,9 +179,9 @@ impl OpenAiCompatible {
             }
         };
         let without_n;
-        let mut edits = self.edits(call);
+        let mut edits = self.edits(call, removed);
         if call.is_single {
-            without_n = [self.preset.drops, &["n"]].concat();
+            without_n = [removed, &["n"]].concat();
             edits.remove = &without_n;
         }
         let chunks = splice_request(&call.body, head, &edits);
@@ -185,7 +191,11 @@ impl OpenAiCompatible {
 
     /// Like [`prepare_chat`](Self::prepare_chat), for calls in another format or with fetched
     /// media: converts the request first.
-    fn prepare_converted(&self, call: &TextCall) -> Result<(RequestBody, u32), UpstreamError> {
+    fn prepare_converted(
+        &self,
+        call: &TextCall,
+        removed: &[&str],
+    ) -> Result<(RequestBody, u32), UpstreamError> {
         let mut request = conversion::common_form(call)?;
         drop_foreign_reasoning(&mut request, &self.origin);
         if call.is_single {
@@ -193,19 +203,84 @@ impl OpenAiCompatible {
         }
         let body = bytes::Bytes::from(encode_request(&request, self.preset.cap_name));
         let head = validate(&body).map_err(|error| not_in_format(&error))?;
-        let chunks = splice_request(&body, &head, &self.edits(call));
+        let chunks = splice_request(&body, &head, &self.edits(call, removed));
         Ok((RequestBody::from(chunks), head.n))
     }
 
-    fn edits<'e>(&self, call: &'e TextCall) -> RequestEdits<'e> {
+    /// Fields to remove from requests: those of the preset, and `stream_options` if the server
+    /// rejects it.
+    pub(super) fn removed(&self) -> Cow<'static, [&'static str]> {
+        match self.rejects_stream_options.load(Ordering::Relaxed) {
+            true => Cow::Owned([self.preset.drops, &[STREAM_OPTIONS]].concat()),
+            false => Cow::Borrowed(self.preset.drops),
+        }
+    }
+
+    fn edits<'e>(&self, call: &'e TextCall, removed: &'e [&'e str]) -> RequestEdits<'e> {
         RequestEdits {
             model: &call.upstream_model,
             clamp_output: call.clamp_output,
             cap_name: self.preset.cap_name,
-            remove: self.preset.drops,
+            remove: removed,
             add: &[],
             vendor_fields: self.preset.vendor_fields,
             developer_as_system: self.preset.developer_as_system,
+        }
+    }
+
+    /// Sends a request. If the server rejects `stream_options`, sends it once more without that
+    /// field: then the server reports no usage, and the gateway estimates it.
+    async fn send(&self, ctx: &CallContext, call: &TextCall) -> Result<Sent, UpstreamError> {
+        let removed = self.removed();
+        let error = match self.send_without(ctx, call, &removed).await {
+            Err(error) if error.rejected == Some(RejectedPart::StreamOptions) && call.stream => error,
+            sent => return sent,
+        };
+        if removed.contains(&STREAM_OPTIONS) {
+            return Err(error);
+        }
+        let removed = [&*removed, &[STREAM_OPTIONS]].concat();
+        let sent = self.send_without(ctx, call, &removed).await?;
+        // The server may only have rejected an option that this caller sent.
+        let is_callers = memchr::memmem::find(&call.body, STREAM_OPTIONS.as_bytes()).is_some()
+            || call
+                .common
+                .as_ref()
+                .is_some_and(|common| common.extra.contains_key(STREAM_OPTIONS));
+        if !is_callers && !self.rejects_stream_options.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                request.id = %ctx.request, provider = %self.id, %error,
+                "the server rejects `stream_options` and reports no usage of streams; \
+                 the gateway estimates it from the text"
+            );
+        }
+        Ok(sent)
+    }
+
+    async fn send_without(
+        &self,
+        ctx: &CallContext,
+        call: &TextCall,
+        removed: &[&str],
+    ) -> Result<Sent, UpstreamError> {
+        let Prepared {
+            endpoint,
+            path,
+            format,
+            body,
+            choices,
+        } = self.prepare(call, removed)?;
+        let timeouts = Timeouts::of(ctx).resending();
+        let response = self
+            .post(endpoint, path, &call.upstream_model, body, timeouts)
+            .await?;
+        match (200..300).contains(&response.status) {
+            true => Ok(Sent {
+                response,
+                format,
+                choices,
+            }),
+            false => Err(refusal::from_response(response, self.http.settings()).await),
         }
     }
 
@@ -273,6 +348,15 @@ impl OpenAiCompatible {
     }
 }
 
+/// A sent request and its response, which has no error status.
+struct Sent {
+    response: Response,
+    /// Format of the endpoint.
+    format: Format,
+    /// Number of requested answers.
+    choices: u32,
+}
+
 /// An encoded request and its endpoint.
 pub(super) struct Prepared<'p> {
     pub(super) endpoint: &'p Endpoint,
@@ -288,20 +372,11 @@ pub(super) struct Prepared<'p> {
 #[async_trait]
 impl TextProvider for OpenAiCompatible {
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError> {
-        let Prepared {
-            endpoint,
-            path,
+        let Sent {
+            response,
             format,
-            body,
             choices,
-        } = self.prepare(call)?;
-        let timeouts = Timeouts::of(ctx).resending();
-        let response = self
-            .post(endpoint, path, &call.upstream_model, body, timeouts)
-            .await?;
-        if !(200..300).contains(&response.status) {
-            return Err(refusal::from_response(response, self.http.settings()).await);
-        }
+        } = self.send(ctx, call).await?;
         if !call.stream {
             return self.whole(ctx, call, format, response).await;
         }
@@ -365,7 +440,7 @@ impl TextProvider for OpenAiCompatible {
         if request.user.is_some() && self.preset.drops.contains(&"user") {
             ignored.push("user".to_owned());
         }
-        let drops = |name: &&String| self.preset.drops.contains(&name.as_str()) && *name != "stream_options";
+        let drops = |name: &&String| self.preset.drops.contains(&name.as_str()) && *name != STREAM_OPTIONS;
         ignored.extend(request.extra.keys().filter(drops).cloned());
         Ok(ignored)
     }

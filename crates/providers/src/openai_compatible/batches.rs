@@ -202,7 +202,7 @@ impl BatchProvider for OpenAiCompatible {
     }
 
     fn write_text(&self, call: &TextCall, name: &str) -> Result<EncodedRequest, UpstreamError> {
-        let prepared = self.prepare(call)?;
+        let prepared = self.prepare(call, &self.removed())?;
         Ok(line(name, prepared.path, &prepared.body.joined()))
     }
 

@@ -12,7 +12,11 @@ use crate::http::RequestBody;
 impl OpenAiCompatible {
     /// Encodes the request if the provider's completions endpoint can answer the call. Structured
     /// answers use chat: hardly any server enforces a schema here.
-    pub(super) fn prepare_completion(&self, call: &TextCall) -> Result<Option<Prepared<'_>>, UpstreamError> {
+    pub(super) fn prepare_completion(
+        &self,
+        call: &TextCall,
+        removed: &[&str],
+    ) -> Result<Option<Prepared<'_>>, UpstreamError> {
         let (true, Some(endpoint), Some(row)) = (
             call.is_in(Format::Completions),
             &self.completions,
@@ -38,7 +42,7 @@ impl OpenAiCompatible {
         let edits = RequestEdits {
             model: &call.upstream_model,
             clamp_output: call.clamp_output,
-            remove: &[self.preset.drops, row.lacks].concat(),
+            remove: &[removed, row.lacks].concat(),
             vendor_fields: self.preset.vendor_fields,
         };
         Ok(Some(Prepared {

@@ -22,7 +22,7 @@ impl CountProvider for OpenAiCompatible {
         let unknown = |what: &str| UpstreamError::protocol(format!("cannot count tokens: {what}"));
         let server = self.decisions.server();
         let server = server.ok_or_else(|| unknown("the server has no tokenize endpoint"))?;
-        let body = self.prepare(call)?.body.joined();
+        let body = self.prepare(call, &self.removed())?.body.joined();
         let chat: Map<String, Value> = serde_json::from_slice(&body)
             .map_err(|error| unknown(&format!("the request is not a JSON object ({error})")))?;
         let messages = chat
