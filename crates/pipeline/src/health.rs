@@ -313,10 +313,9 @@ impl State {
     }
 
     /// Whether an error that the upstream reports about a request counts against the upstream: it
-    /// has answered nothing so far, it answered this shape before, or several shapes failed in a
-    /// row.
+    /// answered this shape before, or several shapes failed in a row.
     fn is_evidence(&mut self, shape: Shape) -> bool {
-        if self.answered.is_empty() || self.answered.contains(&shape.fine) {
+        if self.answered.contains(&shape.fine) {
             return true;
         }
         if !self.reported.contains(&shape.coarse) {

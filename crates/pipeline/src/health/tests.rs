@@ -121,9 +121,11 @@ fn errors_of_one_request_shape_keep_the_breaker_closed() {
 }
 
 #[test]
-fn reported_errors_open_the_breaker_of_an_upstream_without_answers() {
+fn an_upstream_without_answers_is_judged_by_several_request_shapes() {
     let (_, health) = health();
     let one = candidate("one");
-    (0..5).for_each(|_| report(&health, &one, 2, 20));
+    (0..50).for_each(|_| report(&health, &one, 2, 20));
+    assert!(health.is_usable(&one));
+    (0..7).for_each(|number| report(&health, &one, number % 3, 20));
     assert!(!health.is_usable(&one));
 }

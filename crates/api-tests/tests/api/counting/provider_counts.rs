@@ -259,7 +259,7 @@ async fn failing_counts_pause_only_further_counts() {
     let other = "acme/responses";
     // One provider fails, and the other is rate limited for ten minutes.
     for _ in 0..2 {
-        scene.upstream.push_for_counts(Reply::error(500, "no", "no"));
+        scene.upstream.push_for_counts(Reply::error(502, "no", "no"));
         let (_, how) = counted(&scene, MESSAGES, &messages(NATIVE, json!({}))).await;
         assert_eq!(how, "upper_bound");
     }

@@ -242,7 +242,7 @@ async fn a_broken_candidate_is_skipped_and_recovers() {
         "[retries]\nbreaker_consecutive = 3\nbreaker_open_ms = 300\n",
     )
     .await;
-    scene.upstream.set_default(reply("500"));
+    scene.upstream.set_default(reply("502"));
     for _ in 0..3 {
         assert_eq!(scene.chat(&hello(json!({}))).await.status, 200);
     }
