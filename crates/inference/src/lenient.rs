@@ -131,28 +131,48 @@ fn item_of_role(param: &str) -> Option<(&str, usize)> {
     Some((list, index.parse().ok()?))
 }
 
-/// Turns all instructions from index `first` into user turns, in one round.
+/// Turns all instructions from index `first` into user turns, in one round. A result of a tool has
+/// to follow its call, so instructions between the two come after the result.
 fn move_instructions(request: &mut Value, list: &str, first: usize) -> Option<Vec<String>> {
     let turns = request.get_mut(list)?.as_array_mut()?;
     let is_instruction = |turn: &Value| matches!(turn["role"].as_str(), Some("system" | "developer"));
     if !turns.get(first).is_some_and(is_instruction) {
         return None;
     }
-    for turn in turns.iter_mut().skip(first).filter(|turn| is_instruction(turn)) {
-        turn["role"] = Value::from("user");
-        match turn.get_mut("content") {
-            Some(Value::String(text)) => *text = as_reminder(text),
-            Some(Value::Array(parts)) => {
-                for part in parts {
-                    if let Some(Value::String(text)) = part.get_mut("text") {
-                        *text = as_reminder(text);
-                    }
-                }
-            }
-            _ => {}
+    for index in (first..turns.len()).rev() {
+        let rest = turns.get_mut(index..)?;
+        let (turn, following) = rest.split_first_mut()?;
+        if is_instruction(turn) {
+            change_to_user_turn(turn);
+            let results = following.iter().take_while(|turn| has_tool_result(turn));
+            let results = results.count();
+            rest.get_mut(..=results)?.rotate_left(1);
         }
     }
     Some(vec![format!("{list}.role")])
+}
+
+fn change_to_user_turn(turn: &mut Value) {
+    turn["role"] = Value::from("user");
+    match turn.get_mut("content") {
+        Some(Value::String(text)) => *text = as_reminder(text),
+        Some(Value::Array(parts)) => {
+            for part in parts {
+                if let Some(Value::String(text)) = part.get_mut("text") {
+                    *text = as_reminder(text);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn has_tool_result(turn: &Value) -> bool {
+    let is_output = |kind: &str| kind.ends_with("_call_output");
+    let has_block = |parts: &Vec<Value>| parts.iter().any(|part| part["type"] == "tool_result");
+    turn["role"] == "tool"
+        || turn["type"].as_str().is_some_and(is_output)
+        || turn["content"].as_array().is_some_and(has_block)
 }
 
 fn may_be_dropped(refusal: &Error) -> bool {

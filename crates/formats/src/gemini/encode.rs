@@ -52,15 +52,19 @@ pub(super) fn signs_calls(model: &str) -> bool {
     name.starts_with("gemini-") && !is_older
 }
 
-/// Joins consecutive turns of one side; tool results come in the order of their calls.
+/// Joins consecutive turns of one side. Tool results come first, in the order of their calls: the
+/// format requires them directly after the calls.
 fn contents(messages: &[Message], signs_calls: bool) -> Vec<wire::Content> {
     let mut turns: Vec<wire::Content> = Vec::new();
     let mut calls: Vec<&ToolCall> = Vec::new();
-    for group in messages.chunk_by(|one, next| one.role == next.role) {
+    let is_assistant = |message: &Message| message.role == Role::Assistant;
+    for group in messages.chunk_by(|one, next| is_assistant(one) == is_assistant(next)) {
         let mut group: Vec<&Message> = group.iter().collect();
-        if group.first().is_some_and(|message| message.role == Role::Tool) {
-            group.sort_by_key(|message| calls.iter().position(|call| answers(message, call)));
-        }
+        group.sort_by_key(|message| {
+            let is_result = message.role == Role::Tool;
+            let place = || calls.iter().position(|call| answers(message, call));
+            (!is_result, is_result.then(place))
+        });
         for message in group {
             let (role, mut parts) = match message.role {
                 Role::Tool => ("user", vec![result(message, &calls)]),
@@ -372,4 +376,38 @@ fn tool_config(request: &GenerateRequest) -> Option<wire::ToolConfig> {
             allowed_function_names: names,
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::openai_chat;
+
+    #[test]
+    fn tool_results_directly_follow_their_calls() {
+        let call =
+            |id: &str| json!({"id": id, "type": "function", "function": {"name": id, "arguments": "{}"}});
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
+        let chat = json!({"model": "m", "messages": [
+            {"role": "user", "content": "Begin."},
+            {"role": "assistant", "content": null, "tool_calls": [call("a"), call("b")]},
+            {"role": "user", "content": "A reminder."},
+            result("b"),
+            {"role": "user", "content": "Another one."},
+            result("a"),
+        ]});
+        let request = openai_chat::decode_request(chat.to_string().as_bytes()).unwrap();
+        let body = encode_request(&request, &Abilities::default(), None);
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let parts = body["contents"][2]["parts"].as_array().unwrap();
+        let found: Vec<&str> = parts
+            .iter()
+            .filter_map(|part| {
+                part["functionResponse"]["name"]
+                    .as_str()
+                    .or_else(|| part["text"].as_str())
+            })
+            .collect();
+        assert_eq!(found, ["a", "b", "A reminder.", "Another one."], "{body}");
+    }
 }

@@ -237,3 +237,28 @@ fn instructions_and_switches_are_adapted_by_the_paths_of_every_format() {
         .is_none()
     );
 }
+
+#[test]
+fn moved_instructions_follow_the_results_of_tools() {
+    let reminder = |text: &str| format!("<system-reminder>\n{text}\n</system-reminder>");
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let block = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]});
+    let item = json!({"type": "function_call_output", "call_id": "a"});
+    for (list, call, result) in [
+        ("messages", said("assistant", "call"), said("tool", "result")),
+        ("messages", said("assistant", "call"), block),
+        ("input", json!({"type": "function_call"}), item),
+    ] {
+        let mut request = json!({ list: [
+            call, said("system", "a"), said("system", "b"), result, result, said("user", "c"),
+            said("system", "d"), said("user", "e"),
+        ] });
+        let expected = json!({ list: [
+            call, result, result, said("user", &reminder("a")), said("user", &reminder("b")),
+            said("user", "c"), said("user", &reminder("d")), said("user", "e"),
+        ] });
+        let names = move_instructions(&mut request, list, 1);
+        assert_eq!(names, Some(vec![format!("{list}.role")]));
+        assert_eq!(request, expected);
+    }
+}
