@@ -119,9 +119,7 @@ impl<E: ChunkEncoder> Events<E> {
     fn event(&mut self, payload: Payload<StreamEvent>, cost: Option<Credits>) -> Option<Bytes> {
         match (payload, cost) {
             (Payload::Raw(format, bytes), None) if format == E::FORMAT => {
-                if self.is_usage_pending && self.identity.is_none() {
-                    self.identity = identity(&bytes);
-                }
+                self.record_identity(&bytes);
                 Some(bytes)
             }
             (Payload::Raw(format, bytes), Some(cost)) if format == E::FORMAT => {
@@ -131,8 +129,16 @@ impl<E: ChunkEncoder> Events<E> {
             (Payload::Raw(..), _) => None,
             (Payload::Common(event), cost) => {
                 self.waiting = self.encoder.encode(&event, cost)?;
-                sse::split_first(&mut self.waiting)
+                let first = sse::split_first(&mut self.waiting)?;
+                self.record_identity(&first);
+                Some(first)
             }
+        }
+    }
+
+    fn record_identity(&mut self, event: &Bytes) {
+        if self.is_usage_pending && self.identity.is_none() {
+            self.identity = identity(event);
         }
     }
 

@@ -146,11 +146,16 @@ impl Operation for TextCall {
                     .await;
                 match whole.payload {
                     Payload::Common(answer) if is_streamed => Delivered::Stream(replayed(*answer, charge)),
-                    payload => Delivered::Whole {
-                        charge,
-                        payload,
-                        outline: whole.outline,
-                    },
+                    mut payload => {
+                        if let Payload::Common(answer) = &mut payload {
+                            answer.usage.get_or_insert(charge.usage);
+                        }
+                        Delivered::Whole {
+                            charge,
+                            payload,
+                            outline: whole.outline,
+                        }
+                    }
                 }
             }
             Started::Stream {

@@ -7,7 +7,7 @@ use tollgate_formats::openai_chat::{
     EventEdits, inspect_event, inspect_response, splice_event, splice_response,
 };
 use tollgate_formats::openai_completions::{RequestEdits, decode_request, splice_request, validate};
-use tollgate_types::Credits;
+use tollgate_types::{Credits, Usage};
 
 use super::{Case, cases, ir, read};
 
@@ -34,8 +34,8 @@ fn check(case: &Case) {
     if let Some(body) = case.read("response.json") {
         let head = inspect_response(&body).unwrap();
         assert!(head.choices > 0 && head.output_bytes > 0 && head.report.usage.is_some());
-        let cost = Some(Credits::from_nanos(1_500));
-        let relayed = splice_response(&body, &head, "maker/model", cost);
+        let cost = Credits::from_nanos(1_500);
+        let relayed = splice_response(&body, &head, "maker/model", Some((&Usage::ZERO, cost)));
         case.expect("relayed.json", std::str::from_utf8(&relayed).unwrap());
     }
     if let Some(stream) = case.read("upstream.sse") {

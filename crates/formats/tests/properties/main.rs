@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Map, Value, json};
 use tollgate_formats::openai_chat::{
-    CapName, EventEdits, RequestEdits, decode_request, encode_request, inspect_event, inspect_response,
-    read_error, splice_event, splice_request, splice_response, validate,
+    CapName, EventEdits, RequestEdits, decode_request, encode_request, encode_usage, inspect_event,
+    inspect_response, read_error, splice_event, splice_request, splice_response, validate,
 };
 use tollgate_formats::sse;
-use tollgate_types::Credits;
+use tollgate_types::{Credits, Usage};
 
 /// A request with all features.
 fn rich_request() -> Value {
@@ -410,13 +410,19 @@ proptest! {
                 usage.insert("cost".to_owned(), json!(cost.to_string()));
             }
         }
+        let counted = Usage::tokens(3, 2);
+        let charged = cost.map(|cost| (&counted, cost));
         let mut body = String::new();
         write(&Value::Object(answer), space, &mut body);
         let body = Bytes::from(body);
         let head = inspect_response(&body).unwrap();
         prop_assert_eq!(head.output_bytes, content.len() as u64);
-        let out = splice_response(&body, &head, "public/m", cost);
-        prop_assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), Value::Object(expected.clone()));
+        let out = splice_response(&body, &head, "public/m", charged);
+        let mut whole = expected.clone();
+        if !whole["usage"].is_object() && cost.is_some() {
+            whole["usage"] = encode_usage(&counted, cost);
+        }
+        prop_assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), Value::Object(whole));
 
         for include_usage in [false, true] {
             let event = sse::Event { name: None, id: None, data: body.clone(), raw: None };

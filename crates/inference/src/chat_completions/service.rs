@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollgate_accounts::Caller;
-use tollgate_billing::Demand;
+use tollgate_billing::{Charge, Demand};
 use tollgate_edge::RequestContext;
 use tollgate_formats::openai_chat::{self, ChatHead, Field, ResponseHead, StreamEncoder};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
-use tollgate_types::{Credits, Error, Format};
+use tollgate_types::{Error, Format};
 use tollgate_upstream::{Outline, Payload, TextCall};
 
 use crate::admission::{self, admit, call_request};
@@ -43,7 +43,7 @@ pub(super) async fn create(
             charge,
         } => {
             ctx.note_cost(charge.amount);
-            let bytes = encode_whole(payload, outline.as_ref(), &public_model, charge.amount)?;
+            let bytes = encode_whole(payload, outline.as_ref(), &public_model, &charge)?;
             Ok(Answer::Whole(bytes))
         }
         Delivered::Stream(chunks) => Ok(Answer::Stream(Events::new(chunks, public_model, include_usage))),
@@ -64,7 +64,7 @@ pub(crate) async fn make(
             payload,
             outline,
             charge,
-        } => encode_whole(payload, outline.as_ref(), &public_model, charge.amount),
+        } => encode_whole(payload, outline.as_ref(), &public_model, &charge),
         Delivered::Stream(_) => Err(Error::internal("unexpected stream for a non-streaming request")),
     }
 }
@@ -165,7 +165,7 @@ fn encode_whole(
     payload: Payload<GenerateResponse>,
     outline: Option<&Outline>,
     public_model: &str,
-    cost: Credits,
+    charge: &Charge,
 ) -> Result<Bytes, Error> {
     match payload {
         Payload::Raw(Format::ChatCompletions, bytes) => {
@@ -178,14 +178,14 @@ fn encode_whole(
                 &bytes,
                 &head,
                 public_model,
-                Some(cost),
+                Some((&charge.usage, charge.amount)),
             ))
         }
         Payload::Raw(..) => Err(conversion::wrong_format()),
         Payload::Common(response) => Ok(Bytes::from(openai_chat::encode_response(
             &response,
             public_model,
-            Some(cost),
+            Some(charge.amount),
         ))),
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollgate_accounts::Caller;
-use tollgate_billing::Demand;
+use tollgate_billing::{Charge, Demand};
 use tollgate_edge::RequestContext;
 use tollgate_formats::openai_chat::{inspect_response, splice_response};
 use tollgate_formats::openai_completions::{self, COMPLETIONS_ONLY, CompletionHead, Field, StreamEncoder};
 use tollgate_formats::{Media, openai_chat};
 use tollgate_pipeline::{CallRequest, Delivered, Pipeline, Routed};
 use tollgate_types::generate::{GenerateRequest, GenerateResponse};
-use tollgate_types::{Credits, Error, ErrorCode, Format, Usage};
+use tollgate_types::{Error, ErrorCode, Format, Usage};
 use tollgate_upstream::{Outline, Payload, TextCall, TextProvider};
 
 use crate::admission::{self, admit, call_request};
@@ -45,7 +45,7 @@ pub(super) async fn create(
             charge,
         } => {
             ctx.note_cost(charge.amount);
-            let bytes = encode_whole(payload, outline.as_ref(), &public_model, charge.amount)?;
+            let bytes = encode_whole(payload, outline.as_ref(), &public_model, &charge)?;
             Ok(Answer::Whole(bytes))
         }
         Delivered::Stream(chunks) => Ok(Answer::Stream(Events::new(chunks, public_model, include_usage))),
@@ -172,7 +172,7 @@ fn encode_whole(
     payload: Payload<GenerateResponse>,
     outline: Option<&Outline>,
     public_model: &str,
-    cost: Credits,
+    charge: &Charge,
 ) -> Result<Bytes, Error> {
     match payload {
         Payload::Raw(Format::Completions, bytes) => {
@@ -181,11 +181,16 @@ fn encode_whole(
                 Some(head) => head,
                 None => inspect_response(&bytes).map_err(Error::internal)?,
             };
-            Ok(splice_response(&bytes, &head, public_model, Some(cost)))
+            Ok(splice_response(
+                &bytes,
+                &head,
+                public_model,
+                Some((&charge.usage, charge.amount)),
+            ))
         }
         Payload::Raw(..) => Err(conversion::wrong_format()),
         Payload::Common(response) => {
-            let bytes = openai_completions::encode_response(&response, public_model, Some(cost));
+            let bytes = openai_completions::encode_response(&response, public_model, Some(charge.amount));
             Ok(Bytes::from(bytes))
         }
     }

@@ -1,9 +1,9 @@
 //! Rewriting of whole answers.
 
 use bytes::Bytes;
-use tollgate_types::Credits;
+use tollgate_types::{Credits, Usage};
 
-use super::super::usage::UsageReport;
+use super::super::usage::{UsageReport, encode_usage};
 use super::output::Output;
 use super::usage_object::UsagePlace;
 use crate::error::DecodeError;
@@ -29,6 +29,8 @@ pub struct ResponseHead {
     usage: Option<UsagePlace>,
     /// Position just after the opening brace.
     open: u32,
+    /// Position just after the last value, or after the opening brace.
+    last: u32,
     empty: bool,
 }
 
@@ -48,6 +50,7 @@ pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
         model: None,
         usage: None,
         open: reader.end(),
+        last: reader.end(),
         empty: true,
     };
     while let Some(key) = reader.key()? {
@@ -76,20 +79,24 @@ pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
             }
             _ => reader.skip()?,
         }
+        head.last = reader.end();
     }
     reader.finish()?;
     Ok(head)
 }
 
 /// Rewrites an answer for the caller: sets `model` to the caller's name and replaces any upstream
-/// cost in `usage` with the caller's cost. `head` comes from [`inspect_response`] of this body.
+/// cost in `usage` with the caller's cost. `charged` are the usage and the cost of the call; if the
+/// upstream reports no usage, that usage is added. `head` comes from [`inspect_response`] of this
+/// body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,
     public_model: &str,
-    cost: Option<Credits>,
+    charged: Option<(&Usage, Credits)>,
 ) -> Bytes {
     let mut model = Vec::with_capacity(public_model.len() + 16);
+    let mut usage = Vec::new();
     let mut edits = Vec::with_capacity(2);
     if head.model.is_none() {
         model.extend_from_slice(b"\"model\":");
@@ -105,9 +112,25 @@ pub fn splice_response(
             edits.push(Edit::insert(head.open, &model));
         }
     }
-    let usage = head.usage.and_then(|usage| usage.change(body, cost));
-    if let Some((place, with)) = &usage {
-        edits.push(Edit::replace(*place, with));
+    let reported = head.usage.filter(|usage| usage.is_object);
+    let place = match (reported, charged) {
+        (None, Some((counted, cost))) => {
+            if head.usage.is_none() {
+                usage.extend_from_slice(b",\"usage\":");
+            }
+            usage.extend_from_slice(encode_usage(counted, Some(cost)).to_string().as_bytes());
+            Some(head.usage.map_or(Span::at(head.last), |usage| usage.value))
+        }
+        (reported, charged) => {
+            let change = reported.and_then(|place| place.change(body, charged.map(|(_, cost)| cost)));
+            change.map(|(place, with)| {
+                usage = with;
+                place
+            })
+        }
+    };
+    if let Some(place) = place {
+        edits.push(Edit::replace(place, &usage));
     }
     if edits.is_empty() {
         return body.clone();

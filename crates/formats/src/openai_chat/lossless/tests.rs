@@ -1,6 +1,7 @@
 use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
 
+use super::super::usage::encode_usage;
 use super::super::validate;
 use super::request::MIN_CHUNKED_BYTES;
 use super::*;
@@ -374,7 +375,8 @@ fn developer_becomes_system_on_demand() {
 fn answered(body: &str, cost: Option<Credits>) -> String {
     let bytes = Bytes::copy_from_slice(body.as_bytes());
     let head = inspect_response(&bytes).unwrap();
-    let out = splice_response(&bytes, &head, "public/m", cost);
+    let usage = Usage::tokens(3, 2);
+    let out = splice_response(&bytes, &head, "public/m", cost.map(|cost| (&usage, cost)));
     String::from_utf8(out.to_vec()).unwrap()
 }
 
@@ -388,7 +390,7 @@ fn responses_have_the_public_model_and_the_cost() {
         ("{}", None, r#"{"model":"public/m"}"#),
         (
             r#"{"model":null,"usage":null}"#,
-            COST,
+            None,
             r#"{"model":"public/m","usage":null}"#,
         ),
         (
@@ -413,12 +415,30 @@ fn responses_have_the_public_model_and_the_cost() {
         ),
         (
             r#"{"choices":[{"message":{"content":"{\"model\":\"up\",\"usage\":{}}","model":"up","usage":{"cost":1}}}],"model":"up"}"#,
-            COST,
+            None,
             r#"{"choices":[{"message":{"content":"{\"model\":\"up\",\"usage\":{}}","model":"up","usage":{"cost":1}}}],"model":"public/m"}"#,
         ),
     ];
     for (body, cost, expected) in cases {
         assert_eq!(answered(body, cost), expected);
+    }
+    let counted = encode_usage(&Usage::tokens(3, 2), COST);
+    for (body, expected) in [
+        ("{}", format!(r#"{{"model":"public/m","usage":{counted}}}"#)),
+        (
+            r#"{"id":"x"}"#,
+            format!(r#"{{"model":"public/m","id":"x","usage":{counted}}}"#),
+        ),
+        (
+            r#"{"model":"up","id":"x" }"#,
+            format!(r#"{{"model":"public/m","id":"x","usage":{counted} }}"#),
+        ),
+        (
+            r#"{"usage": null,"model":"up"}"#,
+            format!(r#"{{"usage": {counted},"model":"public/m"}}"#),
+        ),
+    ] {
+        assert_eq!(answered(body, COST), expected);
     }
     let same = Bytes::from_static(br#"{"model":"public/m","usage":{"prompt_tokens":1}}"#);
     let out = splice_response(&same, &inspect_response(&same).unwrap(), "public/m", None);
