@@ -29,43 +29,55 @@ pub(crate) fn check(model: &Model, requested: &RequestedCapabilities) -> Result<
         return Err(Error::new(ErrorCode::UnsupportedEndpoint, message).with_param("model"));
     }
     check_output_cap(model, requested)?;
+    let conversation = requested.conversation;
     let lacks = [
         (
             lacks_format(model, requested.response_format.0),
             requested.response_format.1,
             "does not support this output format",
+            None,
         ),
-        (requested.tools && !model.tools, "tools", "does not call tools"),
+        (
+            requested.tools && !model.tools,
+            "tools",
+            "does not call tools",
+            None,
+        ),
         (
             requested.media.images > 0 && !model.takes(Modality::Image),
-            requested.conversation,
+            conversation,
             "does not accept images",
+            Some("images"),
         ),
         (
             requested.media.audio > 0 && !model.takes(Modality::Audio),
-            requested.conversation,
+            conversation,
             "does not accept audio",
+            Some("audio"),
         ),
         (
             requested.media.files > 0 && !model.takes(Modality::File),
-            requested.conversation,
+            conversation,
             "does not accept documents",
+            Some("documents"),
         ),
         (
             requested.audio_output && !model.output.contains(&Modality::Audio),
             "modalities",
             "does not produce audio",
+            None,
         ),
     ];
-    match lacks.into_iter().find(|(lacks, ..)| *lacks) {
-        Some((_, param, what)) => {
-            let message = format!(
-                "The model {what}. Remove '{param}', or choose a model that does (see GET /v1/models)."
-            );
-            Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param(param))
-        }
-        None => Ok(()),
-    }
+    let Some((_, param, what, media)) = lacks.into_iter().find(|(lacks, ..)| *lacks) else {
+        return Ok(());
+    };
+    let removed = match media {
+        Some(media) => format!("the {media} from '{param}'"),
+        None => format!("'{param}'"),
+    };
+    let message =
+        format!("The model {what}. Remove {removed}, or choose a model that does (see GET /v1/models).");
+    Err(Error::new(ErrorCode::UnsupportedParameter, message).with_param(param))
 }
 
 fn check_output_cap(model: &Model, requested: &RequestedCapabilities) -> Result<(), Error> {

@@ -114,7 +114,7 @@ impl fmt::Display for FetchError {
             FetchError::TooLarge => "is too large",
             FetchError::TooSlow => "took too long to fetch",
             FetchError::WrongType => "has an unsupported type",
-            FetchError::Busy => "was not fetched: too many fetches are running; retry later",
+            FetchError::Busy => "was not fetched: too many fetches are running",
         })
     }
 }
