@@ -1,7 +1,9 @@
 //! Messages from upstream error bodies, cleaned for the log and for callers.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use secrecy::{ExposeSecret, SecretString};
 use tollgate_formats::openai_chat::read_error;
 use tollgate_upstream::{ErrorText, UpstreamText};
@@ -26,6 +28,15 @@ const KEY_PREFIXES: &[&str] = &[
 const MIN_KEY_CHARS: usize = 6;
 /// Min characters of a word of letters and digits that counts as a key.
 const MIN_SECRET_CHARS: usize = 32;
+
+/// A value after the name of a secret, and the user information of a URL: these may be short, and
+/// have no prefix.
+static NAMED_SECRETS: LazyLock<Option<[Regex; 2]>> = LazyLock::new(|| {
+    let name = "password|passwd|pwd|secret|api[-_ ]?key|credentials?|(?:access|api|auth|hf|id|refresh|session)[-_]token";
+    let value = r#""[^"]*"|'[^']*'|[^\s"'&,;]+"#;
+    let values = Regex::new(&format!(r#"(?i)((?:{name})["']?(?:=|: ?))(?:{value})"#)).ok()?;
+    Some([values, Regex::new(r"(://)[^\s/?#@]+@").ok()?])
+});
 
 /// Treatment of the error messages of one address.
 #[derive(Debug, Default)]
@@ -70,7 +81,7 @@ impl ErrorTexts {
                 text = text.replace(key, REDACTED);
             }
         }
-        let text = without_keys(&text);
+        let text = without_keys(&without_named_secrets(&text));
         let line: Vec<&str> = text
             .split(|c: char| c.is_whitespace() || c.is_control())
             .filter(|word| !word.is_empty())
@@ -90,6 +101,16 @@ fn message(body: &[u8]) -> String {
         Some(text) => text.to_owned(),
         None => read_error(body).message,
     }
+}
+
+fn without_named_secrets(text: &str) -> String {
+    let Some([values, users]) = &*NAMED_SECRETS else {
+        return REDACTED.to_owned();
+    };
+    let text = values.replace_all(text, format!("${{1}}{REDACTED}"));
+    users
+        .replace_all(&text, format!("${{1}}{REDACTED}@"))
+        .into_owned()
 }
 
 /// Replaces each word that looks like a key.
@@ -189,6 +210,24 @@ mod tests {
             (
                 "'Authorization: Bearer abcdef' is refused",
                 "'Authorization: Bearer [redacted]' is refused",
+            ),
+            ("Incorrect API key: abc", "Incorrect API key: [redacted]"),
+            ("db: user=me password=pw9;x", "db: user=me password=[redacted];x"),
+            (
+                r#"config {'secret': 'x y', "access_token": "q"}"#,
+                r#"config {'secret': [redacted], "access_token": [redacted]}"#,
+            ),
+            (
+                "cannot reach redis://:pw@cache:6379/0",
+                "cannot reach redis://[redacted]@cache:6379/0",
+            ),
+            (
+                "GET https://a.example/@b?api_key=5&n=2",
+                "GET https://a.example/@b?api_key=[redacted]&n=2",
+            ),
+            (
+                "max_tokens: 5, unexpected token: 'end' at a@b",
+                "max_tokens: 5, unexpected token: 'end' at a@b",
             ),
             ("token eyJhbGciOi.payload.sig!", "token [redacted]!"),
             ("AIzaSyD4iE2xVSpkLLOXoyqT", "[redacted]"),
