@@ -410,7 +410,8 @@ impl TopUps {
             .lots
             .withdraw(lot, owed, now)
             .await
-            .map_err(conflict)?;
+            .map_err(conflict)?
+            .amount;
         tracing::info!(account.id = %top_up.account, %owed, %taken, "money of {} was returned", top_up.id);
         Ok(EventOutcome::Returned)
     }

@@ -71,7 +71,7 @@ pub use ledger::{
     Balance, Grant, HoldOutcome, LedgerStore, MAX_HOLD_LIFETIME, NewHold, Resolution, Settlement, Spendable,
     latest_expiry,
 };
-pub use lot::{Lot, LotKind, LotStore, LotTerms};
+pub use lot::{Lot, LotKind, LotStore, LotTerms, Withdrawal};
 pub use media::{Media, MediaStore};
 pub use member::{Member, MemberRole, MemberStore};
 pub use notice::{BalanceAlert, Channel, Notice, NoticeOutcome, NoticeState, NoticeStore};

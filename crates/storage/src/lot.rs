@@ -264,6 +264,15 @@ fn to_credits(nanos: i128) -> Credits {
     Credits::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
+/// Credits withdrawn from a lot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Withdrawal {
+    /// Account of the lot.
+    pub account: AccountId,
+    /// Credits withdrawn now.
+    pub amount: Credits,
+}
+
 /// Stores lots. Every method is atomic together with its transfers; a method that fails has written
 /// nothing. [`crate::LedgerStore::grant`] makes lots.
 #[async_trait]
@@ -277,9 +286,9 @@ pub trait LotStore: Send + Sync {
     async fn expire(&self, now: Timestamp, limit: u32) -> Result<u64>;
 
     /// Withdraws the rest of a purchase or a promotion that no call holds, until `total` is
-    /// withdrawn since the lot was made. Returns the amount withdrawn now, possibly zero.
+    /// withdrawn since the lot was made. The amount may be zero.
     /// `NotFound` when the lot does not exist; `Conflict` when it is a refund.
-    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits>;
+    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Withdrawal>;
 
     /// Refunds the charge of a call, never more in total than was charged. Credits become a
     /// separate lot that never expires; allowance returns to its week while that is open. The same

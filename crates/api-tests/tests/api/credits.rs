@@ -268,6 +268,12 @@ async fn refund_grant_withdraws_the_remaining_credits() {
         let (purchase, gift) = (id(0), id(1));
         let taken = command_line.run(&["credits", "refund-grant", &purchase]).await;
         assert_eq!(nanos(&taken["withdrawn"]), 2 * bound() - COST);
+        assert_eq!(taken["account"], account);
+        let entries = command_line.run(&["audit", "list", "--account", &account]).await;
+        let entries = entries.as_array().unwrap();
+        let of_grant =
+            |entry: &&Value| entry["action"] == "credits.refund_grant" && entry["object"] == purchase;
+        assert_eq!(entries.iter().filter(of_grant).count(), 1, "{entries:?}");
         assert_eq!(scene.gateway.balance(&account).await.credits, 9);
         let taken = command_line.run(&["credits", "refund-grant", &gift]).await;
         assert_eq!(nanos(&taken["withdrawn"]), 9);

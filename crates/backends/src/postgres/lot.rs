@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection};
-use tollgate_storage::lot::{Funds, LotRemoval, assign, expire, withdraw};
+use tollgate_storage::lot::{Funds, LotRemoval, Withdrawal, assign, expire, withdraw};
 use tollgate_storage::{
     Grant, Lot, LotStore, NewRefund, RefundOutcome, Result, StorageError, StorageErrorKind,
 };
@@ -59,7 +59,7 @@ impl LotStore for Lots {
         Ok(expired)
     }
 
-    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
+    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Withdrawal> {
         let owner =
             sqlx::query("SELECT account_id FROM credit_lot WHERE id = $1").bind(lot.as_u128().to_be_bytes());
         if let Some(row) = self.0.pool.optional(owner).await? {
@@ -171,7 +171,7 @@ async fn withdraw_lot(
     lot: TransferId,
     total: Credits,
     at: Timestamp,
-) -> Result<Credits> {
+) -> Result<Withdrawal> {
     let statement = sqlx::query(
         "SELECT credit_lot.* FROM account JOIN credit_lot ON account_id = account.id AND credit_lot.id = $1",
     );
@@ -195,7 +195,10 @@ async fn withdraw_lot(
         at,
     )
     .await?;
-    Ok(removals.map_or(Credits::ZERO, |removals| removals.amount))
+    Ok(Withdrawal {
+        account: found.account,
+        amount: removals.map_or(Credits::ZERO, |removals| removals.amount),
+    })
 }
 
 /// Writes the changed lots and the transfers of the removed credits.

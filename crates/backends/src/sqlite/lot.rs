@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use tollgate_storage::audit::TransferSubject;
-use tollgate_storage::lot::{Funds, LotRemoval, assign, expire, withdraw};
+use tollgate_storage::lot::{Funds, LotRemoval, Withdrawal, assign, expire, withdraw};
 use tollgate_storage::{
     Balance, Grant, Lot, LotKind, LotStore, NewRefund, RefundOutcome, Result, StorageError,
 };
@@ -61,7 +61,7 @@ impl LotStore for Sqlite {
         Ok(expired)
     }
 
-    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
+    async fn withdraw(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Withdrawal> {
         let core = self.0.core.clone();
         self.run_to_completion(async move { core.withdraw_lot(lot, total, at).await })
             .await
@@ -93,7 +93,7 @@ impl Core {
 
     /// Assigns spending, then withdraws the rest of a purchase or a promotion, up to `total`
     /// altogether.
-    async fn withdraw_lot(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Credits> {
+    async fn withdraw_lot(&self, lot: TransferId, total: Credits, at: Timestamp) -> Result<Withdrawal> {
         let owner = self
             .read(move |connection| Box::pin(owner(connection, lot)))
             .await?;
@@ -104,10 +104,11 @@ impl Core {
         let left = self.change_lots(account, at, |lots, funds| {
             withdraw(lots, funds, lot, total).into_iter().collect()
         });
-        Ok(left
+        let amount = left
             .await?
             .first()
-            .map_or(Credits::ZERO, |removals| removals.amount))
+            .map_or(Credits::ZERO, |removals| removals.amount);
+        Ok(Withdrawal { account, amount })
     }
 
     /// Assigns spending, then lets `take` remove credits from the lots; returns the removals.

@@ -261,8 +261,8 @@ fn not_refundable(row: &UsageRow, refundable: Credits) -> Error {
 /// Withdraws the unused part of a purchase or promotion.
 pub(super) async fn refund_grant(app_state: &AppState, id: TransferId) -> Result<WithdrawalView, Error> {
     let (lots, now) = (&app_state.storage.lots, app_state.clock.now());
-    let withdrawn = lots.withdraw(id, Credits::MAX, now).await;
-    let withdrawn = withdrawn.map_err(|error| match error.kind {
+    let withdrawal = lots.withdraw(id, Credits::MAX, now).await;
+    let withdrawal = withdrawal.map_err(|error| match error.kind {
         StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such grant."),
         StorageErrorKind::Conflict => invalid(
             "id",
@@ -270,9 +270,13 @@ pub(super) async fn refund_grant(app_state: &AppState, id: TransferId) -> Result
         ),
         _ => Error::internal(error),
     })?;
-    if withdrawn.is_zero() {
+    if withdrawal.amount.is_zero() {
         let message = "The grant has no unused credits, or running calls hold them.";
         return Err(invalid("id", message));
     }
-    Ok(WithdrawalView { id, withdrawn })
+    Ok(WithdrawalView {
+        id,
+        account: withdrawal.account,
+        withdrawn: withdrawal.amount,
+    })
 }

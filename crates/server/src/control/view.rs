@@ -336,6 +336,9 @@ pub struct WithdrawalView {
     /// Id of the grant.
     #[schema(value_type = String)]
     pub id: TransferId,
+    /// Account of the grant.
+    #[schema(value_type = String)]
+    pub account: AccountId,
     /// Credits removed from the grant.
     #[schema(value_type = String)]
     pub withdrawn: Credits,

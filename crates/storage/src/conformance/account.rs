@@ -20,7 +20,7 @@ use super::samples::{
 use super::{Factory, LedgerSnapshot};
 use crate::{
     Account, AccountChange, AccountChanged, AccountState, Balance, ClaimOutcome, CloseBlockers, CloseOutcome,
-    KeyState, LedgerAccount, Limits, MemberRole, Storage, StorageErrorKind,
+    KeyState, LedgerAccount, Limits, MemberRole, Storage, StorageErrorKind, Withdrawal,
 };
 
 /// A created account is read back with every field and a balance of zero.
@@ -358,7 +358,13 @@ pub async fn closed_accounts_keep_only_their_ledger(factory: Factory) {
         .lots
         .withdraw(TransferId::from_u128(1), Credits::MAX, at(60))
         .await;
-    assert_eq!(taken.unwrap(), nanos(66));
+    assert_eq!(
+        taken.unwrap(),
+        Withdrawal {
+            account: id,
+            amount: nanos(66)
+        }
+    );
     LedgerSnapshot::read(&storage).await;
 }
 

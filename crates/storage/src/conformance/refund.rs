@@ -227,16 +227,31 @@ pub async fn purchase_is_taken_back(factory: Factory) {
     let held = take(&storage, hold(12, id, 50)).await;
     let lot = TransferId::from_u128(1);
     assert_eq!(
-        storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap(),
+        storage
+            .lots
+            .withdraw(lot, Credits::MAX, at(9))
+            .await
+            .unwrap()
+            .amount,
         nanos(20)
     );
     assert_eq!(
-        storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap(),
+        storage
+            .lots
+            .withdraw(lot, Credits::MAX, at(9))
+            .await
+            .unwrap()
+            .amount,
         Credits::ZERO
     );
     storage.ledger.settle(settlement(&held, 40)).await.unwrap();
     assert_eq!(
-        storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap(),
+        storage
+            .lots
+            .withdraw(lot, Credits::MAX, at(9))
+            .await
+            .unwrap()
+            .amount,
         nanos(10)
     );
     let lots = storage.lots.lots(id, at(9)).await.unwrap();
@@ -252,7 +267,12 @@ pub async fn purchase_is_taken_back_in_parts(factory: Factory) {
     let id = funded(&storage, 1, 100).await;
     let lot = TransferId::from_u128(1);
     for (total, taken) in [(30, 30), (30, 0), (20, 0), (45, 15), (1_000, 55)] {
-        let now = storage.lots.withdraw(lot, nanos(total), at(9)).await.unwrap();
+        let now = storage
+            .lots
+            .withdraw(lot, nanos(total), at(9))
+            .await
+            .unwrap()
+            .amount;
         assert_eq!(now, nanos(taken), "{total}");
     }
     let lots = storage.lots.lots(id, at(9)).await.unwrap();
@@ -287,11 +307,21 @@ pub async fn promotion_is_taken_back(factory: Factory) {
     call(&storage, hold(11, id, 50), 30).await;
     let held = take(&storage, hold(12, id, 50)).await;
     for taken in [420, 0] {
-        let now = storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap();
+        let now = storage
+            .lots
+            .withdraw(lot, Credits::MAX, at(9))
+            .await
+            .unwrap()
+            .amount;
         assert_eq!(now, nanos(taken));
     }
     storage.ledger.settle(settlement(&held, 40)).await.unwrap();
-    let rest = storage.lots.withdraw(lot, Credits::MAX, at(9)).await.unwrap();
+    let rest = storage
+        .lots
+        .withdraw(lot, Credits::MAX, at(9))
+        .await
+        .unwrap()
+        .amount;
     assert_eq!(rest, nanos(10));
     let ledgers = LedgerSnapshot::read(&storage).await;
     let balances = [

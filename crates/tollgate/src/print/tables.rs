@@ -192,6 +192,7 @@ pub fn refund(refund: &RefundView) -> String {
 pub fn withdrawal(taken: &WithdrawalView) -> String {
     aligned(&[
         ["id".to_owned(), taken.id.to_string()],
+        ["account".to_owned(), taken.account.to_string()],
         ["withdrawn".to_owned(), taken.withdrawn.to_string()],
     ])
 }

@@ -14,6 +14,7 @@ impl Reply {
             Reply::Account(account) => Some(account.id),
             Reply::Key(key) => Some(key.account),
             Reply::Refund(refund) => Some(refund.account),
+            Reply::Withdrawal(withdrawal) => Some(withdrawal.account),
             Reply::Subscription(subscription) => Some(subscription.account),
             Reply::Member(member) => Some(member.account),
             _ => None,
