@@ -152,6 +152,10 @@ pub struct UsageFilter {
     pub to: Option<Timestamp>,
     /// Rows of the model with this canonical id.
     pub model: Option<String>,
+    /// Rows of calls that named the model so.
+    pub requested_model: Option<String>,
+    /// Rows of the model with this name at its provider.
+    pub upstream_model: Option<String>,
     /// Rows of this API key.
     pub key: Option<KeyId>,
     /// Rows of this endpoint path.
@@ -178,6 +182,10 @@ pub enum UsageGroup {
     Day,
     /// Canonical id of the model.
     Model,
+    /// Model name in the request.
+    RequestedModel,
+    /// Model name at the provider.
+    UpstreamModel,
     /// Id of the API key.
     Key,
     /// Path of the endpoint.

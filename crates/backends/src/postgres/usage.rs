@@ -19,6 +19,13 @@ use crate::rows::{KEYS_LAST_USED, QuantityColumns, UsageColumns, canonical_model
 
 pub(super) struct UsageRows(pub(super) Arc<Node>);
 
+/// Empty for rows that recorded only the provider.
+macro_rules! upstream_model {
+    () => {
+        "CASE strpos(provider, '/') WHEN 0 THEN '' ELSE substr(provider, strpos(provider, '/') + 1) END"
+    };
+}
+
 /// Adds the filter whose values [`bind_filter`] binds, in its order.
 macro_rules! filtered {
     ($before:expr, $after:literal) => {
@@ -32,7 +39,11 @@ macro_rules! filtered {
             " = $4)
                 AND ($5::bytea IS NULL OR key_id = $5)
                 AND ($6::text IS NULL OR endpoint = $6)
-                AND ($7::bytea IS NULL OR request_id = $7) ",
+                AND ($7::bytea IS NULL OR request_id = $7)
+                AND ($8::text IS NULL OR model = $8)
+                AND ($9::text IS NULL OR ",
+            upstream_model!(),
+            " = $9) ",
             $after
         )
     };
@@ -56,17 +67,21 @@ const OF_REQUEST: &str = concat!(
 
 const LIST: &str = filtered!(
     concat!("SELECT ", usage_columns!(), " FROM usage_row"),
-    "AND ($8::bytea IS NULL OR id < $8) ORDER BY id DESC LIMIT $9"
+    "AND ($10::bytea IS NULL OR id < $10) ORDER BY id DESC LIMIT $11"
 );
 
 /// The group is text sorted by bytes; key ids are hexadecimal. Sums saturate.
 const TOTALS: &str = filtered!(
     concat!(
         "SELECT
-        CASE $8
+        CASE $10
             WHEN 'day' THEN to_char(DATE '1970-01-01' + (created_at / 86400000000)::integer, 'YYYY-MM-DD')
             WHEN 'model' THEN ",
         canonical_model!("usage_row"),
+        "
+            WHEN 'requested_model' THEN model
+            WHEN 'upstream_model' THEN ",
+        upstream_model!(),
         "
             WHEN 'key' THEN COALESCE(encode(key_id, 'hex'), '')
             WHEN 'endpoint' THEN endpoint
@@ -125,6 +140,8 @@ impl UsageStore for UsageRows {
             UsageGroup::All => "all",
             UsageGroup::Day => "day",
             UsageGroup::Model => "model",
+            UsageGroup::RequestedModel => "requested_model",
+            UsageGroup::UpstreamModel => "upstream_model",
             UsageGroup::Key => "key",
             UsageGroup::Endpoint => "endpoint",
         };
@@ -153,6 +170,8 @@ fn bind_filter(statement: Statement, account: AccountId, filter: UsageFilter) ->
         .bind(filter.key.map(|key| key.as_u128().to_be_bytes()))
         .bind(filter.endpoint)
         .bind(filter.request.map(|request| request.as_u128().to_be_bytes()))
+        .bind(filter.requested_model)
+        .bind(filter.upstream_model)
 }
 
 fn total(row: &PgRow, group: UsageGroup) -> Result<UsageTotal> {

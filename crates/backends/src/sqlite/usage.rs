@@ -32,6 +32,9 @@ macro_rules! usage_columns {
 pub(super) use usage_columns;
 
 const CANONICAL_MODEL: &str = canonical_model!("usage_row");
+/// Empty for rows that recorded only the provider.
+const UPSTREAM_MODEL: &str =
+    "CASE instr(provider, '/') WHEN 0 THEN '' ELSE substr(provider, instr(provider, '/') + 1) END";
 const LIST: &str = concat!("SELECT ", usage_columns!());
 // The id of a request's hold equals the request id, so a lookup per account needs no extra index.
 const OF_REQUEST: &str = concat!(
@@ -136,6 +139,8 @@ async fn totals(
         UsageGroup::All => "''",
         UsageGroup::Day => "strftime('%Y-%m-%d', created_at / 1000000, 'unixepoch')",
         UsageGroup::Model => CANONICAL_MODEL,
+        UsageGroup::RequestedModel => "model",
+        UsageGroup::UpstreamModel => UPSTREAM_MODEL,
         UsageGroup::Key => "key_id",
         UsageGroup::Endpoint => "endpoint",
     };
@@ -171,12 +176,14 @@ fn push_filter(query: &mut QueryBuilder<Db>, account: AccountId, filter: UsageFi
     if let Some(to) = filter.to {
         query.push(" AND created_at < ").push_bind(to.as_micros());
     }
-    if let Some(model) = filter.model {
-        query
-            .push(" AND ")
-            .push(CANONICAL_MODEL)
-            .push(" = ")
-            .push_bind(model);
+    for (column, name) in [
+        (CANONICAL_MODEL, filter.model),
+        ("model", filter.requested_model),
+        (UPSTREAM_MODEL, filter.upstream_model),
+    ] {
+        if let Some(name) = name {
+            query.push(" AND ").push(column).push(" = ").push_bind(name);
+        }
     }
     if let Some(key) = filter.key {
         query.push(" AND key_id = ").push_bind(id_bytes(key.as_u128()));

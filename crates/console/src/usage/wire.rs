@@ -22,13 +22,18 @@ pub struct UsageQuery {
     to: Option<String>,
     /// Filter by model: canonical id, alias or bare name.
     model: Option<String>,
+    /// Filter by the model name in the request.
+    requested_model: Option<String>,
+    /// Filter by the model name at the provider.
+    upstream_model: Option<String>,
     /// Filter by key id.
     key_id: Option<String>,
     /// Filter by endpoint, such as `/v1/chat/completions`.
     endpoint: Option<String>,
     /// Filter by request id.
     request_id: Option<String>,
-    /// Group totals by `day`, `model`, `key` or `endpoint`, in `totals.groups`.
+    /// Group totals by `day`, `model`, `requested_model`, `upstream_model`, `key` or `endpoint`, in
+    /// `totals.groups`.
     group_by: Option<String>,
     /// Number of rows per page: 1 to 100, default 20.
     #[param(minimum = 1, maximum = 100)]
@@ -47,6 +52,8 @@ impl UsageQuery {
             from: instant("from", self.from)?,
             to: instant("to", self.to)?,
             model: self.model,
+            requested_model: self.requested_model,
+            upstream_model: self.upstream_model,
             key: id("key_id", self.key_id)?,
             endpoint: self.endpoint,
             request: id("request_id", self.request_id)?,
@@ -71,11 +78,13 @@ fn group_by(name: &str) -> Result<UsageGroup, Error> {
     match name {
         "day" => Ok(UsageGroup::Day),
         "model" => Ok(UsageGroup::Model),
+        "requested_model" => Ok(UsageGroup::RequestedModel),
+        "upstream_model" => Ok(UsageGroup::UpstreamModel),
         "key" => Ok(UsageGroup::Key),
         "endpoint" => Ok(UsageGroup::Endpoint),
         _ => Err(invalid(
             "group_by",
-            "'group_by' must be 'day', 'model', 'key' or 'endpoint'.",
+            "'group_by' must be 'day', 'model', 'requested_model', 'upstream_model', 'key' or 'endpoint'.",
         )),
     }
 }

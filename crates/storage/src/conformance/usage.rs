@@ -214,6 +214,8 @@ pub async fn filters_join(factory: Factory) {
         from: Some(at(20)),
         to: Some(at(60)),
         model: Some("a/one".to_owned()),
+        requested_model: Some("a/one".to_owned()),
+        upstream_model: None,
         key: Some(KeyId::from_u128(1)),
         endpoint: Some("/v1/messages".to_owned()),
         request: Some(RequestId::from_u128(2)),
@@ -296,17 +298,41 @@ pub async fn models_are_canonical(factory: Factory) {
         };
         assert_eq!(listed(&storage, id, filter).await, numbers, "{model}");
     }
-    let groups = storage
-        .usage
-        .totals(id, UsageFilter::default(), UsageGroup::Model)
-        .await
-        .unwrap();
-    let groups: Vec<(&str, u64)> = groups
-        .iter()
-        .map(|total| (&*total.group, total.requests))
-        .collect();
+    let requested = |model: &str| UsageFilter {
+        requested_model: Some(model.to_owned()),
+        ..UsageFilter::default()
+    };
+    assert_eq!(listed(&storage, id, requested("alias")).await, [4, 3]);
+    assert_eq!(listed(&storage, id, requested("maker")).await, []);
+    let upstream = |model: &str| UsageFilter {
+        upstream_model: Some(model.to_owned()),
+        ..UsageFilter::default()
+    };
+    assert_eq!(
+        listed(&storage, id, upstream("vendor/small")).await,
+        [5, 4, 3, 2, 1]
+    );
+    for name in ["small", "rack/vendor/small", ""] {
+        assert_eq!(listed(&storage, id, upstream(name)).await, [], "{name}");
+    }
     let sums = [("-", 1), ("alias", 1), ("maker/small", 3)];
-    assert_eq!(groups, sums);
+    let groups = [
+        (UsageGroup::Model, &sums[..]),
+        (
+            UsageGroup::RequestedModel,
+            &[("-", 1), ("alias", 2), ("maker/small", 1), ("small", 1)],
+        ),
+        (UsageGroup::UpstreamModel, &[("vendor/small", 5)]),
+    ];
+    for (group, expected) in groups {
+        let totals = storage.usage.totals(id, UsageFilter::default(), group).await;
+        let totals = totals.unwrap();
+        let found: Vec<(&str, u64)> = totals
+            .iter()
+            .map(|total| (&*total.group, total.requests))
+            .collect();
+        assert_eq!(found, expected, "{group:?}");
+    }
     let always = Span { from: None, to: None };
     let charges = storage.reports.sums(id, always).await.unwrap().charges;
     let charges: Vec<(&str, u64)> = charges.iter().map(|sum| (&*sum.model, sum.calls)).collect();
