@@ -51,6 +51,7 @@ const LAYERS: &[Member] = &[
     member("tollgate-billing", 3, Kind::Open),
     member("tollgate-jobs", 3, Kind::Open),
     member("tollgate-edge", 3, Kind::Open),
+    member("tollgate-listener", 4, Kind::Open),
     member("tollgate-pipeline", 4, Kind::Open),
     member("tollgate-inference", 5, Kind::ApiCrate),
     member("tollgate-media", 5, Kind::ApiCrate),

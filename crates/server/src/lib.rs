@@ -1,7 +1,7 @@
 //! The composition of the gateway: settings, wiring, listeners, reload, shutdown and admin
 //! commands.
 //!
-//! Suggested reading order: [`config`], [`wiring`], [`router`], [`listen`], [`serve`], [`worker`],
+//! Suggested reading order: [`config`], [`wiring`], [`router`], [`serve`], [`worker`],
 //! [`control`], [`admin`], [`evaluate`].
 
 pub mod admin;
@@ -15,7 +15,6 @@ pub mod doctor;
 pub mod documentation;
 pub mod evaluate;
 mod inspector;
-pub mod listen;
 mod mail;
 mod maintenance;
 mod media;
@@ -31,7 +30,6 @@ pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
 pub mod time;
-pub mod vitals;
 pub mod wiring;
 pub mod worker;
 

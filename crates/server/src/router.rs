@@ -12,6 +12,7 @@ use serde_json::json;
 use tollgate_console::Console;
 use tollgate_edge::request_layer;
 use tollgate_inference::Inference;
+use tollgate_listener::Vitals;
 use tollgate_media::MediaState;
 use tollgate_storage::Engine;
 use utoipa::OpenApi;
@@ -19,7 +20,6 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::documentation::{self, Security};
-use crate::vitals::Vitals;
 
 #[derive(OpenApi)]
 #[openapi(

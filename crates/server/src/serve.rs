@@ -34,11 +34,11 @@ use crate::config::file::AccessLogSetting;
 use crate::config::{Config, Flags, StorageUrl};
 use crate::control::socket;
 use crate::control::view::providers::ServerView;
-use crate::listen::{App, ListenSettings, Workers};
 use crate::router::Health;
 use crate::shutdown::{Stop, StopSignals};
 use crate::wiring::{self, AppState, Services};
 use crate::{background, maintenance, reload, router, secrets, self_test, telemetry};
+use tollgate_listener::{App, ListenSettings, Workers};
 
 /// Credits of the account that the first start creates.
 const FIRST_START_CREDITS: i64 = 10;

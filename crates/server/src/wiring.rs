@@ -20,6 +20,7 @@ use tollgate_inference::files::Files;
 use tollgate_inference::responses::{Background, Responses};
 use tollgate_jobs::webhooks::{self, RendererChain, Webhooks};
 use tollgate_jobs::{Handler, Jobs, Worker};
+use tollgate_listener::Vitals;
 use tollgate_media::{MediaJobs, MediaStorage, Recipes, Records};
 use tollgate_media_tools::Tools;
 use tollgate_pipeline::{MediaSources, Pipeline, Providers};
@@ -41,7 +42,6 @@ use crate::payments::{self, Sales};
 use crate::provider_status::ProviderStatus;
 use crate::secrets;
 use crate::time::ClockSync;
-use crate::vitals::Vitals;
 
 /// How long a cached key is used without another lookup. Changes are sent to every node; this limit
 /// applies if a node misses one.

@@ -18,6 +18,7 @@ const RULES: &[Rule] = &[
         libraries: &["axum"],
         allowed: &[
             "crates/edge/src/*",
+            "crates/listener/src/*",
             "crates/server/src/*",
             "crates/*/routes.rs",
             "crates/realtime/src/socket.rs",
@@ -29,12 +30,13 @@ const RULES: &[Rule] = &[
             "crates/compute/src/lib.rs",
             "crates/console/src/lib.rs",
         ],
-        why: "handlers live in routes.rs, the shell in edge, the composition in server",
+        why: "handlers live in routes.rs, the shell in edge and listener, the composition in server",
     },
     Rule {
         libraries: &["http", "http_body", "http_body_util"],
         allowed: &[
             "crates/edge/src/*",
+            "crates/listener/src/*",
             "crates/server/src/*",
             "crates/*/routes.rs",
             "crates/realtime/src/socket.rs",
@@ -42,7 +44,7 @@ const RULES: &[Rule] = &[
             // The upstream client and the adapters that read status and headers of an answer.
             "crates/providers/src/*",
         ],
-        why: "only edge and providers use HTTP types",
+        why: "only edge, listener and providers use HTTP types",
     },
     Rule {
         libraries: &["sqlx"],
@@ -52,13 +54,13 @@ const RULES: &[Rule] = &[
     Rule {
         libraries: &["hyper", "hyper_util"],
         allowed: &[
-            "crates/server/src/*",
+            "crates/listener/src/*",
             "crates/providers/src/http.rs",
             "crates/providers/src/http/*",
             // Untrusted addresses are dialed in another way than the operator's.
             "crates/providers/src/egress/connection.rs",
         ],
-        why: "one accept loop in server, one client in providers/http.rs, one for callers' addresses in egress",
+        why: "one accept loop in listener, one client in providers/http.rs, one for callers' addresses in egress",
     },
     Rule {
         // The client modules; server code may use the others.
@@ -148,12 +150,12 @@ mod tests {
             ("crates/accounts/src/keys.rs", "use sqlx;", 1),
             ("crates/backends/src/sqlite/key.rs", "use sqlx::Row;", 0),
             (
-                "crates/server/src/listen.rs",
+                "crates/listener/src/lib.rs",
                 "use hyper_util::server::conn::auto;",
                 0,
             ),
             (
-                "crates/server/src/listen.rs",
+                "crates/listener/src/lib.rs",
                 "use hyper_util::client::legacy::Client;",
                 1,
             ),

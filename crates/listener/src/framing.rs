@@ -24,16 +24,16 @@ const CODINGS: [&str; 7] = [
 
 /// An ambiguous request head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ambiguous {
+pub(crate) struct Ambiguous {
     /// Index of the request on its connection, from 0.
-    pub(super) request: u64,
+    pub(crate) request: u64,
     /// Status of the refusal: 400, or 501 for an unknown transfer coding.
-    pub(super) status: StatusCode,
+    pub(crate) status: StatusCode,
 }
 
 /// Parser for the sequence of requests on a connection.
 #[derive(Default)]
-pub(super) struct Framing {
+pub(crate) struct Framing {
     state: State,
     line: Vec<u8>,
     /// Number of complete heads so far.
@@ -76,7 +76,7 @@ struct Head {
 impl Framing {
     /// Parses the next bytes and returns the first ambiguous head. It stops there, because the
     /// connection ends with that request.
-    pub(super) fn follow(&mut self, mut bytes: &[u8]) -> Option<Ambiguous> {
+    pub(crate) fn follow(&mut self, mut bytes: &[u8]) -> Option<Ambiguous> {
         while !bytes.is_empty() {
             match &mut self.state {
                 State::Untracked => return None,

@@ -22,7 +22,7 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_DISCARDED_BYTES: usize = 64 * 1024 * 1024;
 
 /// Returns the error for an unreadable request head; `status` is the HTTP library's response.
-pub(super) fn unreadable(status: StatusCode) -> Error {
+pub(crate) fn unreadable(status: StatusCode) -> Error {
     match status {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG => Error::new(
             ErrorCode::RequestTooLarge,
@@ -36,7 +36,7 @@ pub(super) fn unreadable(status: StatusCode) -> Error {
 }
 
 /// Returns the response to an ambiguous request. It closes the connection.
-pub(super) fn misframed(status: StatusCode) -> Response {
+pub(crate) fn misframed(status: StatusCode) -> Response {
     let message = match status {
         StatusCode::NOT_IMPLEMENTED => {
             "'Transfer-Encoding' contains an unknown transfer coding. Send only 'chunked'."
@@ -54,13 +54,13 @@ pub(super) fn misframed(status: StatusCode) -> Response {
 }
 
 /// Returns the error for a request head that did not arrive in time.
-pub(super) fn too_slow() -> Error {
+pub(crate) fn too_slow() -> Error {
     let message = "The request line and headers arrived too slowly. Send them immediately.";
     Error::new(ErrorCode::RequestTimeout, message)
 }
 
 /// Writes an error response with all usual headers. The connection is not used again.
-pub(super) async fn refuse(
+pub(crate) async fn refuse(
     request_layer: &RequestLayer,
     peer: IpAddr,
     stream: &mut TcpStream,
@@ -77,7 +77,7 @@ pub(super) async fn refuse(
 }
 
 /// Closes the sending side, then reads and discards bytes until the caller closes its side.
-pub(super) async fn linger(mut stream: TcpStream) {
+pub(crate) async fn linger(mut stream: TcpStream) {
     let read = async {
         let _ = stream.shutdown().await;
         let (mut buffer, mut discarded) = ([0; 8 * 1024], 0);

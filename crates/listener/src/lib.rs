@@ -5,6 +5,7 @@
 mod framing;
 mod refusal;
 mod socket;
+mod vitals;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -28,8 +29,8 @@ use tokio_util::task::TaskTracker;
 use tollgate_edge::{ApiError, Idempotency, RequestLayer};
 use tower::Service;
 
-use crate::vitals::Vitals;
-use socket::{ConnectionState, Socket};
+use self::socket::{ConnectionState, Socket};
+pub use self::vitals::Vitals;
 
 /// Maximum size of a request head: request line and headers. The HTTP library also limits heads to
 /// 100 headers; a configured limit would move them to the heap.

@@ -20,7 +20,7 @@ const ID: &[u8] = b"\r\nx-request-id:";
 const STATUS_LINE_PREFIX: &[u8] = b"HTTP/1.1 ";
 
 /// The socket that the library owns.
-pub(super) struct Socket {
+pub(crate) struct Socket {
     stream: Option<TcpStream>,
     framing: Framing,
     connection_state: Arc<ConnectionState>,
@@ -28,7 +28,7 @@ pub(super) struct Socket {
 
 /// State of the connection that remains after the library has ended.
 #[derive(Default)]
-pub(super) struct ConnectionState {
+pub(crate) struct ConnectionState {
     stream: Mutex<Option<TcpStream>>,
     /// Whether bytes arrived since the last response started.
     has_request_bytes: AtomicBool,
@@ -39,7 +39,7 @@ pub(super) struct ConnectionState {
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream) -> (Self, Arc<ConnectionState>) {
+    pub(crate) fn new(stream: TcpStream) -> (Self, Arc<ConnectionState>) {
         let connection_state = Arc::new(ConnectionState::default());
         let socket = Self {
             stream: Some(stream),
@@ -89,22 +89,22 @@ impl Drop for Socket {
 
 impl ConnectionState {
     /// Returns the stream once the library has dropped its socket.
-    pub(super) fn stream(&self) -> Option<TcpStream> {
+    pub(crate) fn stream(&self) -> Option<TcpStream> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Returns the status of the suppressed response.
-    pub(super) fn refused(&self) -> Option<StatusCode> {
+    pub(crate) fn refused(&self) -> Option<StatusCode> {
         StatusCode::from_u16(self.refused.load(Ordering::Relaxed)).ok()
     }
 
     /// Returns the first ambiguous head, if any.
-    pub(super) fn ambiguous(&self) -> Option<Ambiguous> {
+    pub(crate) fn ambiguous(&self) -> Option<Ambiguous> {
         self.ambiguous.get().copied()
     }
 
     /// Whether part of a request had arrived when the connection ended.
-    pub(super) fn has_request_bytes(&self) -> bool {
+    pub(crate) fn has_request_bytes(&self) -> bool {
         self.has_request_bytes.load(Ordering::Relaxed)
     }
 }
