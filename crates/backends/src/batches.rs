@@ -1,9 +1,9 @@
 //! SQL of batch lines that SQLite and PostgreSQL share.
 
-use sqlx::FromRow;
 use tollgate_storage::{BatchLine, ChargedLine, LineState, Result, StorageError};
 use tollgate_types::{Credits, HoldId};
 
+use crate::columns::columns;
 use crate::jobs::usage_from;
 use crate::rows::{corrupt, id_from, version_from};
 
@@ -70,18 +70,19 @@ fn number_from(column: i64) -> Result<u32> {
     u32::try_from(column).map_err(|_| corrupt(format!("invalid line number {column}")))
 }
 
-/// A row of `batch_line`.
-#[derive(FromRow)]
-pub(crate) struct LineColumns {
-    number: i64,
-    hold_id: Vec<u8>,
-    state: String,
-    content: Vec<u8>,
-    price_version: i64,
-    usage: String,
-    charge: i64,
-    overrun: i64,
-    held: i64,
+columns! {
+    /// A row of `batch_line`.
+    pub(crate) struct LineColumns {
+        number: i64,
+        hold_id: Vec<u8>,
+        state: String,
+        content: Vec<u8>,
+        price_version: i64,
+        usage: String,
+        charge: i64,
+        overrun: i64,
+        held: i64,
+    }
 }
 
 impl TryFrom<LineColumns> for BatchLine {

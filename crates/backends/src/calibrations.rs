@@ -1,9 +1,9 @@
 //! SQL of calibrations that SQLite and PostgreSQL share.
 
-use sqlx::FromRow;
 use tollgate_storage::{Calibration, NewCalibration, Result, StorageError};
 use tollgate_types::{AccountId, CalibrationId, Timestamp};
 
+use crate::columns::columns;
 use crate::rows::{corrupt, id_from};
 
 /// Selects calibrations with `is_default`: the chosen calibration of the model, else its newest
@@ -105,19 +105,20 @@ macro_rules! bind_list {
 
 pub(crate) use {bind_calibration, bind_list, of_calibration, of_model};
 
-/// A row of `calibration` with its `is_default` flag.
-#[derive(FromRow)]
-pub(crate) struct CalibrationColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    model: String,
-    version: i64,
-    name: Option<String>,
-    profile: String,
-    examples: i64,
-    summary: String,
-    created_at: i64,
-    is_default: i64,
+columns! {
+    /// A row of `calibration` with its `is_default` flag.
+    pub(crate) struct CalibrationColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        model: String,
+        version: i64,
+        name: Option<String>,
+        profile: String,
+        examples: i64,
+        summary: String,
+        created_at: i64,
+        is_default: i64,
+    }
 }
 
 impl TryFrom<CalibrationColumns> for Calibration {

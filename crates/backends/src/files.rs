@@ -1,9 +1,9 @@
 //! SQL of account files that SQLite and PostgreSQL share.
 
-use sqlx::FromRow;
 use tollgate_storage::{BlobKey, FilePurpose, FileRecord, Result, StorageError};
 use tollgate_types::{AccountId, FileId, Timestamp};
 
+use crate::columns::columns;
 use crate::rows::{corrupt, id_from, quantity_from};
 
 pub(crate) const INSERT: &str = "INSERT INTO file (account_id, id, object, sha256, bytes, filename, media_type, purpose, \
@@ -104,12 +104,13 @@ macro_rules! bind_list {
 
 pub(crate) use {bind_begin, bind_file, bind_list, of_file};
 
-/// The key of leftover bytes.
-#[derive(FromRow)]
-pub(crate) struct LeftoverColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    object: Vec<u8>,
+columns! {
+    /// The key of leftover bytes.
+    pub(crate) struct LeftoverColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        object: Vec<u8>,
+    }
 }
 
 impl TryFrom<LeftoverColumns> for (FileId, BlobKey) {
@@ -124,20 +125,21 @@ impl TryFrom<LeftoverColumns> for (FileId, BlobKey) {
     }
 }
 
-/// A row of `file`.
-#[derive(FromRow)]
-pub(crate) struct FileColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    object: Vec<u8>,
-    sha256: Vec<u8>,
-    bytes: i64,
-    filename: String,
-    media_type: String,
-    purpose: String,
-    lines: Option<i64>,
-    created_at: i64,
-    expires_at: Option<i64>,
+columns! {
+    /// A row of `file`.
+    pub(crate) struct FileColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        object: Vec<u8>,
+        sha256: Vec<u8>,
+        bytes: i64,
+        filename: String,
+        media_type: String,
+        purpose: String,
+        lines: Option<i64>,
+        created_at: i64,
+        expires_at: Option<i64>,
+    }
 }
 
 impl TryFrom<FileColumns> for FileRecord {

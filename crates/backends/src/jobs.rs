@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::FromRow;
 use tollgate_storage::job::SUSPECT_DEATHS;
 use tollgate_storage::{
     Job, JobActivity, JobCancel, JobError, JobEvent, JobFilter, JobLease, JobStep, LeasedDelivery, LeasedJob,
@@ -14,6 +13,7 @@ use tollgate_types::{
     Usage, WorkerId,
 };
 
+use crate::columns::columns;
 use crate::rows::{corrupt, id_from, quantity_from, version_from};
 use crate::webhooks::attempts_from;
 
@@ -340,46 +340,47 @@ pub(crate) fn usage_from(column: &str) -> Result<Usage> {
         })
 }
 
-/// A row of `job`.
-#[derive(FromRow)]
-pub(crate) struct JobColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    key_id: Option<Vec<u8>>,
-    request_id: Vec<u8>,
-    hold_id: Vec<u8>,
-    held: i64,
-    price_version: i64,
-    kind: String,
-    model: String,
-    status: String,
-    phase: String,
-    progress: Option<i64>,
-    body: Vec<u8>,
-    result: Option<Vec<u8>>,
-    error_code: Option<String>,
-    error_message: Option<String>,
-    error_param: Option<String>,
-    start_by: Option<i64>,
-    created_at: i64,
-    started_at: Option<i64>,
-    completed_at: Option<i64>,
-    cancel_requested: i64,
-    worker: Option<Vec<u8>>,
-    epoch: i64,
-    deaths: i64,
-    activity: String,
-    last_event: i64,
-    charge: Option<i64>,
-    overrun: Option<i64>,
-    usage: String,
-    outcome: Option<String>,
-    estimated: Option<i64>,
-    provider: Option<String>,
-    first_at: Option<i64>,
-    webhook: Option<Vec<u8>>,
-    webhook_state: Option<String>,
-    webhook_attempts: i64,
+columns! {
+    /// A row of `job`.
+    pub(crate) struct JobColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        key_id: Option<Vec<u8>>,
+        request_id: Vec<u8>,
+        hold_id: Vec<u8>,
+        held: i64,
+        price_version: i64,
+        kind: String,
+        model: String,
+        status: String,
+        phase: String,
+        progress: Option<i64>,
+        body: Vec<u8>,
+        result: Option<Vec<u8>>,
+        error_code: Option<String>,
+        error_message: Option<String>,
+        error_param: Option<String>,
+        start_by: Option<i64>,
+        created_at: i64,
+        started_at: Option<i64>,
+        completed_at: Option<i64>,
+        cancel_requested: i64,
+        worker: Option<Vec<u8>>,
+        epoch: i64,
+        deaths: i64,
+        activity: String,
+        last_event: i64,
+        charge: Option<i64>,
+        overrun: Option<i64>,
+        usage: String,
+        outcome: Option<String>,
+        estimated: Option<i64>,
+        provider: Option<String>,
+        first_at: Option<i64>,
+        webhook: Option<Vec<u8>>,
+        webhook_state: Option<String>,
+        webhook_attempts: i64,
+    }
 }
 
 impl JobColumns {
@@ -496,14 +497,15 @@ impl TryFrom<JobColumns> for Job {
     }
 }
 
-/// A row of `job_step`.
-#[derive(FromRow)]
-pub(crate) struct StepColumns {
-    number: i64,
-    state: String,
-    attempt: i64,
-    handle: Vec<u8>,
-    outcome: Vec<u8>,
+columns! {
+    /// A row of `job_step`.
+    pub(crate) struct StepColumns {
+        number: i64,
+        state: String,
+        attempt: i64,
+        handle: Vec<u8>,
+        outcome: Vec<u8>,
+    }
 }
 
 impl TryFrom<StepColumns> for JobStep {
@@ -522,13 +524,14 @@ impl TryFrom<StepColumns> for JobStep {
     }
 }
 
-/// A row of `job_event`.
-#[derive(FromRow)]
-pub(crate) struct JobEventColumns {
-    sequence: i64,
-    kind: String,
-    body: Vec<u8>,
-    at: i64,
+columns! {
+    /// A row of `job_event`.
+    pub(crate) struct JobEventColumns {
+        sequence: i64,
+        kind: String,
+        body: Vec<u8>,
+        at: i64,
+    }
 }
 
 impl TryFrom<JobEventColumns> for JobEvent {

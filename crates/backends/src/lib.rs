@@ -4,6 +4,7 @@
 mod batches;
 mod calibrations;
 mod closing;
+mod columns;
 mod fatal;
 mod files;
 mod ids;

@@ -1,9 +1,9 @@
 //! SQL of notices that SQLite and PostgreSQL share.
 
-use sqlx::FromRow;
 use tollgate_storage::{BalanceAlert, Channel, Notice, NoticeState, Result, StorageError};
 use tollgate_types::{AccountId, Credits, NoticeId, Timestamp};
 
+use crate::columns::columns;
 use crate::rows::{corrupt, id_from};
 
 // The column `secret` is no longer read: every account has a secret, with or without an alert.
@@ -74,14 +74,15 @@ macro_rules! finish {
 
 pub(crate) use {bind_notice, finish, set_alert};
 
-/// A row of `balance_alert`.
-#[derive(FromRow)]
-pub(crate) struct AlertColumns {
-    account_id: Vec<u8>,
-    below: i64,
-    webhook: Option<String>,
-    email: Option<String>,
-    is_low: i64,
+columns! {
+    /// A row of `balance_alert`.
+    pub(crate) struct AlertColumns {
+        account_id: Vec<u8>,
+        below: i64,
+        webhook: Option<String>,
+        email: Option<String>,
+        is_low: i64,
+    }
 }
 
 impl TryFrom<AlertColumns> for BalanceAlert {
@@ -98,19 +99,20 @@ impl TryFrom<AlertColumns> for BalanceAlert {
     }
 }
 
-/// A row of `notice`.
-#[derive(FromRow)]
-pub(crate) struct NoticeColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    channel: String,
-    address: String,
-    body: String,
-    state: String,
-    attempts: i64,
-    due_at: i64,
-    failure: Option<String>,
-    created_at: i64,
+columns! {
+    /// A row of `notice`.
+    pub(crate) struct NoticeColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        channel: String,
+        address: String,
+        body: String,
+        state: String,
+        attempts: i64,
+        due_at: i64,
+        failure: Option<String>,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<NoticeColumns> for Notice {

@@ -1,9 +1,9 @@
 //! SQL of usage-row parts that SQLite and PostgreSQL share.
 
-use sqlx::FromRow;
 use tollgate_storage::{Result, StorageError, UsagePart};
 use tollgate_types::{Credits, HoldId};
 
+use crate::columns::columns;
 use crate::rows::{QuantityColumns, canonical_model, corrupt, id_from, version_from};
 
 /// Leaves an existing part unchanged.
@@ -43,21 +43,21 @@ macro_rules! bind_part {
 
 pub(crate) use bind_part;
 
-/// A row of `usage_part`.
-#[derive(FromRow)]
-pub(crate) struct PartColumns {
-    id: Vec<u8>,
-    number: i64,
-    name: String,
-    model: String,
-    /// Missing from audit rows, which check only prices.
-    #[sqlx(default)]
-    canonical_model: Option<String>,
-    provider: String,
-    price_version: i64,
-    cost: i64,
-    #[sqlx(flatten)]
-    quantities: QuantityColumns,
+columns! {
+    /// A row of `usage_part`.
+    pub(crate) struct PartColumns {
+        id: Vec<u8>,
+        number: i64,
+        name: String,
+        model: String,
+        /// `None` in audit rows, which check only prices.
+        canonical_model: Option<String>,
+        provider: String,
+        price_version: i64,
+        cost: i64,
+    } with {
+        quantities: QuantityColumns,
+    }
 }
 
 impl TryFrom<PartColumns> for UsagePart {

@@ -1,9 +1,9 @@
 //! SQL of subscriptions at payment providers that SQLite and PostgreSQL share.
 
-use sqlx::FromRow;
 use tollgate_storage::{Cadence, ProviderSubscription, ProviderSubscriptionState, Result, StorageError};
 use tollgate_types::{AccountId, Credits, Money, RenewalState, SubscriptionId, Timestamp};
 
+use crate::columns::columns;
 use crate::rows::{corrupt, id_from};
 
 pub(crate) const INSERT: &str = "INSERT INTO provider_subscription (account_id, id, provider, plan, price, cadence, allowance, \
@@ -58,26 +58,27 @@ macro_rules! bind_provider_subscription {
 
 pub(crate) use bind_provider_subscription;
 
-/// A row of `provider_subscription`.
-#[derive(FromRow)]
-pub(crate) struct ProviderSubscriptionColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    provider: String,
-    plan: String,
-    price: i64,
-    cadence: String,
-    allowance: i64,
-    currency: String,
-    amount: i64,
-    state: String,
-    checkout: Option<String>,
-    reference: Option<String>,
-    course: Option<String>,
-    invoice: Option<String>,
-    failure: Option<String>,
-    created_at: i64,
-    updated_at: i64,
+columns! {
+    /// A row of `provider_subscription`.
+    pub(crate) struct ProviderSubscriptionColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        provider: String,
+        plan: String,
+        price: i64,
+        cadence: String,
+        allowance: i64,
+        currency: String,
+        amount: i64,
+        state: String,
+        checkout: Option<String>,
+        reference: Option<String>,
+        course: Option<String>,
+        invoice: Option<String>,
+        failure: Option<String>,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<ProviderSubscriptionColumns> for ProviderSubscription {

@@ -10,7 +10,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::FromRow;
 use tollgate_storage::{
     Account, AccountState, Cadence, Claim, ClaimOutcome, Compat, Key, KeyMode, KeyState, Limits, Link, Lot,
     LotKind, LotTerms, Media, NewSubscription, NextPlan, Payer, PlanUse, PriceRecord, Product, Refund,
@@ -23,6 +22,8 @@ use tollgate_types::{
     AccountId, Credits, HoldId, KeyId, MediaId, PriceVersion, Prices, RequestId, ResponseId, SubscriptionId,
     Timestamp, Unit, Usage,
 };
+
+use crate::columns::columns;
 
 /// An invalid stored value as `Corrupt`.
 pub(crate) fn corrupt(what: impl Into<String>) -> StorageError {
@@ -141,23 +142,24 @@ pub(crate) fn link_from(
     }
 }
 
-/// A row of `account`.
-#[derive(FromRow)]
-pub(crate) struct AccountColumns {
-    id: Vec<u8>,
-    name: String,
-    state: String,
-    rpm: Option<i64>,
-    tpm: Option<i64>,
-    keys: Option<i64>,
-    gpus: Option<i64>,
-    agents: Option<i64>,
-    chats: Option<i64>,
-    files: Option<i64>,
-    files_gib: Option<i64>,
-    batch_tokens: Option<i64>,
-    test_clock: Option<i64>,
-    created_at: i64,
+columns! {
+    /// A row of `account`.
+    pub(crate) struct AccountColumns {
+        id: Vec<u8>,
+        name: String,
+        state: String,
+        rpm: Option<i64>,
+        tpm: Option<i64>,
+        keys: Option<i64>,
+        gpus: Option<i64>,
+        agents: Option<i64>,
+        chats: Option<i64>,
+        files: Option<i64>,
+        files_gib: Option<i64>,
+        batch_tokens: Option<i64>,
+        test_clock: Option<i64>,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<AccountColumns> for Account {
@@ -199,21 +201,22 @@ pub(crate) fn test_clock_from(micros: Option<i64>) -> Result<Option<Duration>> {
     Ok(micros.map(Duration::from_micros))
 }
 
-/// A row of `api_key`.
-#[derive(FromRow)]
-pub(crate) struct KeyColumns {
-    id: Vec<u8>,
-    account_id: Vec<u8>,
-    name: String,
-    digest: Vec<u8>,
-    last4: String,
-    mode: String,
-    compat: String,
-    sync: i64,
-    state: String,
-    created_at: i64,
-    expires_at: Option<i64>,
-    revoked_at: Option<i64>,
+columns! {
+    /// A row of `api_key`.
+    pub(crate) struct KeyColumns {
+        id: Vec<u8>,
+        account_id: Vec<u8>,
+        name: String,
+        digest: Vec<u8>,
+        last4: String,
+        mode: String,
+        compat: String,
+        sync: i64,
+        state: String,
+        created_at: i64,
+        expires_at: Option<i64>,
+        revoked_at: Option<i64>,
+    }
 }
 
 impl TryFrom<KeyColumns> for Key {
@@ -244,13 +247,14 @@ impl TryFrom<KeyColumns> for Key {
     }
 }
 
-/// A row of `price_version`.
-#[derive(FromRow)]
-pub(crate) struct PriceColumns {
-    version: i64,
-    model: String,
-    prices: String,
-    created_at: i64,
+columns! {
+    /// A row of `price_version`.
+    pub(crate) struct PriceColumns {
+        version: i64,
+        model: String,
+        prices: String,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<PriceColumns> for PriceRecord {
@@ -266,15 +270,16 @@ impl TryFrom<PriceColumns> for PriceRecord {
     }
 }
 
-/// A row of `response`.
-#[derive(FromRow)]
-pub(crate) struct ResponseColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    previous_id: Option<Vec<u8>>,
-    created_at: i64,
-    expires_at: i64,
-    content: Vec<u8>,
+columns! {
+    /// A row of `response`.
+    pub(crate) struct ResponseColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        previous_id: Option<Vec<u8>>,
+        created_at: i64,
+        expires_at: i64,
+        content: Vec<u8>,
+    }
 }
 
 impl TryFrom<ResponseColumns> for StoredResponse {
@@ -293,22 +298,23 @@ impl TryFrom<ResponseColumns> for StoredResponse {
     }
 }
 
-/// A row of `media`.
-#[derive(FromRow)]
-pub(crate) struct MediaColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    object: Vec<u8>,
-    sha256: Vec<u8>,
-    bytes: i64,
-    mime_type: String,
-    width: Option<i64>,
-    height: Option<i64>,
-    duration: Option<i64>,
-    created_at: i64,
-    expires_at: i64,
-    source_id: Option<Vec<u8>>,
-    deleted_at: Option<i64>,
+columns! {
+    /// A row of `media`.
+    pub(crate) struct MediaColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        object: Vec<u8>,
+        sha256: Vec<u8>,
+        bytes: i64,
+        mime_type: String,
+        width: Option<i64>,
+        height: Option<i64>,
+        duration: Option<i64>,
+        created_at: i64,
+        expires_at: i64,
+        source_id: Option<Vec<u8>>,
+        deleted_at: Option<i64>,
+    }
 }
 
 impl TryFrom<MediaColumns> for Media {
@@ -343,12 +349,13 @@ pub(crate) fn duration_column(duration: Option<Duration>) -> Option<i64> {
     duration.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX))
 }
 
-/// A claim of another request on an idempotency key.
-#[derive(FromRow)]
-pub(crate) struct ClaimColumns {
-    fingerprint: Vec<u8>,
-    request_id: Vec<u8>,
-    content: Option<Vec<u8>>,
+columns! {
+    /// A claim of another request on an idempotency key.
+    pub(crate) struct ClaimColumns {
+        fingerprint: Vec<u8>,
+        request_id: Vec<u8>,
+        content: Option<Vec<u8>>,
+    }
 }
 
 impl ClaimColumns {
@@ -367,21 +374,22 @@ impl ClaimColumns {
     }
 }
 
-/// Quantities by unit: the columns named after [`Unit`], or sums of them.
-#[derive(FromRow)]
-pub(crate) struct QuantityColumns {
-    input: i64,
-    cache_read: i64,
-    cache_write: i64,
-    input_audio: i64,
-    output: i64,
-    reasoning: i64,
-    output_audio: i64,
-    cache_write_1h: i64,
-    image: i64,
-    video: i64,
-    audio: i64,
-    characters: i64,
+columns! {
+    /// Quantities by unit: the columns named after [`Unit`], or sums of them.
+    pub(crate) struct QuantityColumns {
+        input: i64,
+        cache_read: i64,
+        cache_write: i64,
+        input_audio: i64,
+        output: i64,
+        reasoning: i64,
+        output_audio: i64,
+        cache_write_1h: i64,
+        image: i64,
+        video: i64,
+        audio: i64,
+        characters: i64,
+    }
 }
 
 impl TryFrom<QuantityColumns> for Usage {
@@ -429,33 +437,34 @@ macro_rules! canonical_model {
 }
 pub(crate) use canonical_model;
 
-/// A row of `usage_row` with `canonical_model`, see [`canonical_model!`], and `refunded`, the
-/// refunded amount. `estimated` must be read as BIGINT.
-#[derive(FromRow)]
-pub(crate) struct UsageColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    key_id: Option<Vec<u8>>,
-    request_id: Vec<u8>,
-    endpoint: String,
-    model: String,
-    canonical_model: String,
-    provider: String,
-    price_version: i64,
-    held: i64,
-    charge: i64,
-    overrun: i64,
-    refunded: i64,
-    #[sqlx(flatten)]
-    quantities: QuantityColumns,
-    outcome: String,
-    estimated: i64,
-    created_at: i64,
-    first_at: Option<i64>,
-    ended_at: i64,
-    included: i64,
-    plan_name: Option<String>,
-    window_id: Option<Vec<u8>>,
+columns! {
+    /// A row of `usage_row` with `canonical_model`, see [`canonical_model!`], and `refunded`, the
+    /// refunded amount. `estimated` must be read as BIGINT.
+    pub(crate) struct UsageColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        key_id: Option<Vec<u8>>,
+        request_id: Vec<u8>,
+        endpoint: String,
+        model: String,
+        canonical_model: String,
+        provider: String,
+        price_version: i64,
+        held: i64,
+        charge: i64,
+        overrun: i64,
+        refunded: i64,
+        outcome: String,
+        estimated: i64,
+        created_at: i64,
+        first_at: Option<i64>,
+        ended_at: i64,
+        included: i64,
+        plan_name: Option<String>,
+        window_id: Option<Vec<u8>>,
+    } with {
+        quantities: QuantityColumns,
+    }
 }
 
 /// Reads the plan from the columns `plan_name` and `window_id`: both or neither.
@@ -470,20 +479,21 @@ pub(crate) fn plan_from(name: Option<String>, window: Option<Vec<u8>>) -> Result
     }
 }
 
-/// A row of `credit_lot`.
-#[derive(FromRow)]
-pub(crate) struct LotColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    kind: String,
-    amount: i64,
-    remaining: i64,
-    expired: i64,
-    withdrawn: i64,
-    priority: i64,
-    expires_at: Option<i64>,
-    note: String,
-    created_at: i64,
+columns! {
+    /// A row of `credit_lot`.
+    pub(crate) struct LotColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        kind: String,
+        amount: i64,
+        remaining: i64,
+        expired: i64,
+        withdrawn: i64,
+        priority: i64,
+        expires_at: Option<i64>,
+        note: String,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<LotColumns> for Lot {
@@ -510,16 +520,17 @@ impl TryFrom<LotColumns> for Lot {
     }
 }
 
-/// A row of `refund`.
-#[derive(FromRow)]
-pub(crate) struct RefundColumns {
-    id: Vec<u8>,
-    account_id: Vec<u8>,
-    hold_id: Vec<u8>,
-    credits: i64,
-    allowance: i64,
-    reason: String,
-    created_at: i64,
+columns! {
+    /// A row of `refund`.
+    pub(crate) struct RefundColumns {
+        id: Vec<u8>,
+        account_id: Vec<u8>,
+        hold_id: Vec<u8>,
+        credits: i64,
+        allowance: i64,
+        reason: String,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<RefundColumns> for Refund {
@@ -538,26 +549,27 @@ impl TryFrom<RefundColumns> for Refund {
     }
 }
 
-/// A row of `subscription`.
-#[derive(FromRow)]
-pub(crate) struct SubscriptionColumns {
-    id: Vec<u8>,
-    account_id: Vec<u8>,
-    product: String,
-    subject: String,
-    price: i64,
-    cadence: String,
-    payer: String,
-    allowance: i64,
-    anchor: i64,
-    period: i64,
-    paid_through: i64,
-    cancel_at_period_end: i64,
-    past_due_since: Option<i64>,
-    state: String,
-    window_number: Option<i64>,
-    next_plan: Option<String>,
-    next_cadence: Option<String>,
+columns! {
+    /// A row of `subscription`.
+    pub(crate) struct SubscriptionColumns {
+        id: Vec<u8>,
+        account_id: Vec<u8>,
+        product: String,
+        subject: String,
+        price: i64,
+        cadence: String,
+        payer: String,
+        allowance: i64,
+        anchor: i64,
+        period: i64,
+        paid_through: i64,
+        cancel_at_period_end: i64,
+        past_due_since: Option<i64>,
+        state: String,
+        window_number: Option<i64>,
+        next_plan: Option<String>,
+        next_cadence: Option<String>,
+    }
 }
 
 impl TryFrom<SubscriptionColumns> for Subscription {
@@ -597,14 +609,15 @@ impl TryFrom<SubscriptionColumns> for Subscription {
     }
 }
 
-/// A row of `subscription_event`.
-#[derive(FromRow)]
-pub(crate) struct EventColumns {
-    number: i64,
-    kind: String,
-    state: String,
-    period: i64,
-    at: i64,
+columns! {
+    /// A row of `subscription_event`.
+    pub(crate) struct EventColumns {
+        number: i64,
+        kind: String,
+        state: String,
+        period: i64,
+        at: i64,
+    }
 }
 
 impl TryFrom<EventColumns> for SubscriptionEvent {

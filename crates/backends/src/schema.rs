@@ -1,9 +1,72 @@
 //! Compares the schema of a database with this program's migrations.
 
-use sqlx::migrate::Migrator;
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// An applied migration: its version and its checksum.
 pub(crate) type Applied = (i64, Vec<u8>);
+
+/// The migrations of a database, from the files of its folder. sqlx has a macro for this; see
+/// [`columns!`](crate::columns::columns) for its cost.
+macro_rules! migrations {
+    ($folder:literal) => {
+        $crate::schema::migrations!($folder:
+            "0001_books",
+            "0002_responses",
+            "0003_compat",
+            "0004_hour_cache",
+            "0005_idempotency",
+            "0006_plans",
+            "0007_lots",
+            "0008_admin",
+            "0009_chain",
+            "0010_top_ups",
+            "0011_notices",
+            "0012_next_plan",
+            "0013_leases",
+            "0014_news",
+            "0015_test_clocks",
+            "0016_provider_subscriptions",
+            "0017_media",
+            "0018_jobs",
+            "0019_made",
+            "0020_webhooks",
+            "0021_parts",
+            "0022_jobs",
+            "0023_files",
+            "0024_batches",
+            "0025_calibrations",
+            "0026_file_limits",
+            "0027_label_priors",
+            "0028_holds",
+            "0033_job_activity",
+            "0036_response_account",
+            "0037_key_use",
+        )
+    };
+    ($folder:literal: $($name:literal,)*) => {
+        $crate::schema::migrator(&[$((
+            $name,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/", $folder, "/", $name, ".sql")),
+        )),*])
+    };
+}
+pub(crate) use migrations;
+
+/// Returns the migrations of these files: name, such as `0001_books`, and content.
+pub(crate) fn migrator(files: &[(&'static str, &'static str)]) -> Migrator {
+    let migrations = files.iter().filter_map(|(name, sql)| {
+        let (version, description) = name.split_once('_')?;
+        Some(Migration::new(
+            version.parse().ok()?,
+            description.replace('_', " ").into(),
+            MigrationType::Simple,
+            sql.into_sql_str(),
+            false,
+        ))
+    });
+    Migrator::with_migrations(migrations.collect())
+}
 
 /// Schema versions before and after `migrate`; 0 means no schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,4 +116,36 @@ pub(crate) fn compare(applied: &[Applied], known: &Migrator) -> Result<(), Strin
     Err(format!(
         "the database has schema {theirs}, this program needs {ours}: {advice}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn every_migration_file_is_listed() {
+        for (folder, listed) in [
+            ("sqlite", migrations!("sqlite")),
+            ("postgres", migrations!("postgres")),
+        ] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("migrations")
+                .join(folder);
+            let files = Migrator::new(&*folder).await.unwrap();
+            let fields = |migrator: &Migrator| -> Vec<(i64, String, Vec<u8>, bool)> {
+                let fields = |one: &Migration| {
+                    (
+                        one.version,
+                        one.description.to_string(),
+                        one.checksum.to_vec(),
+                        one.no_tx,
+                    )
+                };
+                migrator.iter().map(fields).collect()
+            };
+            assert_eq!(fields(&listed), fields(&files));
+        }
+    }
 }

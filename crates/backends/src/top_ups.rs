@@ -1,10 +1,10 @@
 //! SQL of top-ups that SQLite and PostgreSQL share.
 
-use sqlx::FromRow;
 use tollgate_storage::{AutoTopUp, Result, StorageError, TopUp, TopUpKind, TopUpState};
 use tollgate_types::id::TransferId;
 use tollgate_types::{AccountId, Credits, Money, Timestamp, TopUpId};
 
+use crate::columns::columns;
 use crate::rows::{corrupt, id_from};
 
 pub(crate) const PAYER: &str = "SELECT payer FROM payer WHERE account_id = $1 AND provider = $2";
@@ -74,22 +74,23 @@ macro_rules! bind_top_up {
 
 pub(crate) use bind_top_up;
 
-/// A row of `top_up`.
-#[derive(FromRow)]
-pub(crate) struct TopUpColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    kind: String,
-    state: String,
-    currency: String,
-    amount: i64,
-    credits: i64,
-    reference: Option<String>,
-    grant_id: Option<Vec<u8>>,
-    returned: i64,
-    failure: Option<String>,
-    created_at: i64,
-    updated_at: i64,
+columns! {
+    /// A row of `top_up`.
+    pub(crate) struct TopUpColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        kind: String,
+        state: String,
+        currency: String,
+        amount: i64,
+        credits: i64,
+        reference: Option<String>,
+        grant_id: Option<Vec<u8>>,
+        returned: i64,
+        failure: Option<String>,
+        created_at: i64,
+        updated_at: i64,
+    }
 }
 
 impl TryFrom<TopUpColumns> for TopUp {
@@ -120,14 +121,15 @@ impl TryFrom<TopUpColumns> for TopUp {
     }
 }
 
-/// A row of `auto_top_up`.
-#[derive(FromRow)]
-pub(crate) struct AutoColumns {
-    account_id: Vec<u8>,
-    below: i64,
-    amount: i64,
-    monthly_limit: i64,
-    failures: i64,
+columns! {
+    /// A row of `auto_top_up`.
+    pub(crate) struct AutoColumns {
+        account_id: Vec<u8>,
+        below: i64,
+        amount: i64,
+        monthly_limit: i64,
+        failures: i64,
+    }
 }
 
 impl TryFrom<AutoColumns> for AutoTopUp {

@@ -1,9 +1,9 @@
 //! SQL of job webhooks that SQLite and PostgreSQL share.
 
-use sqlx::FromRow;
 use tollgate_storage::{Delivery, DeliveryOutcome, DeliveryState, Result, StorageError};
 use tollgate_types::Timestamp;
 
+use crate::columns::columns;
 use crate::rows::corrupt;
 
 /// Whether any webhook is due. Senders poll it, so it neither writes nor locks.
@@ -104,14 +104,15 @@ pub(crate) fn secret_from(column: Option<i64>) -> Result<u32> {
     u32::try_from(number).map_err(|_| corrupt(format!("invalid secret number {number}")))
 }
 
-/// The delivery columns of a row of `job`.
-#[derive(FromRow)]
-pub(crate) struct DeliveryColumns {
-    webhook_state: String,
-    webhook_attempts: i64,
-    webhook_due_at: i64,
-    webhook_failure: Option<String>,
-    webhook_delivered_at: Option<i64>,
+columns! {
+    /// The delivery columns of a row of `job`.
+    pub(crate) struct DeliveryColumns {
+        webhook_state: String,
+        webhook_attempts: i64,
+        webhook_due_at: i64,
+        webhook_failure: Option<String>,
+        webhook_delivered_at: Option<i64>,
+    }
 }
 
 impl TryFrom<DeliveryColumns> for Delivery {

@@ -280,7 +280,7 @@ static TRANSFERS: Source = Source {
 
 static PARTS: Source = Source {
     name: "usage_part",
-    declare: "DECLARE parts CURSOR FOR SELECT * FROM usage_part WHERE {scope} ORDER BY account_id, id, number",
+    declare: "DECLARE parts CURSOR FOR SELECT *, NULL::text AS canonical_model FROM usage_part WHERE {scope} ORDER BY account_id, id, number",
     entry: "id",
     fetch: "FETCH 1000 FROM parts",
     convert: |row| {

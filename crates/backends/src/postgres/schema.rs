@@ -1,14 +1,16 @@
 //! The schema and its version.
 
+use std::sync::LazyLock;
+
 use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection};
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use super::error::{before_running, while_running};
 use super::pool::Pool;
-use crate::schema::{APPLIED, Applied, Migrated, compare, is_ahead, newest};
+use crate::schema::{APPLIED, Applied, Migrated, compare, is_ahead, migrations, newest};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/postgres");
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| migrations!("postgres"));
 
 /// Migrates the database to the schema of this program; applied migrations stay unchanged.
 /// Concurrent runs wait for one another.

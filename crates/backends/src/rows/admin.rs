@@ -1,6 +1,5 @@
 //! Rows of administrators, audit log, members and active prices.
 
-use sqlx::FromRow;
 use tollgate_storage::{
     Admin, AuditEntry, Member, MemberRole, PriceChange, PriceRecord, Result, Role, StorageError,
 };
@@ -8,16 +7,19 @@ use tollgate_types::{AccountId, AdminId, AuditId, MemberId, RequestId, Timestamp
 
 use super::{corrupt, id_from, prices_from, version_from};
 
-/// A row of `admin`.
-#[derive(FromRow)]
-pub(crate) struct AdminColumns {
-    id: Vec<u8>,
-    name: String,
-    role: String,
-    digest: Vec<u8>,
-    last4: String,
-    created_at: i64,
-    revoked_at: Option<i64>,
+use crate::columns::columns;
+
+columns! {
+    /// A row of `admin`.
+    pub(crate) struct AdminColumns {
+        id: Vec<u8>,
+        name: String,
+        role: String,
+        digest: Vec<u8>,
+        last4: String,
+        created_at: i64,
+        revoked_at: Option<i64>,
+    }
 }
 
 impl TryFrom<AdminColumns> for Admin {
@@ -40,21 +42,22 @@ impl TryFrom<AdminColumns> for Admin {
     }
 }
 
-/// A row of `audit_log`.
-#[derive(FromRow)]
-pub(crate) struct AuditColumns {
-    id: Vec<u8>,
-    at: i64,
-    actor: String,
-    actor_id: Option<Vec<u8>>,
-    role: String,
-    action: String,
-    account_id: Option<Vec<u8>>,
-    object: String,
-    before: Option<String>,
-    after: Option<String>,
-    request_id: Option<Vec<u8>>,
-    outcome: String,
+columns! {
+    /// A row of `audit_log`.
+    pub(crate) struct AuditColumns {
+        id: Vec<u8>,
+        at: i64,
+        actor: String,
+        actor_id: Option<Vec<u8>>,
+        role: String,
+        action: String,
+        account_id: Option<Vec<u8>>,
+        object: String,
+        before: Option<String>,
+        after: Option<String>,
+        request_id: Option<Vec<u8>>,
+        outcome: String,
+    }
 }
 
 impl TryFrom<AuditColumns> for AuditEntry {
@@ -79,14 +82,15 @@ impl TryFrom<AuditColumns> for AuditEntry {
     }
 }
 
-/// A row of `member`.
-#[derive(FromRow)]
-pub(crate) struct MemberColumns {
-    id: Vec<u8>,
-    account_id: Vec<u8>,
-    email: String,
-    role: String,
-    created_at: i64,
+columns! {
+    /// A row of `member`.
+    pub(crate) struct MemberColumns {
+        id: Vec<u8>,
+        account_id: Vec<u8>,
+        email: String,
+        role: String,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<MemberColumns> for Member {
@@ -104,16 +108,18 @@ impl TryFrom<MemberColumns> for Member {
     }
 }
 
-/// A row of `price_change`, with the prices of its version and the time since which they are known.
-#[derive(FromRow)]
-pub(crate) struct PriceChangeColumns {
-    id: Vec<u8>,
-    model: String,
-    version: i64,
-    at: i64,
-    actor: String,
-    prices: String,
-    created_at: i64,
+columns! {
+    /// A row of `price_change`, with the prices of its version and the time since which they are
+    /// known.
+    pub(crate) struct PriceChangeColumns {
+        id: Vec<u8>,
+        model: String,
+        version: i64,
+        at: i64,
+        actor: String,
+        prices: String,
+        created_at: i64,
+    }
 }
 
 impl TryFrom<PriceChangeColumns> for (PriceChange, PriceRecord) {

@@ -38,7 +38,7 @@ const LINES: &str = "SELECT account_id, batch_id, number, hold_id, state, conten
 const TRANSFERS: &str = "SELECT account_id, entry_id, leg, subject, debit, credit, amount, created_at, price_version, \
     sequence, prev_hash, hash FROM transfer \
     WHERE (account_id, entry_id, leg) > ($1, $2, $3) ORDER BY account_id, entry_id, leg LIMIT $4";
-const PARTS: &str = "SELECT * FROM usage_part WHERE (account_id, id, number) > ($1, $2, $3) \
+const PARTS: &str = "SELECT *, NULL AS canonical_model FROM usage_part WHERE (account_id, id, number) > ($1, $2, $3) \
     ORDER BY account_id, id, number LIMIT $4";
 const USAGE: &str = concat!(
     "SELECT ",

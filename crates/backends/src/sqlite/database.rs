@@ -1,6 +1,7 @@
 //! Connections to the database file, and schema migration.
 
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
@@ -11,7 +12,7 @@ use sqlx::{ConnectOptions, Connection, SqlitePool};
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
 use crate::rows::storage_error;
-use crate::schema::{APPLIED, Applied, compare, newest};
+use crate::schema::{APPLIED, Applied, compare, migrations, newest};
 
 /// Page size of a new database. Calls are appended in batches: large pages are split, logged and
 /// moved less often.
@@ -21,7 +22,7 @@ const CHECKPOINT_PAGES: u32 = 2048;
 
 pub(super) const DATABASE_FILE: &str = "tollgate.db";
 
-static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| migrations!("sqlite"));
 
 /// A database file.
 #[derive(Clone)]

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use sqlx::Row;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{FromRow, Row};
 use tollgate_storage::subscription::window_entry;
 use tollgate_storage::{Refund, Result, Settlement, Subscription};
 use tollgate_types::id::TransferId;
@@ -22,6 +22,7 @@ use super::holds::Holds;
 use super::job;
 use super::statements::BatchWriter;
 use super::writer::execute;
+use crate::columns::columns;
 use crate::ids::{HoldKey, IdMap, lock};
 use crate::journal::record::{Hold, PlanShare, Record, Returned, Shrink, Week, Window, crashed};
 use crate::journal::segment::{self, Installation};
@@ -355,23 +356,24 @@ async fn max_id(connection: &mut SqliteConnection) -> Result<Option<HoldId>> {
     Ok(id.map(HoldId::from_u128))
 }
 
-#[derive(FromRow)]
-struct HoldColumns {
-    account_id: Vec<u8>,
-    id: Vec<u8>,
-    key_id: Option<Vec<u8>>,
-    request_id: Vec<u8>,
-    amount: i64,
-    price_version: i64,
-    model: String,
-    endpoint: String,
-    created_at: i64,
-    expires_at: i64,
-    allowance: i64,
-    plan_name: Option<String>,
-    window_id: Option<Vec<u8>>,
-    returned: i64,
-    times_returned: i64,
+columns! {
+    struct HoldColumns {
+        account_id: Vec<u8>,
+        id: Vec<u8>,
+        key_id: Option<Vec<u8>>,
+        request_id: Vec<u8>,
+        amount: i64,
+        price_version: i64,
+        model: String,
+        endpoint: String,
+        created_at: i64,
+        expires_at: i64,
+        allowance: i64,
+        plan_name: Option<String>,
+        window_id: Option<Vec<u8>>,
+        returned: i64,
+        times_returned: i64,
+    }
 }
 
 impl HoldColumns {

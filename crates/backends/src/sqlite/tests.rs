@@ -107,7 +107,7 @@ fn balances_become_lots() {
             INSERT INTO transfer (account_id, entry_id, leg, subject, debit, credit, amount, created_at) VALUES
                 (x'01', x'0a', 0, 'grant', 'cash', 'credits', 10, 1), (x'01', x'0b', 0, 'grant', 'cash', 'credits', 10, 3),
                 (x'01', x'0c', 0, 'grant', 'cash', 'credits', 10, 2), (x'02', x'0d', 0, 'grant', 'cash', 'credits', 10, 1)";
-        let migrations = sqlx::migrate!("migrations/sqlite");
+        let migrations = crate::schema::migrations!("sqlite");
         for migration in migrations.iter() {
             if migration.version == 7 {
                 connection.execute(before).await.unwrap();

@@ -2,6 +2,8 @@
 
 use tollgate_storage::{Result, StorageError, StorageErrorKind};
 
+use crate::columns::columns;
+
 /// Tables that are not moved, each with the reason.
 pub const EXCLUDED_TABLES: [(&str, &str); 4] = [
     (
@@ -51,24 +53,26 @@ pub(crate) struct Table {
     references: Vec<String>,
 }
 
-/// A column as described by SQLite.
-#[derive(sqlx::FromRow)]
-pub(crate) struct SqliteColumn {
-    pub(crate) table_name: String,
-    pub(crate) column_name: String,
-    pub(crate) data_type: String,
-    /// Position in the primary key, from 1; zero outside the key.
-    pub(crate) key_place: i64,
-    /// Table that a foreign key refers to.
-    pub(crate) refers_to: Option<String>,
+columns! {
+    /// A column as described by SQLite.
+    pub(crate) struct SqliteColumn {
+        pub(crate) table_name: String,
+        pub(crate) column_name: String,
+        pub(crate) data_type: String,
+        /// Position in the primary key, from 1; zero outside the key.
+        pub(crate) key_place: i64,
+        /// Table that a foreign key refers to.
+        pub(crate) refers_to: Option<String>,
+    }
 }
 
-/// A column as described by PostgreSQL.
-#[derive(sqlx::FromRow)]
-pub(crate) struct PostgresColumn {
-    pub(crate) table_name: String,
-    pub(crate) column_name: String,
-    pub(crate) data_type: String,
+columns! {
+    /// A column as described by PostgreSQL.
+    pub(crate) struct PostgresColumn {
+        pub(crate) table_name: String,
+        pub(crate) column_name: String,
+        pub(crate) data_type: String,
+    }
 }
 
 impl Table {

@@ -1,9 +1,11 @@
 //! A database for one test.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use sqlx::migrate::Migrator;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::runtime::{Builder, Runtime};
 use tollgate_backends::postgres::{self, PostgresConfig};
@@ -103,7 +105,8 @@ impl Drop for TestDatabase {
 /// Returns the template database and creates it if missing. The name contains the digest of its
 /// migrations, and is given only when it is complete.
 async fn template(server: &str) -> String {
-    let migrations = sqlx::migrate!("./migrations/postgres");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/postgres");
+    let migrations = Migrator::new(&*folder).await.unwrap();
     let mut digest = Sha256::new();
     migrations
         .iter()

@@ -1,7 +1,9 @@
 //! The schema: its version, its equality with the other engine's, and its constraints.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
+use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection, Row, SqliteConnection};
 use tollgate_backends::postgres;
 use tollgate_backends::transfer::EXCLUDED_TABLES;
@@ -144,10 +146,9 @@ fn both_engines_have_the_same_columns() {
         }
 
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        sqlx::migrate!("./migrations/sqlite")
-            .run(&mut connection)
-            .await
-            .unwrap();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite");
+        let migrations = Migrator::new(&*folder).await.unwrap();
+        migrations.run(&mut connection).await.unwrap();
         let mut names = async |statement: &'static str| -> BTreeSet<String> {
             let rows = sqlx::query(statement).fetch_all(&mut connection).await.unwrap();
             rows.iter().map(|row| row.get(0)).collect()
