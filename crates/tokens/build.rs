@@ -46,7 +46,7 @@ fn read(bpe: &BytePairEncoding) -> Result<Table, Box<dyn Error>> {
     Ok(rmp_serde::from_slice(&rmp_serde::to_vec(bpe)?)?)
 }
 
-/// The content that `unpack` in `src/lib.rs` reads: numbers, then the parts.
+/// The content that `unpacked` in `src/lib.rs` reads: numbers, then the parts.
 fn packed(table: &Table) -> Result<Vec<u8>, Box<dyn Error>> {
     if table.pair_lookup != pairs(&table.split_table) {
         return Err("the pairs of tokens do not follow from the split table".into());
