@@ -96,7 +96,6 @@ pub fn splice_response(
     charged: Option<(&Usage, Credits)>,
 ) -> Bytes {
     let mut model = Vec::with_capacity(public_model.len() + 16);
-    let mut usage = Vec::new();
     let mut edits = Vec::with_capacity(2);
     if head.model.is_none() {
         model.extend_from_slice(b"\"model\":");
@@ -113,24 +112,18 @@ pub fn splice_response(
         }
     }
     let reported = head.usage.filter(|usage| usage.is_object);
-    let place = match (reported, charged) {
+    let usage = match (reported, charged) {
         (None, Some((counted, cost))) => {
-            if head.usage.is_none() {
-                usage.extend_from_slice(b",\"usage\":");
-            }
-            usage.extend_from_slice(encode_usage(counted, Some(cost)).to_string().as_bytes());
-            Some(head.usage.map_or(Span::at(head.last), |usage| usage.value))
-        }
-        (reported, charged) => {
-            let change = reported.and_then(|place| place.change(body, charged.map(|(_, cost)| cost)));
-            change.map(|(place, with)| {
-                usage = with;
-                place
+            let value = encode_usage(counted, Some(cost));
+            Some(match head.usage {
+                Some(place) => (place.value, value.to_string().into_bytes()),
+                None => (Span::at(head.last), format!(",\"usage\":{value}").into_bytes()),
             })
         }
+        (reported, charged) => reported.and_then(|place| place.change(body, charged.map(|(_, cost)| cost))),
     };
-    if let Some(place) = place {
-        edits.push(Edit::replace(place, &usage));
+    if let Some((place, with)) = &usage {
+        edits.push(Edit::replace(*place, with));
     }
     if edits.is_empty() {
         return body.clone();
