@@ -5,6 +5,7 @@
 mod framing;
 mod refusal;
 mod socket;
+mod unread;
 mod vitals;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result};
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,6 +32,7 @@ use tollgate_edge::{ApiError, Idempotency, RequestLayer};
 use tower::Service;
 
 use self::socket::{ConnectionState, Socket};
+use self::unread::{Unread, expects_continue};
 pub use self::vitals::Vitals;
 
 /// Maximum size of a request head: request line and headers. The HTTP library also limits heads to
@@ -288,8 +291,9 @@ async fn serve_requests(
     stop: &CancellationToken,
 ) -> hyper::Result<()> {
     let (connection_state, served) = (connection_state.clone(), AtomicU64::new(0));
-    let service = service_fn(move |request| {
-        let app = app.clone();
+    let unread = Unread::default();
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let (app, unread) = (app.clone(), unread.clone());
         let number = served.fetch_add(1, Ordering::Relaxed);
         let ambiguous = connection_state.ambiguous().filter(|head| head.request == number);
         async move {
@@ -298,7 +302,12 @@ async fn serve_requests(
                     let refuse = |_| async { refusal::misframed(head.status) };
                     app.request_layer.serve(peer, request, refuse).await
                 }
-                None => app.serve(peer, request).await,
+                None => {
+                    let expects_continue = expects_continue(request.headers());
+                    let mut response = app.serve(peer, unread.watch(request)).await;
+                    unread.finish(expects_continue, &mut response).await;
+                    response
+                }
             })
         }
     });

@@ -303,6 +303,55 @@ async fn one_connection_serves_many_requests() {
     scene.finish().await;
 }
 
+/// Python's `http.client` sends the head and the body in separate packets.
+#[tokio::test]
+async fn errors_before_the_body_keep_the_connection_or_announce_its_end() {
+    let scene = Scene::start_with("[limits]\nrpm = 3\n").await;
+    let whole = scene.request(&hello(json!({}))).bytes();
+    let head = whole.len() - hello(json!({})).to_string().len();
+    let mut connection = scene.client().connect().await;
+    for number in 0..30 {
+        connection.write(&whole[..head]).await.unwrap();
+        tokio::task::yield_now().await;
+        connection.write(&whole[head..]).await.unwrap();
+        let response = connection.read().await;
+        let expected = if number < 3 { 200 } else { 429 };
+        assert_eq!(response.status, expected, "{number}: {}", response.text());
+        assert_eq!(response.header("connection"), None, "{number}");
+    }
+    let unknown = |headers: &str| {
+        let fixed = "host: g\r\nauthorization: Bearer none\r\ncontent-type: application/json\r\n";
+        format!("POST {CHAT} HTTP/1.1\r\n{fixed}{headers}\r\n").into_bytes()
+    };
+    for (what, headers) in [
+        ("the body does not arrive", "content-length: 9\r\n"),
+        ("the chunks do not arrive", "transfer-encoding: chunked\r\n"),
+        ("the body is large", "content-length: 262145\r\n"),
+        (
+            "the caller waits for permission",
+            "content-length: 9\r\nexpect: 100-continue\r\n",
+        ),
+    ] {
+        let mut connection = scene.client().connect().await;
+        connection.write(&unknown(headers)).await.unwrap();
+        let response = connection.read().await;
+        assert_error(what, &response, "invalid_api_key", None);
+        assert_eq!(response.header("connection"), Some("close"), "{what}");
+        assert!(connection.closes().await, "{what}");
+    }
+    // A body of the maximum size is read.
+    let mut connection = scene.client().connect().await;
+    for _ in 0..2 {
+        let (head, body) = (unknown("content-length: 262144\r\n"), vec![b' '; 262_144]);
+        connection.write(&head).await.unwrap();
+        connection.write(&body).await.unwrap();
+        let response = connection.read().await;
+        assert_error("maximum", &response, "invalid_api_key", None);
+        assert_eq!(response.header("connection"), None);
+    }
+    scene.finish().await;
+}
+
 /// A proxy in front could parse the same bytes as different requests.
 #[tokio::test]
 async fn ambiguous_framing_is_refused() {
