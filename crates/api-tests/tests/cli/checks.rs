@@ -314,8 +314,17 @@ fn a_self_hosted_server_is_queried_with_its_key_and_its_models_are_counted() {
             "all",
             "api_key_env = \"RIGHT\"\ndefault_price = { input = \"0\", output = \"0\" }",
         )
-        + "[models.\"acme/large\"]\ntargets = [\"gpu/large\"]\nprices = { input = \"1\", output = \"2\" }\n";
+        + "[models.\"acme/large\"]\ntargets = [\"gpu/large\"]\nprices = { input = \"1\", output = \"2\" }\n\
+           [models.\"acme/image\"]\ntargets = [\"sim/image\"]\nprices = { image = \"0.25\" }\n";
     let file = installation.write("t.toml", &text);
+    let table = installation.fine(&["models", "list", "--config", file.to_str().unwrap()]);
+    let titles = table.lines().next().unwrap();
+    let image = table
+        .lines()
+        .find(|line| line.starts_with("acme/image "))
+        .unwrap();
+    let column = titles.find("MEDIA").unwrap();
+    assert!(image[column..].starts_with("0.25 / image "), "{table}");
     let report = installation.json(&["doctor", "--config", file.to_str().unwrap()]);
     assert_eq!(report["clean"], json!(true), "{report}");
     for words in [
@@ -335,6 +344,7 @@ fn a_self_hosted_server_is_queried_with_its_key_and_its_models_are_counted() {
     assert_eq!(
         ids,
         [
+            "acme/image",
             "acme/large",
             "all/large",
             "all/small",

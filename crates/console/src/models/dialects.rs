@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_types::{Error, ErrorCode};
 
-use super::wire::ModelRecord;
+use super::wire::{ContentModel, ContentModelList, ModelRecord};
 
 /// Response format of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(super) fn messages_record(record: &ModelRecord) -> Value {
 }
 
 /// Returns a page for Google clients. The page token is the index of the next page's first model.
-pub(super) fn content_page(records: &[ModelRecord], query: Option<&str>) -> Result<Value, Error> {
+pub(super) fn content_page(records: &[ModelRecord], query: Option<&str>) -> Result<ContentModelList, Error> {
     let number = |name: &str| -> Result<Option<usize>, Error> {
         let pairs = query
             .unwrap_or_default()
@@ -118,32 +118,22 @@ pub(super) fn content_page(records: &[ModelRecord], query: Option<&str>) -> Resu
         return Err(invalid("pageToken", "is not a valid page token"));
     }
     let end = (start + size).min(records.len());
-    let models: Vec<Value> = records[start..end].iter().map(content_record).collect();
-    let mut page = json!({"models": models});
-    if end < records.len() {
-        page["nextPageToken"] = json!(end.to_string());
-    }
-    Ok(page)
+    Ok(ContentModelList {
+        models: records[start..end].iter().map(content_record).collect(),
+        next_page_token: (end < records.len()).then(|| end.to_string()),
+    })
 }
 
 /// Returns a record for Google clients.
-pub(super) fn content_record(record: &ModelRecord) -> Value {
-    let methods: &[&str] = match record.r#type {
-        "embedding" => &["embedContent", "batchEmbedContents"],
-        _ => &["generateContent", "streamGenerateContent", "countTokens"],
-    };
-    let mut value = json!({
-        "name": format!("models/{}", record.id),
-        "displayName": record.display_name,
-        "supportedGenerationMethods": methods,
-    });
-    for (name, tokens) in [
-        ("inputTokenLimit", record.context_window),
-        ("outputTokenLimit", record.max_output_tokens),
-    ] {
-        if let Some(tokens) = tokens {
-            value[name] = json!(tokens);
-        }
+pub(super) fn content_record(record: &ModelRecord) -> ContentModel {
+    ContentModel {
+        name: format!("models/{}", record.id),
+        display_name: record.display_name.clone(),
+        supported_generation_methods: match record.r#type {
+            "embedding" => vec!["embedContent", "batchEmbedContents"],
+            _ => vec!["generateContent", "streamGenerateContent", "countTokens"],
+        },
+        input_token_limit: record.context_window,
+        output_token_limit: record.max_output_tokens,
     }
-    value
 }

@@ -8,7 +8,6 @@ use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::header::ALLOW;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use tollgate_accounts::Caller;
 use tollgate_catalog::{Catalog, Snapshot};
 use tollgate_edge::context::Context;
@@ -20,7 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::dialects::{self, Dialect, MessagesQuery};
-use super::wire::{ModelList, ModelRecord};
+use super::wire::{ContentModel, ContentModelList, ModelList, ModelRecord};
 use crate::Console;
 
 /// Returns the routes of the models API.
@@ -28,8 +27,8 @@ pub fn routes() -> OpenApiRouter<Console> {
     OpenApiRouter::new()
         .routes(routes!(list_models))
         .routes(routes!(get_model))
-        .route("/v1beta/models", get(list_content_models))
-        .route("/v1beta/models/{*model}", get(get_content_model))
+        .routes(routes!(list_content_models))
+        .routes(routes!(get_content_model))
 }
 
 /// Returns the response format that the request's headers select.
@@ -77,6 +76,16 @@ fn unreadable(_: QueryRejection) -> Error {
     Error::new(ErrorCode::InvalidParameter, message)
 }
 
+/// List models in Google's format.
+#[utoipa::path(
+    get, path = "/v1beta/models", tag = "Models", operation_id = "list_content_models",
+    params(
+        ("pageSize" = Option<u32>, Query, description = "Models per page: at most 1000, default 50"),
+        ("pageToken" = Option<String>, Query, description = "`nextPageToken` of the previous page")
+    ),
+    responses((status = 200, body = ContentModelList), (status = "default", body = ErrorBody)),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
 async fn list_content_models(
     ControlCaller(caller): ControlCaller,
     State(catalog): State<Arc<Catalog>>,
@@ -125,6 +134,13 @@ async fn get_model(
     })
 }
 
+/// Retrieve a model by id or alias in Google's format.
+#[utoipa::path(
+    get, path = "/v1beta/models/{*model}", tag = "Models", operation_id = "get_content_model",
+    params(("model" = String, Path, description = "Id or alias, such as google/gemini-3.5-flash")),
+    responses((status = 200, body = ContentModel), (status = "default", body = ErrorBody)),
+    security(("bearer" = []), ("x-api-key" = []))
+)]
 async fn get_content_model(
     ControlCaller(caller): ControlCaller,
     State(catalog): State<Arc<Catalog>>,

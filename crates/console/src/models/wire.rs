@@ -17,6 +17,36 @@ pub struct ModelList {
     pub data: Vec<ModelRecord>,
 }
 
+/// A page of models in Google's format.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentModelList {
+    /// Models, ordered by id.
+    pub models: Vec<ContentModel>,
+    /// `pageToken` of the next page; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_page_token: Option<String>,
+}
+
+/// A model in Google's format.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentModel {
+    /// `models/` and the model id.
+    pub name: String,
+    /// Human-readable name.
+    pub display_name: String,
+    /// Actions that the model serves, such as `generateContent`.
+    #[schema(value_type = Vec<String>)]
+    pub supported_generation_methods: Vec<&'static str>,
+    /// Maximum number of input and output tokens together; absent if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_token_limit: Option<u64>,
+    /// Maximum number of output tokens per response; absent if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_token_limit: Option<u64>,
+}
+
 /// A model of the catalog.
 #[derive(Serialize, ToSchema)]
 pub struct ModelRecord {

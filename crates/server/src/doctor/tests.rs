@@ -367,6 +367,33 @@ fn models_without_a_price_and_targets_that_lead_nowhere_are_noted() {
 }
 
 #[test]
+fn default_prices_without_listed_models_are_noted() {
+    let directory = tempfile::tempdir().unwrap();
+    let block = |price: &str| {
+        format!("[providers.gpu]\npreset = \"vllm\"\nbase_url = \"http://127.0.0.1:9\"\n{price}\n")
+    };
+    let details = |price: &str, names: &[&str]| -> Vec<String> {
+        let config = config(&block(price), &directory.path().join("data"), &[]);
+        let snapshot = tollgate_catalog::load(&CatalogInput::default()).unwrap();
+        let listed = names.iter().map(|name| ListedModel {
+            name: (*name).to_owned(),
+            ..ListedModel::default()
+        });
+        let listing = [providers::ProviderListing {
+            name: "gpu".to_owned(),
+            listed: Ok(listed.collect()),
+        }];
+        let findings = models::check(&config, &snapshot, &listing).into_iter();
+        findings.map(|finding| finding.detail).collect()
+    };
+    let note = "the provider lists no models, so its default_price has no effect";
+    let price = "default_price = { input = \"1\" }";
+    assert!(details(price, &[]).iter().any(|detail| detail == note));
+    assert!(!details(price, &["large"]).iter().any(|detail| detail == note));
+    assert!(!details("", &[]).iter().any(|detail| detail == note));
+}
+
+#[test]
 fn settings_that_make_no_catalog_are_a_fault() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

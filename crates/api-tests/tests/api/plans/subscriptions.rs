@@ -73,6 +73,14 @@ async fn a_subscription_is_paid_cancelled_and_resumed() {
             .run(&["subscriptions", "list", "--account", &account])
             .await;
         assert_eq!(listed[0]["id"], id);
+        let table = command_line
+            .try_run(&["subscriptions", "list", "--account", &account])
+            .await;
+        let mut rows = table.stdout.lines().map(str::split_whitespace);
+        let titles: Vec<&str> = rows.next().unwrap().take(3).collect();
+        assert_eq!(titles, ["ID", "PLAN", "PRICE"]);
+        let values: Vec<&str> = rows.next().unwrap().take(3).collect();
+        assert_eq!(values, [&id, "lite", "15"]);
         scene.finish().await;
     }
 }
