@@ -1,4 +1,4 @@
-//! Builds providers and catalog from the settings, at start and at every reload.
+//! Builds the providers and the catalog from the settings, at the start and at every reload.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ use crate::{mail, media, payments, policy};
 /// Timeout of a request for a provider's model list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Providers, catalog and policy built from the settings.
+/// Providers, catalog and policy that were built from the settings.
 pub struct Assembled {
     /// Providers, by the name of their block.
     pub providers: HashMap<Arc<str>, Arc<dyn Provider>>,
@@ -51,11 +51,12 @@ struct Enabled {
     base_url: Option<String>,
     default_price: Option<PricesEntry>,
     stops_on_disconnect: bool,
-    /// Whether the server was found on a usual port of this machine.
+    /// Whether the server was discovered on a default port of model servers on this machine.
     is_local: bool,
 }
 
-/// The configured providers: the usable ones, and the reason for each unusable one by block name.
+/// The configured providers: the usable ones, and by block name the reason why a provider is
+/// unusable.
 struct Configured {
     enabled: Vec<Enabled>,
     unavailable: BTreeMap<String, String>,
@@ -74,8 +75,8 @@ pub fn http_client(config: &Config) -> Arc<HttpClient> {
     })
 }
 
-/// Builds providers and catalog. A provider that does not answer stays included, because it may
-/// recover; its model list is taken from `previous`, the entries of the last assembly.
+/// Builds the providers and the catalog. A provider that does not respond remains included, because
+/// it may recover. Its model list is that of `previous`, the entries of the last assembly.
 ///
 /// # Errors
 ///
@@ -86,8 +87,8 @@ pub async fn assemble(
     previous: &[ProviderEntry],
 ) -> Result<Assembled, ConfigError> {
     let policy = policy::build(config, http)?;
-    // These are built later, with the storage. Errors in them are reported before any file is
-    // opened.
+    // These components are built later, with the storage. Building them here reports invalid
+    // settings before the storage is opened.
     payments::build(config, http)?;
     mail::build(config)?;
     media::check(config)?;
@@ -235,7 +236,8 @@ fn check_name(name: &str) -> Result<(), ConfigError> {
     Err(ConfigError::new(format!("providers.{name:?}"), message))
 }
 
-/// Validates that access keys are a pair and that the preset signs requests.
+/// Validates that a block sets the access key id and the secret together, and only with a preset
+/// that signs requests.
 fn check_access_keys(name: &str, preset: &str, section: &ProviderSection) -> Result<(), ConfigError> {
     let (id, secret) = (&section.access_key_id_env, &section.secret_access_key_env);
     let has_any = id.is_some() || secret.is_some() || section.session_token_env.is_some();
@@ -265,15 +267,15 @@ fn key_of(
     }
 }
 
-/// Builds the providers whose default variable is set and that no block configures.
+/// Builds the providers whose default key variable is set and that no block configures.
 fn from_environment(config: &Config, http: &Arc<HttpClient>) -> Result<Vec<Enabled>, ConfigError> {
     let wanted = config.providers_by_environment().into_iter();
     wanted.map(|block| build(block, None, http)).collect()
 }
 
-/// Builds providers for the model servers on the usual ports of this machine that no block
-/// configures. They are free of charge. A server of the previous assembly that does not answer
-/// stays, so that its names keep their meaning.
+/// Builds providers for the model servers that are discovered on their default ports on this
+/// machine and that no block configures. Their models are free of charge. A server of the previous
+/// assembly that does not respond remains included, so that its model names stay valid.
 async fn local_providers(
     config: &Config,
     http: &Arc<HttpClient>,
@@ -299,8 +301,8 @@ async fn local_providers(
         .collect()
 }
 
-/// Returns the entry of a provider. Requests its model list if its `default_price` offers all
-/// models, or if a `[models]` block leaves facts to the list.
+/// Returns the status entry of a provider. Requests its model list if its `default_price` offers
+/// all models, or if a `[models]` block omits facts that the list supplies.
 async fn list(enabled: &Enabled, config: &Config, previous: &[ProviderEntry]) -> ProviderEntry {
     let id = enabled.provider.id();
     let mut entry = ProviderEntry {
@@ -332,17 +334,17 @@ async fn list(enabled: &Enabled, config: &Config, previous: &[ProviderEntry]) ->
     entry
 }
 
-/// Whether a server with this status will refuse its model list the next time, too.
+/// Whether the provider would refuse a further request for its model list with the same status.
 fn is_final(status: Option<u16>) -> bool {
     status.is_some_and(|status| (400..500).contains(&status) && status != 429)
 }
 
-/// Presets whose model lists report the input types of a model. Without them, an image for a text
-/// model would cause an error of the server.
+/// Presets whose model lists report the input types of a model. Without this list, an image for a
+/// text model would cause an error of the server.
 const PRESETS_LISTING_INPUT: &[&str] = &["llama.cpp"];
 
-/// Returns whether a block with a chat model of this provider leaves out its context window, or its
-/// `input` if the preset's list reports it. Calls of other kinds have no output cap.
+/// Returns whether the block of a chat model at this provider omits the context window, or `input`
+/// if the preset's list reports it. Calls of other kinds have no output cap.
 fn leaves_facts_to(provider: &str, preset: &str, config: &Config) -> bool {
     let lists_input = PRESETS_LISTING_INPUT.contains(&preset);
     let is_at = |target: &TargetEntry| match target {
@@ -377,7 +379,8 @@ fn discovered(model: ListedModel) -> Discovered {
     }
 }
 
-/// Returns the price versions of a catalog, which must be recorded before any charge.
+/// Returns the price versions of a catalog, including those of test models and of compositions.
+/// They must be recorded before any charge.
 pub fn price_records(snapshot: &Snapshot, now: Timestamp) -> Vec<PriceRecord> {
     let record = |model: &Arc<tollgate_catalog::Model>| PriceRecord {
         version: model.price_version,

@@ -1,4 +1,4 @@
-//! Background tasks of a process, beside its calls and jobs, until it stops.
+//! Starts the background tasks of a process, which run until the process stops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Interval of the tasks that depend on external services.
 const OUTBOUND_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Starts the notification listener, clock synchronization, maintenance tasks and the watch of the
-/// settings file.
+/// Starts the notification listener, the clock synchronization, the maintenance tasks and the watch
+/// of the settings file.
 pub(crate) fn start(
     tasks: &TaskTracker,
     flags: &Flags,

@@ -1,7 +1,7 @@
 //! Error texts for operators.
 
-/// Formats an error and its causes on one line. A cause that an error repeats in its own text is
-/// written once.
+/// Formats an error and its causes on one line, separated by colons. Omits a cause whose text the
+/// line already contains.
 pub fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -12,12 +12,12 @@ use tollgate_types::Clock;
 
 use crate::config::{Config, StorageUrl};
 
-/// How long a start waits for Redis. Joining an empty Redis takes almost as long.
+/// Maximum time that a start waits for Redis. Joining an empty Redis takes almost as long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The counters of rate limits.
 pub struct Counting {
-    /// Counters for the rate limiter.
+    /// Counters that the rate limiter uses.
     pub counters: Arc<dyn Counters>,
     shared: Option<Arc<RedisCounters>>,
 }
@@ -31,8 +31,8 @@ impl Counting {
         }
     }
 
-    /// Creates the counters that the settings select. An unreachable Redis does not prevent the
-    /// start.
+    /// Creates the counters that the settings select. The start continues if Redis is unreachable:
+    /// this node then counts separately until Redis is available.
     pub async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self> {
         let Some(url) = &config.redis else {
             if matches!(config.storage, StorageUrl::Postgres(_)) {
@@ -61,7 +61,7 @@ impl Counting {
         })
     }
 
-    /// Sends pending counts to Redis and leaves its list of nodes.
+    /// Sends pending counts to Redis and removes this node from its list of nodes.
     pub async fn close(&self) {
         if let Some(shared) = &self.shared {
             shared.close().await;

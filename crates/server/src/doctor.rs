@@ -27,7 +27,7 @@ pub struct Finding {
     /// The subject of the check, such as `storage` or `provider acme`.
     pub what: String,
     pub state: State,
-    /// The observation. It contains no secret.
+    /// The observation, without secrets.
     pub detail: String,
     /// The suggested fix; `None` if `state` is `Fine`.
     pub remedy: Option<String>,
@@ -39,14 +39,14 @@ pub struct Finding {
 pub enum State {
     /// The check found no problem.
     Fine,
-    /// No error, but the operator should know about it.
+    /// The check found no error, but a condition that the operator should know.
     Note,
-    /// An error that has to be fixed. It makes the command exit with an error status.
+    /// The check found an error that must be fixed. The command then exits with an error status.
     Fault,
 }
 
 impl Finding {
-    /// Creates a finding without a problem.
+    /// Creates a finding of a check without a problem.
     pub fn fine(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -56,7 +56,7 @@ impl Finding {
         }
     }
 
-    /// Creates a finding that the operator should know about.
+    /// Creates a finding that the operator should know.
     pub fn note(what: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -66,7 +66,7 @@ impl Finding {
         }
     }
 
-    /// Creates a finding that has to be fixed.
+    /// Creates a finding of an error that must be fixed.
     pub fn fault(what: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -77,8 +77,8 @@ impl Finding {
     }
 }
 
-/// Checks settings, data directory, storage, media, limits, ports, providers, models and this
-/// machine. Takes up to half a minute if a service does not answer.
+/// Checks settings, data directory, storage, media, limits, ports, payments, providers, models and
+/// this machine. Takes up to half a minute if a service does not respond.
 pub async fn run(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
     let server = running(config).await;
@@ -115,8 +115,8 @@ pub async fn run(config: &Config) -> Vec<Finding> {
         }
         Err(error) => {
             findings.push(unreadable(&error));
-            // A model whose only provider has no key causes such an error. These findings name the
-            // provider.
+            // A model whose only provider has no key causes such an error, so these findings name
+            // the provider.
             findings.extend(providers::keyless(config));
         }
     }
@@ -124,8 +124,8 @@ pub async fn run(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Returns the server that owns the command socket. The outer `None`: no server runs. The inner
-/// `None`: the server did not report its addresses.
+/// Returns the addresses of the server that owns the command socket: `None` if no server is
+/// running, `Some(None)` if the server did not report its addresses.
 async fn running(config: &Config) -> Option<Option<ServerView>> {
     let home = config.socket_home();
     if !socket::is_served(home).await {
@@ -137,9 +137,9 @@ async fn running(config: &Config) -> Option<Option<ServerView>> {
     }
 }
 
-/// Checks the settings without opening storage or ports. This is the part of a start or reload that
-/// depends on the settings only. Requests the model lists of model servers and of providers with a
-/// default price, as a start does.
+/// Checks the settings without opening storage or ports, to the extent that a start or reload
+/// depends on the settings only. Like a start, requests the model lists of model servers and of
+/// providers with a default price.
 pub async fn check_settings(config: &Config) -> Vec<Finding> {
     let mut findings = vec![readable(config)];
     findings.extend(data::shared_secret(config));
@@ -165,7 +165,7 @@ pub fn unreadable(error: &ConfigError) -> Finding {
     )
 }
 
-/// Checks the clock and the limit on open files. Needs no settings.
+/// Checks the clock and the limit on open files, for which no settings are required.
 pub fn machine() -> Vec<Finding> {
     vec![machine::clock(&SystemClock::default()), machine::descriptors()]
 }
@@ -177,7 +177,7 @@ fn readable(config: &Config) -> Finding {
     }
 }
 
-/// Lists the settings that a reload does not apply; `None` if there are none.
+/// Reports settings that a reload does not apply; `None` if all of them have their defaults.
 fn list_start_only(config: &Config) -> Option<Finding> {
     let keys = start_only_keys(&config.file);
     let detail = || format!("read at start only: {} (restart to change)", keys.join(", "));

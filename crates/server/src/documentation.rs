@@ -1,5 +1,5 @@
-//! Serves `/openapi.json`, and `/docs`, which renders it for people. The page loads nothing from
-//! other origins.
+//! Serves the OpenAPI document at `/openapi.json`, and at `/docs` a page that renders it. The page
+//! loads nothing from other origins.
 
 mod describe;
 #[cfg(test)]
@@ -23,12 +23,13 @@ const PAGE: &str = include_str!("../assets/documentation/page.html");
 const SCRIPT: &str = include_str!("../assets/documentation/page.js");
 const STYLE: &str = include_str!("../assets/documentation/page.css");
 
-/// Content security policy of the page: its own script and style, and requests to its own origin.
+/// Content security policy of the page, which allows its own script and style, and requests to its
+/// own origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// Returns the routes of the document and of the page. `support` is the contact for callers, served
-/// as `x-support` in the document.
+/// Returns the routes of the document and of the page. `support` is the contact for callers, which
+/// the document contains as `x-support`.
 pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
     let document = rendered(&document, support);
     Router::new()
@@ -43,7 +44,7 @@ pub fn routes(document: OpenApi, support: Option<&str>) -> Router {
         .route("/docs/page.css", asset("text/css; charset=utf-8", STYLE.into()))
 }
 
-/// Redirects browsers to the page; other clients get 404.
+/// Redirects browsers to the documentation page. Other clients receive status 404.
 async fn root(method: Method, headers: HeaderMap) -> Response {
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let is_browser = accepts.is_some_and(|accepts| accepts.contains("text/html"));
@@ -58,7 +59,7 @@ pub fn document_route<S: Clone + Send + Sync + 'static>(document: OpenApi) -> Me
     asset("application/json", rendered(&document, None))
 }
 
-/// The OpenAPI document with its extension for support.
+/// The OpenAPI document with the extension `x-support`.
 #[derive(Serialize)]
 struct Served<'a> {
     #[serde(flatten)]
@@ -67,8 +68,8 @@ struct Served<'a> {
     support: Option<&'a str>,
 }
 
-/// Serializes the document once, directly to bytes. As a tree of JSON values it would need several
-/// megabytes.
+/// Serializes the document directly to bytes, because a tree of JSON values would need several
+/// megabytes of memory.
 fn rendered(document: &OpenApi, support: Option<&str>) -> Bytes {
     Bytes::from(serde_json::to_vec(&Served { document, support }).unwrap_or_default())
 }

@@ -5,11 +5,11 @@ use bytes::Bytes;
 use tollgate_media_tools::{Error, Probe, Scratch, Tools, image};
 use tollgate_upstream::{FetchError, MediaInspector, MediaKind, MediaProperties};
 
-/// Name of the measured file.
+/// Name of the temporary file that is measured.
 const INPUT: &str = "input";
 
-/// Measures media with the installed programs. If they are missing, properties of audio and video
-/// are unknown.
+/// [`MediaInspector`] that measures media with the installed programs. Without these programs, the
+/// properties of audio and video are unknown.
 pub struct StudioInspector {
     tools: Tools,
 }

@@ -10,10 +10,10 @@ use tollgate_upstream::Mailer;
 use crate::config::file::{MailSection, MailTlsSetting};
 use crate::config::{Config, ConfigError};
 
-/// Timeout of sending one mail.
+/// Timeout of the delivery of one mail to the server.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Builds the mail client; `None` if no server is configured. Does not connect to it.
+/// Builds the mail client; `None` if no server is configured. Does not connect to the server.
 ///
 /// # Errors
 ///

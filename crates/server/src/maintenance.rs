@@ -11,11 +11,13 @@ use tollgate_storage::{Account, Result, Subscription};
 
 use crate::wiring::AppState;
 
-/// Maximum stored responses deleted in one pass. Each can be as large as a conversation.
+/// Maximum number of expired rows that are processed together. A stored response can be as large as
+/// a conversation.
 const BATCH: u32 = 100;
 
-/// Releases abandoned holds, expires lots and renews due subscriptions. Deletes expired responses,
-/// notices and idempotency keys, and the working directories of crashed processes.
+/// Releases abandoned holds, expires lots, renews due subscriptions and processes due events of
+/// test clocks. Deletes expired responses, notices and idempotency keys, and the working
+/// directories of crashed processes.
 pub async fn sweep(app_state: &AppState) {
     let (storage, clock) = (&app_state.storage, &*app_state.clock);
     if app_state.time.is_trusted() {
@@ -43,7 +45,7 @@ async fn remove_folders() {
 
 async fn renew(app_state: &AppState, with_test_clocks: &[Account]) {
     let (subscriptions, now) = (&*app_state.storage.subscriptions, app_state.clock.now());
-    // Without a payment provider, these subscriptions are renewed like any other.
+    // Without a payment provider, the gateway renews these subscriptions like any other.
     let by_provider = match &app_state.top_ups {
         Some(_) => app_state.storage.provider_subscriptions.due(now, u32::MAX).await,
         None => Ok(Vec::new()),
@@ -72,8 +74,9 @@ async fn renew(app_state: &AppState, with_test_clocks: &[Account]) {
     }
 }
 
-/// Runs the tasks that depend on external services and may be slow: automatic top-ups, subscription
-/// sync with the payment provider, alerts, and deletion of expired media and files.
+/// Runs the tasks that depend on external services and may be slow: automatic top-ups,
+/// synchronization of subscriptions with the payment provider, alerts, and the deletion of expired
+/// media and files.
 pub async fn run_outbound_tasks(app_state: &AppState) {
     if let Some(top_ups) = &app_state.top_ups {
         top_ups.fill_up().await;
@@ -88,8 +91,8 @@ pub async fn run_outbound_tasks(app_state: &AppState) {
     }
 }
 
-/// Deletes expired media. Bytes are deleted before the record is updated, so an interrupted run
-/// deletes them again.
+/// Deletes expired media. The bytes are deleted before the record is updated, so after an
+/// interruption the next run deletes them again.
 pub async fn delete_media(app_state: &AppState) -> Result<()> {
     let media = &app_state.storage.media;
     loop {
@@ -144,7 +147,7 @@ pub async fn listen_for_notifications(app_state: &AppState) {
     }
 }
 
-/// Deletes expired rows in batches until none is left.
+/// Deletes expired rows in batches until none remains.
 async fn delete<F: Future<Output = Result<u64>>>(what: &str, sweep: impl Fn() -> F) {
     loop {
         match sweep().await {

@@ -1,4 +1,4 @@
-//! Builds the media store and the keys that sign media URLs from `[media]`.
+//! Builds the media store and the signer of media URLs from `[media]`.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::config::{Config, ConfigError, VariableName};
 pub const FOLDER: &str = "media";
 /// Region for S3-compatible servers if none is set.
 const DEFAULT_REGION: &str = "us-east-1";
-/// Environment variables with the default region.
+/// Environment variables with the default region, in order of precedence.
 const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 
-/// Validates `[media]`. Opens, creates and connects to nothing.
+/// Validates `[media]` and its key files, without connecting to the media store.
 pub fn check(config: &Config) -> std::result::Result<(), ConfigError> {
     bucket(config)?;
     let section = &config.file.media;
@@ -35,12 +35,12 @@ pub fn check(config: &Config) -> std::result::Result<(), ConfigError> {
     Ok(())
 }
 
-/// Opens the media store, which encrypts its objects.
+/// Opens the media store, with encryption of its objects.
 pub fn open(config: &Config, pepper: &Pepper) -> anyhow::Result<Arc<dyn BlobStore>> {
     Ok(Arc::new(SealedBlobs::new(open_plain(config)?, pepper.clone())))
 }
 
-/// Opens the underlying store of the encrypted objects.
+/// Opens the media store without encryption of its objects.
 pub fn open_plain(config: &Config) -> anyhow::Result<Arc<dyn BlobStore>> {
     Ok(match bucket(config)? {
         Some(bucket) => Arc::new(s3::open(bucket)?),
@@ -53,7 +53,8 @@ fn files(config: &Config) -> Result<Arc<dyn BlobStore>> {
 }
 
 /// Returns the signer of media URLs. Without a configured key, the signing key is derived from the
-/// installation's pepper. After a key is configured, URLs signed with the derived key stay valid.
+/// installation's pepper. After a key is configured, URLs signed with the derived key stay valid,
+/// unless a previous key is configured too.
 pub fn addresses(config: &Config, pepper: &Pepper) -> std::result::Result<MediaAddresses, ConfigError> {
     let section = &config.file.media;
     let current = signing_key(

@@ -1,5 +1,5 @@
-//! `tollgate move`: copies an installation to the other storage engine, checks the ledger there,
-//! and lists the settings to change.
+//! `tollgate move`: copies an installation to the other storage engine, checks the ledger of the
+//! target, and lists the settings to change.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,25 +32,25 @@ pub struct MoveView {
     pub tables: Vec<TableView>,
     /// Total number of rows.
     pub rows: u64,
-    /// Number of accounts that own rows. The rows of each account are identical on both sides.
+    /// Number of accounts that own rows. The rows of each account are identical in both databases.
     pub accounts: u64,
-    /// The sum of all balances of each kind, in nano-credits, as decimal strings. Identical on both
-    /// sides.
+    /// The sum of all balances of each kind, in nano-credits, as decimal strings. The sums are
+    /// identical in both databases.
     pub balances: BTreeMap<String, String>,
     /// The result of `ledger check --reprice` on the target.
     pub ledger: CheckView,
-    /// Settings to change before the gateway starts on the target.
+    /// Instructions for the settings to change before the gateway starts on the target.
     pub settings: Vec<String>,
 }
 
-/// A table that is identical on both sides.
+/// A table whose contents are identical in both databases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableView {
     /// Name of the table.
     pub table: String,
     /// Number of rows.
     pub rows: u64,
-    /// Digest of all rows, independent of their order.
+    /// Digest of all rows, which does not depend on their order.
     pub digest: String,
     /// The sum of each numeric column, as decimal strings.
     pub sums: BTreeMap<String, String>,
@@ -61,9 +61,9 @@ pub struct TableView {
 pub enum MoveError {
     /// `--from` or `--to` is invalid.
     Settings(ConfigError),
-    /// A database cannot be used. Nothing was written. The text contains the fix.
+    /// A database cannot be used, and nothing was written. The text contains the fix.
     Refused(String),
-    /// The move failed while it was running.
+    /// The move failed after it had started.
     Failed(anyhow::Error),
 }
 
@@ -77,7 +77,7 @@ impl From<Error> for MoveError {
 }
 
 /// Moves the installation at `from` to the empty database at `to`. Calls `watch` with the progress.
-/// Blocks.
+/// Blocks the calling thread.
 pub fn run(
     config: &Config,
     from: &str,
@@ -120,7 +120,7 @@ fn route(config: &Config, from: &str, to: &str) -> Result<Route, ConfigError> {
     }
 }
 
-/// Checks the ledger of the target through its storage engine.
+/// Checks the ledger of the target, including the cost of every usage row.
 async fn check(route: &Route, clock: Arc<dyn Clock>) -> anyhow::Result<CheckView> {
     let storage: Storage = match route {
         Route::ToPostgres { url, .. } => postgres::open(postgres::PostgresConfig::new(url.as_str())).await?,
@@ -162,8 +162,8 @@ fn view(config: &Config, route: &Route, moved: TransferSummary, ledger: CheckVie
     }
 }
 
-/// Lists the settings that the operator must change. Contains no secret, and no address because it
-/// may contain one.
+/// Returns instructions for the settings that the operator must change. They contain no secret and
+/// no URL of PostgreSQL, which may contain a password.
 fn settings(config: &Config, route: &Route) -> Vec<String> {
     let service = &config.file.service;
     let named = service
@@ -209,14 +209,15 @@ fn settings(config: &Config, route: &Route) -> Vec<String> {
     vec![place, secret, never.to_owned()]
 }
 
-/// Returns the absolute path of the pepper file in a data directory, if it exists.
+/// Returns the absolute path of the pepper file in the data directory or in `dir`; `None` if
+/// neither contains one.
 fn own_pepper(config: &Config, dir: &Path) -> Option<PathBuf> {
     let places = [&config.data, dir].map(|data| data.join("secrets").join("pepper"));
     let found = places.into_iter().find(|place| place.exists())?;
     Some(whole(&found))
 }
 
-/// Returns the absolute path.
+/// Returns the absolute path; `path` itself if it cannot be resolved.
 fn whole(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

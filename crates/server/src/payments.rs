@@ -25,7 +25,7 @@ pub struct Sales {
     pub settings: TopUpSettings,
 }
 
-/// Builds the payment provider; `None` if credits are not sold. Does not connect to it.
+/// Builds the payment provider; `None` if credits are not sold. Does not connect to the provider.
 ///
 /// # Errors
 ///

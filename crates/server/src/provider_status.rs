@@ -1,5 +1,5 @@
 //! Runtime status of a server: its addresses, its providers, their model lists, and the results of
-//! recent calls to each target. Empty in a process that serves no requests.
+//! recent calls to each target. The status is empty in a process that serves no requests.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use tollgate_types::Timestamp;
 
 use crate::control::view::providers::{ProviderView, ServerView, TargetView};
 
-/// A provider in use.
+/// A provider that this process uses.
 #[derive(Clone, Debug)]
 pub struct ProviderEntry {
     /// Name of the `[providers]` block.
@@ -23,16 +23,16 @@ pub struct ProviderEntry {
     pub simulated: bool,
     /// Whether a `default_price` offers all models that the provider lists.
     pub offers_all: bool,
-    /// Whether the server was found on a usual port of this machine.
+    /// Whether the server was discovered on a default port of model servers on this machine.
     pub is_local: bool,
-    /// The last list of models that the provider returned; empty if none was requested.
+    /// Models in the last list that the provider returned; empty if no list was requested.
     pub models: Vec<Discovered>,
-    /// Error of the last request for the list.
+    /// Error of the last request for the list; `None` if it succeeded or no list was requested.
     pub list_error: Option<String>,
 }
 
 impl ProviderEntry {
-    /// Whether both entries mean the same server.
+    /// Whether both entries describe the same server.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.name, &self.preset, &self.base_url) == (&other.name, &other.preset, &other.base_url)
     }
@@ -52,7 +52,7 @@ impl ProviderEntry {
     }
 }
 
-/// The status of the providers in use.
+/// The status of this process's server and its providers.
 #[derive(Default)]
 pub struct ProviderStatus {
     entries: ArcSwap<Vec<ProviderEntry>>,
@@ -71,7 +71,7 @@ impl ProviderStatus {
         let _ = self.listening.set(server);
     }
 
-    /// Returns the addresses of this process's server; `None` if it has none.
+    /// Returns the addresses of this process's server; `None` if it has no server.
     pub fn listening(&self) -> Option<ServerView> {
         self.listening.get().cloned()
     }
@@ -81,12 +81,12 @@ impl ProviderStatus {
         self.entries.load_full()
     }
 
-    /// Replaces the list of providers.
+    /// Replaces the entries with those of a new assembly.
     pub fn replace(&self, entries: Vec<ProviderEntry>) {
         self.entries.store(Arc::new(entries));
     }
 
-    /// Returns every provider with the targets that the snapshot's models have there.
+    /// Returns every provider with its targets in the snapshot and their health.
     pub fn views(&self, snapshot: &Snapshot) -> Vec<ProviderView> {
         let entries = self.entries.load();
         entries.iter().map(|entry| self.view(entry, snapshot)).collect()

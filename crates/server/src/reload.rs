@@ -1,7 +1,7 @@
 //! Applies changed settings while the server runs: on SIGHUP and when the settings file changes. A
-//! reload covers providers, models, aliases, templates, prices, plans, limits and the content
-//! policy. Invalid settings are rejected as a whole, and the previous ones stay active. Also
-//! requests the model lists of providers that did not answer.
+//! reload covers providers, models, aliases, templates, prices, plans, default rate limits and the
+//! content policy. Invalid settings are rejected as a whole, and the previous ones stay active. The
+//! module also repeats requests for model lists that failed.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -24,20 +24,20 @@ use crate::control::{Actor, prices};
 use crate::provider_status::ProviderEntry;
 use crate::wiring::Services;
 
-/// How long a file must be unchanged before it is read. Editors write in several steps.
+/// Time without changes after which a changed file is read, because editors write in several steps.
 const DEBOUNCE_INTERVAL: Duration = Duration::from_millis(200);
-/// Interval of checks without a file event. Some file systems report no events, and a replaced
-/// directory reports none any more.
+/// Interval of checks without a file event. Some file systems report no events, and the watch of a
+/// directory reports none after the directory was replaced.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The first and the maximum pause before missing model lists are requested again; pauses double.
 const LIST_PAUSES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
-/// Maximum symbolic links followed to the settings file.
+/// Maximum number of watched paths: the settings file and the targets of its symbolic links.
 const MAX_LINKS: usize = 16;
 /// The symbolic link that Kubernetes replaces when mounted settings change.
 const MOUNT_LINK: &str = "..data";
 
-/// Activates assembled providers and catalog. Prices are activated first, so that every charge can
-/// be traced. If the prices are invalid, nothing is activated.
+/// Activates the assembled providers and catalog. Prices are activated first, so that every charge
+/// can be traced. If the prices are rejected, nothing is activated.
 pub async fn install(services: &Services, assembled: Assembled) -> Result<()> {
     let activated = prices::activate(&services.app_state, &assembled.snapshot, &Actor::settings()).await;
     activated.map_err(|error| match error.code {
@@ -60,7 +60,7 @@ pub async fn install(services: &Services, assembled: Assembled) -> Result<()> {
     Ok(())
 }
 
-/// Reloads the settings until `stop` is cancelled.
+/// Reloads the settings after each change and on SIGHUP, until `stop` is cancelled.
 pub async fn watch(
     flags: Flags,
     running: Config,
@@ -98,7 +98,7 @@ async fn settle(changed: &mut mpsc::Receiver<()>) {
     {}
 }
 
-/// The settings of a running process.
+/// The settings of a running process and the state of their reload.
 struct Settings {
     flags: Flags,
     /// The settings at the start.
@@ -107,9 +107,9 @@ struct Settings {
     has_file: bool,
     /// The result of the last read, valid or not.
     last_read: Result<FileConfig, ConfigError>,
-    /// The settings in effect.
+    /// The active settings.
     active: Config,
-    /// When missing model lists are requested next, and the pause after that.
+    /// Time of the next request for missing model lists, and the pause after that request.
     next_lists: (Instant, Duration),
 }
 
@@ -171,8 +171,8 @@ impl Settings {
         }
     }
 
-    /// Requests the model lists again if the last request for one failed, and installs the catalog
-    /// once one arrives.
+    /// Repeats the requests for model lists if the last request for one failed and the pause has
+    /// passed. Installs the new catalog if a missing list arrived.
     async fn request_missing_lists(&mut self, services: &Services) {
         let previous = services.app_state.provider_status.entries();
         let missing = || previous.iter().filter(|entry| entry.list_error.is_some());
@@ -204,14 +204,15 @@ impl Settings {
     }
 }
 
-/// Watches the directories of the settings file and of the links that lead to it. Directories,
-/// because a file may not exist yet and is replaced by renaming. Links, because mounted settings
-/// are replaced by swapping a link.
+/// Watch on the directories of the settings file and of the links that lead to it. It covers
+/// directories because a file may not exist yet and is replaced by renaming. It covers links
+/// because mounted settings are replaced by changing a link.
 struct Watch {
     file: PathBuf,
     changes: mpsc::Sender<()>,
     places: Vec<WatchedEntry>,
-    /// Dropping the watcher stops it.
+    /// Watcher of the file system, which stops when it is dropped; `None` if it could not be
+    /// started.
     watcher: Option<notify::RecommendedWatcher>,
 }
 
@@ -219,7 +220,8 @@ struct Watch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct WatchedEntry {
     directory: PathBuf,
-    /// Device and inode, because another directory may get the same path.
+    /// Device and inode of the directory, which differ if another directory replaces it at the same
+    /// path.
     identity: (u64, u64),
     name: OsString,
 }

@@ -25,8 +25,8 @@ use crate::documentation::{self, Security};
 #[openapi(
     info(
         title = "Tollgate",
-        description = "One API, one bill, over every AI model. Every response carries `x-request-id`: quote it when \
-                       you ask for help.",
+        description = "One API and one bill for all your AI models. Every response carries `x-request-id`: quote it \
+                       when you ask for help.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     modifiers(&Security),
@@ -67,7 +67,8 @@ pub fn document() -> Document {
     document
 }
 
-/// Builds the routes of the public listener. The documentation page shows `support`.
+/// Builds the routes of the public listener. `support` is the contact that the OpenAPI document
+/// contains.
 pub fn router(
     inference: Inference,
     media: MediaState,
@@ -99,7 +100,7 @@ async fn healthy(State(health): State<Health>) -> Response {
     alive(&health.vitals)
 }
 
-/// Returns 200 while the process works, and 503 if it has to be restarted.
+/// Returns status 200, or status 503 if a component has failed and the process has to be restarted.
 pub(crate) fn alive(vitals: &Vitals) -> Response {
     match vitals.is_failed() {
         true => unavailable("a component of the gateway has failed; restart the process"),

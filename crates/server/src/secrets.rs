@@ -1,4 +1,4 @@
-//! The pepper: the secret that keys are hashed with. With the embedded database, the first start
+//! The pepper: the secret with which keys are hashed. With the embedded database, the first start
 //! creates it. For nodes with a shared database, the operator sets the same pepper on every node.
 
 use std::fs::{self, OpenOptions};
@@ -13,11 +13,12 @@ use crate::config::{Config, ConfigError};
 
 const TOO_SHORT: &str = "the secret that keys are hashed with must have at least 32 characters";
 
-/// Returns the pepper from the settings, or the one in the data directory.
+/// Returns the pepper from the settings, or the one in the data directory. Creates the latter if it
+/// does not exist.
 ///
 /// # Errors
 ///
-/// Fails if the settings name a pepper that cannot be read or is too short.
+/// Fails if the pepper cannot be read or created, or is too short.
 pub fn pepper(config: &Config) -> Result<Pepper> {
     let service = &config.file.service;
     let (place, secret) = match (&service.pepper_env, &service.pepper_file) {
@@ -44,7 +45,7 @@ fn usable(secret: &str) -> Option<Pepper> {
     Pepper::new(secret.trim().as_bytes())
 }
 
-/// Creates the directory with mode 0700 if it does not exist.
+/// Creates the directory, and missing parents, with mode 0700. Existing directories stay unchanged.
 pub fn make_private_dir(path: &Path) -> Result<()> {
     let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     created.with_context(|| format!("cannot create the directory {}", path.display()))
@@ -60,7 +61,8 @@ fn own_pepper(data: &Path) -> Result<String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random bytes: {error}"))?;
     let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    // The file is written under a temporary name and renamed: a crash leaves no incomplete pepper.
+    // The file is written under a temporary name and renamed, so that a crash leaves no incomplete
+    // pepper.
     let temporary = directory.join("pepper.new");
     let mut file = OpenOptions::new()
         .write(true)

@@ -1,6 +1,6 @@
-//! Self-test at start: every guard must refuse an invalid request. A wrong key is rejected, an
-//! account without credits gets no hold, and a limit of zero admits no request. A guard that admits
-//! everything would otherwise stay unnoticed.
+//! Self-test at the start: every guard must refuse an invalid request. Unknown and malformed keys
+//! are rejected, an account that does not exist receives no hold, and a limit of zero admits no
+//! request. Without this test, a guard that admits everything could stay unnoticed.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use tollgate_types::{AccountId, Credits, HoldId, PriceVersion, RequestId};
 
 use crate::wiring::AppState;
 
-/// Runs the self-test.
+/// Tests the guards of keys, rate limits and the ledger.
 ///
 /// # Errors
 ///
-/// Fails with the first guard that does not refuse.
+/// Fails with the first guard that does not refuse its request.
 pub async fn prove(app_state: &AppState) -> Result<()> {
     let now = app_state.clock.now();
     let unknown_account = AccountId::from_u128(app_state.ids.next(now));

@@ -40,25 +40,25 @@ use crate::wiring::{self, AppState, Services};
 use crate::{background, maintenance, reload, router, secrets, self_test, telemetry};
 use tollgate_listener::{App, ListenSettings, Workers};
 
-/// Credits of the account that the first start creates.
+/// Credits that the account of the first start receives.
 const FIRST_START_CREDITS: i64 = 10;
-/// How long running calls may take after the second stop signal.
+/// Maximum time to wait for running calls after the second stop signal, and for background tasks.
 pub(crate) const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves requests until a stop signal. Blocks.
+/// Serves requests until a stop signal. Blocks the calling thread.
 pub fn run(flags: &Flags, config: Config) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
     let ended = runtime.block_on(serve(flags, config));
-    // After a second signal, a thread may still wait for connections that never end. It must not
-    // block the exit.
+    // After a second signal, a thread may still wait for connections that never end. This thread
+    // must not block the exit.
     runtime.shutdown_background();
     ended
 }
 
-/// Migrates the database schema to the current version. Blocks.
+/// Migrates the database schema to the current version. Blocks the calling thread.
 pub fn migrate(config: &Config) -> Result<Migrated> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -69,15 +69,15 @@ pub fn migrate(config: &Config) -> Result<Migrated> {
 async fn serve(flags: &Flags, config: Config) -> Result<()> {
     let mut signals = StopSignals::new()?;
     let metrics = telemetry::start_metrics()?;
-    // Settings are validated before any file is created or opened, so invalid settings leave no
-    // trace.
+    // Settings are validated before any file is created or opened, so invalid settings create no
+    // files.
     let http = http_client(&config);
     let assembled = assemble(&config, &http, &[]).await?;
     let app_state = Arc::new(wiring::serving_app_state(&config).await?);
     let services = start_services(&config, &app_state, http, assembled).await?;
 
-    // The command socket opens before the port, so a client that sees the open port can send
-    // commands. They are answered after the first account has been created.
+    // The command socket opens before the port, so a client that detects the open port can send
+    // commands. The server executes them after it has created the first account.
     let socket = command_socket(&config).await?;
     let has_socket = socket.is_some();
     let listener = TcpListener::bind(config.listen).await.with_context(|| {
@@ -107,7 +107,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
                 .clone()
                 .guard("the job worker", stop.clone(), worker),
         );
-        // The sender ends when `stop` is cancelled, after it has recorded its deliveries.
+        // The sender ends after `stop` is cancelled and it has recorded its deliveries.
         let webhooks = services.webhooks.clone().run(stop.clone());
         background.spawn(
             services
@@ -127,7 +127,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
             stop.cancel();
             services.pipeline.calls.close();
             // The engine is not closed. The next start treats it as the engine of a crashed process
-            // and completes its calls.
+            // and releases the holds of its calls.
             let _ = tokio::time::timeout(FORCED_STOP_TIMEOUT, services.pipeline.calls.wait()).await;
             return Err(restart_needed(cause));
         }
@@ -151,7 +151,7 @@ async fn serve(flags: &Flags, config: Config) -> Result<()> {
     Ok(())
 }
 
-/// The command socket of this process, from the start to the end of the last command.
+/// The task that serves the command socket, and the commands that it executes.
 struct Commands {
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -178,7 +178,8 @@ impl Commands {
 }
 
 /// Opens the command socket. Nodes with a shared database may also share a directory; the first one
-/// owns the socket. Returns `None` if another server owns it.
+/// owns the socket. Returns `None` if another server owns it, or if a node with a shared database
+/// cannot open it.
 async fn command_socket(config: &Config) -> Result<Option<UnixListener>> {
     let home = config.socket_home();
     let is_alone = config.home().is_some();
@@ -204,8 +205,8 @@ pub(crate) fn restart_needed(cause: String) -> anyhow::Error {
     error
 }
 
-/// Builds the services of a server or worker once its storage is open: runs the self-test,
-/// activates the settings and deletes expired data.
+/// Builds the services of a server or worker after its storage was opened. Runs the self-test,
+/// activates the settings, runs one maintenance sweep and loads the label priors.
 pub(crate) async fn start_services(
     config: &Config,
     app_state: &Arc<AppState>,
@@ -222,8 +223,9 @@ pub(crate) async fn start_services(
     Ok(services)
 }
 
-/// Waits for a stop signal, then reports "not ready" for the drain delay. Connections are still
-/// accepted meanwhile, so that load balancers notice.
+/// Waits for a stop signal and marks the server as not ready. After SIGTERM, the server accepts
+/// connections for the drain delay, or until another signal, so that load balancers can detect the
+/// state.
 async fn drain_delay(signals: &mut StopSignals, config: &Config, draining: &AtomicBool) -> Stop {
     let asked = signals.next().await;
     draining.store(true, Ordering::Relaxed);
@@ -237,9 +239,9 @@ async fn drain_delay(signals: &mut StopSignals, config: &Config, draining: &Atom
     asked
 }
 
-/// Waits for the running calls and returns whether all have ended. Storage is closed only in that
-/// case. The next start treats an engine that was not closed as one of a crashed process and voids
-/// its open calls.
+/// Waits for the running calls and returns whether all have ended. The caller closes the storage
+/// only in that case: the next start treats an engine that was not closed as one of a crashed
+/// process and releases the holds of its calls.
 async fn stop_gracefully(
     config: &Config,
     signals: &mut StopSignals,
@@ -416,14 +418,14 @@ fn start_background(
     background::start(tasks, flags, config, services, metrics, stop);
 }
 
-/// Adds the host check to the routes of the admin listener. Requests with an unknown host name are
-/// refused.
+/// Adds the host check to the routes of the admin listener, which refuses requests with an unknown
+/// host name.
 pub(crate) fn with_host_check(config: &Config, routes: Router) -> Router {
     let names: Names = config.file.server.admin_hosts.clone().into();
     routes.layer(middleware::from_fn_with_state(names, host::check))
 }
 
-/// Binds the admin listener. Uses a free port if another process uses the wanted one.
+/// Binds the admin listener. If the address `wanted` is in use, binds a free port instead.
 pub(crate) async fn bind_admin(wanted: SocketAddr) -> Result<TcpListener> {
     match TcpListener::bind(wanted).await {
         Ok(listener) => Ok(listener),
@@ -440,8 +442,8 @@ pub(crate) async fn bind_admin(wanted: SocketAddr) -> Result<TcpListener> {
     }
 }
 
-/// Creates an account with credits and a key if storage is an empty SQLite database. Returns the
-/// key.
+/// Creates an account with credits and a key if the storage is a SQLite database without accounts.
+/// Returns the key.
 async fn first_start(config: &Config, app_state: &AppState) -> Result<Option<String>> {
     let empty = app_state.storage.accounts.list(None, 1).await?.is_empty();
     if !empty || !matches!(config.storage, StorageUrl::Sqlite(_)) {
@@ -531,7 +533,7 @@ fn announce(
     print(&text);
 }
 
-/// Prints to stdout. A failed write is logged and does not stop the process.
+/// Prints to stdout. A failed write is logged and otherwise ignored.
 pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,4 +1,5 @@
-//! Stop signals: the first SIGTERM or SIGINT stops gracefully, the second within seconds.
+//! Stop signals: the first SIGTERM or SIGINT starts a graceful stop, the second one a stop within
+//! seconds.
 
 use anyhow::Result;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -9,12 +10,13 @@ pub struct StopSignals {
     interrupt: Signal,
 }
 
-/// The kind of stop signal.
+/// The stop signal that a process received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// SIGTERM, from a service manager. The server delays the stop so that load balancers notice.
+    /// SIGTERM, usually from a service manager. The server delays the stop so that load balancers
+    /// can detect it.
     Terminate,
-    /// SIGINT, from a terminal.
+    /// SIGINT, usually from a terminal.
     Interrupt,
 }
 
@@ -37,7 +39,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next signal.
+    /// Waits for the next SIGTERM or SIGINT.
     pub async fn next(&mut self) -> Stop {
         tokio::select! {
             _ = self.terminate.recv() => Stop::Terminate,

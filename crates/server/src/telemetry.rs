@@ -19,9 +19,10 @@ pub fn start_logs(environment: &Environment, default: &str, slug: &str) -> Resul
     let wanted = environment.get("TOLLGATE_LOG").unwrap_or(default);
     let filter = EnvFilter::try_new(wanted)
         .context("TOLLGATE_LOG is not a valid filter; use a level such as 'info'")?;
-    // The prefixes are needed until the process ends.
+    // The prefixes are needed until the process ends, so they are leaked.
     let prefixes: &'static [String; 2] = Box::leak(Box::new([format!("sk-{slug}-"), format!("adm-{slug}-")]));
-    // The library would report a failed write on stderr, which panics if stderr itself failed.
+    // Internal errors are not logged: the library would report a failed write on stderr, which
+    // panics if stderr itself failed.
     let builder = fmt()
         .with_env_filter(filter)
         .with_writer(move || LogWriter { prefixes })
@@ -44,11 +45,11 @@ const LINES_LOST: &str = "tollgate_log_lines_lost_total";
 /// Metric: panics of any thread or task.
 const PANICS: &str = "tollgate_panics_total";
 
-/// Writes log lines to stderr and never fails. A line that cannot be written, such as on a full
+/// Writer of log lines to stderr that never fails. A line that cannot be written, such as on a full
 /// disk, is dropped and counted.
 #[derive(Clone, Copy)]
 struct LogWriter {
-    /// Prefixes of keys and admin tokens.
+    /// Prefixes of the keys and admin tokens that are redacted.
     prefixes: &'static [String; 2],
 }
 
@@ -66,7 +67,8 @@ impl Write for LogWriter {
     }
 }
 
-/// Replaces the rest of each key after its prefix with `…`. Callers may write a key into a path.
+/// Replaces the part of each key after its prefix with `…`, because callers may send a key in a URL
+/// path.
 fn redacted<'l>(line: &'l [u8], prefixes: &[String]) -> Cow<'l, [u8]> {
     let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let mut shown = Cow::Borrowed(line);
@@ -86,7 +88,7 @@ fn redacted<'l>(line: &'l [u8], prefixes: &[String]) -> Cow<'l, [u8]> {
     shown
 }
 
-/// Histogram buckets of the gateway's overhead, in seconds.
+/// Upper bounds of the histogram buckets of the gateway's overhead, in seconds.
 const OVERHEAD_BUCKETS: [f64; 10] = [
     0.000_02, 0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.005, 0.02, 0.1, 1.0,
 ];
@@ -112,7 +114,7 @@ pub fn start_metrics() -> Result<PrometheusHandle> {
     Ok(metrics)
 }
 
-/// Counts every panic, even if it is caught. The message still goes to stderr.
+/// Counts every panic, even if it is caught. The message is still printed to stderr.
 fn count_panics() {
     metrics::describe_counter!(PANICS, "Panics of any thread or task");
     let panics = metrics::counter!(PANICS);

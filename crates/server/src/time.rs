@@ -1,5 +1,6 @@
-//! The clock of an installation. Nodes with a shared database use its time, so they agree on when a
-//! hold, a lot or a week ends. Otherwise the clock is that of the machine.
+//! The clock of an installation. Nodes with a shared database follow the database's time, so that
+//! they agree on the end of holds, lots and weeks. Other installations use the clock of the
+//! machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +10,18 @@ use tollgate_storage::Engine;
 use tollgate_types::Clock;
 use tollgate_types::clock::{SteadyClock, Timestamp};
 
-/// Interval of synchronization.
+/// Interval between synchronizations of the clock.
 const SYNC_INTERVAL: Duration = Duration::from_secs(10);
-/// Corrections above this are logged and treated as a jump.
+/// Maximum correction of the clock that is not a time jump. A time jump is logged.
 const JUMP_THRESHOLD: Duration = Duration::from_secs(10);
-/// Maximum difference at which the machine's clock counts as correct. Nodes are synchronized by
-/// more precise means than a query with its latency.
+/// Maximum difference between the machine's clock and the database at which the machine's clock is
+/// used, in addition to the duration of the query. Machines are synchronized more precisely than a
+/// query with its latency allows.
 const MAX_DRIFT: Duration = Duration::from_millis(500);
-/// A query that took longer is ignored because its time is too imprecise.
+/// Maximum duration of a time query. The result of a slower query is ignored because it is too
+/// imprecise.
 const MAX_QUERY_TIME: Duration = Duration::from_secs(2);
-/// Metric: how far this machine's clock is ahead of the installation's time, in seconds.
+/// Metric: lead of this machine's clock over the installation's time, in seconds.
 const CLOCK_AHEAD_METRIC: &str = "tollgate_clock_ahead_seconds";
 
 /// The installation's clock and its synchronization.
@@ -32,8 +35,8 @@ pub struct ClockSync {
 }
 
 impl ClockSync {
-    /// Starts with the machine's time. `longest_call` is the maximum time between a hold and its
-    /// settlement.
+    /// Creates a clock with the machine's time. `longest_call` is the maximum time between a hold
+    /// and its settlement.
     pub fn new(longest_call: Duration) -> Self {
         metrics::describe_gauge!(
             CLOCK_AHEAD_METRIC,
@@ -47,12 +50,12 @@ impl ClockSync {
         }
     }
 
-    /// Returns the clock.
+    /// Returns the installation's clock, which follows later synchronizations.
     pub fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }
 
-    /// Sets the clock for the first time, before any code uses it.
+    /// Synchronizes the clock for the first time, before other code uses it.
     pub async fn start(&self, engine: &dyn Engine) {
         if let Some(now) = self.query_time(engine).await {
             self.clock.set(now);
@@ -86,13 +89,14 @@ impl ClockSync {
         self.record_ahead();
     }
 
-    /// Returns whether an expired hold cannot belong to a running call, because no running call
-    /// started before a time jump.
+    /// Returns whether no running call can have started before a time jump. Only then is an expired
+    /// hold certain not to belong to a running call.
     pub fn is_trusted(&self) -> bool {
         self.clock.monotonic_micros() >= self.untrusted_until.load(Ordering::Relaxed)
     }
 
-    /// Returns how far this machine's clock is ahead, in microseconds.
+    /// Returns the lead of this machine's clock over the installation's time, in microseconds;
+    /// negative if the clock is behind.
     pub fn ahead(&self) -> i64 {
         self.clock.machine().as_micros() - self.clock.now().as_micros()
     }
@@ -112,7 +116,7 @@ impl ClockSync {
                 (took < MAX_QUERY_TIME).then_some(now)
             }
             Ok(None) => Some(self.clock.machine()),
-            // The clock continues unsynchronized.
+            // Without a result, the clock continues unsynchronized.
             Err(_) => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Builds storage, domains and services from the settings. Contains no decisions, only connections.
+//! Builds storage, domains and services from the settings. This module contains no domain logic.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,19 +43,19 @@ use crate::provider_status::ProviderStatus;
 use crate::secrets;
 use crate::time::ClockSync;
 
-/// How long a cached key is used without another lookup. Changes are sent to every node; this limit
-/// applies if a node misses one.
+/// Maximum time that a cached key is used without a new lookup. Every node is notified of changes;
+/// this limit applies if a node misses a notification.
 const KEY_TTL: Duration = Duration::from_secs(5);
 /// Directory of the lease journals within the data directory.
 const LEASES: &str = "leases";
 
-/// State that commands and requests share.
+/// State that requests and commands share.
 pub struct AppState {
     /// The installation's clock.
     pub clock: Arc<dyn Clock>,
-    /// Sets the clock.
+    /// Synchronization of the clock with the storage engine.
     pub time: ClockSync,
-    /// Generator of ids.
+    /// Source of new ids, one per process.
     pub ids: Arc<IdSource>,
     /// The stores of the storage engine.
     pub storage: Storage,
@@ -71,15 +71,15 @@ pub struct AppState {
     pub keys: Arc<Keys>,
     /// Administrators and their tokens.
     pub admins: Arc<Admins>,
-    /// Encrypts stored tenant data.
+    /// Vault that encrypts stored data of accounts.
     pub vault: Vault,
-    /// Signing secrets of webhooks.
+    /// Store of the secrets that sign webhooks.
     pub webhook_secrets: WebhookSecrets,
     /// Plans that accounts can subscribe to.
     pub plans: Arc<Plans>,
     /// Credit sales; `None` if no payment provider is configured.
     pub top_ups: Option<Arc<TopUps>>,
-    /// Sender of alerts to accounts.
+    /// Sender of low-balance alerts to accounts.
     pub notices: Notices,
     /// The model catalog.
     pub catalog: Arc<Catalog>,
@@ -89,9 +89,9 @@ pub struct AppState {
     pub jobs: Arc<Jobs>,
     /// Rate limiter for requests and tokens.
     pub limiter: Arc<Limiter>,
-    /// Default limits of accounts, as of the start.
+    /// Default limits of accounts, read at the start.
     pub default_limits: LimitsSection,
-    /// The counters of the rate limiter.
+    /// The counters of the rate limiter, in memory or in Redis.
     pub counting: Counting,
 }
 
@@ -107,9 +107,9 @@ impl AppState {
     }
 }
 
-/// Services for serving requests, in addition to [`AppState`].
+/// Services that serve requests and run jobs, in addition to [`AppState`].
 pub struct Services {
-    /// State shared with commands.
+    /// State that requests and commands share.
     pub app_state: Arc<AppState>,
     /// The providers in use.
     pub providers: Arc<Providers>,
@@ -119,25 +119,25 @@ pub struct Services {
     pub pipeline: Arc<Pipeline>,
     /// Responses that callers have stored.
     pub responses: Arc<Responses>,
-    /// Runs responses with `background: true`.
+    /// Runner of responses with `background: true`.
     pub background: Arc<Background>,
-    /// Runs the requests of batches.
+    /// Runner of the requests of batches.
     pub batches: Arc<Batches>,
-    /// Runs image, video and audio jobs.
+    /// Runner of image, video and audio jobs.
     pub media_jobs: Arc<MediaJobs>,
-    /// Renders jobs for their owners.
+    /// Builder of job records for their owners.
     pub records: Arc<Records>,
-    /// Runs jobs of every kind.
+    /// Worker that leases and runs jobs of every kind.
     pub worker: Arc<Worker>,
-    /// Sends webhooks when jobs end.
+    /// Sender of webhooks when jobs end.
     pub webhooks: Arc<Webhooks>,
-    /// Authenticates callers by API key.
+    /// Authenticator of callers by their API keys.
     pub authenticator: Arc<Authenticator>,
     /// The engine and tasks that the process depends on.
     pub vitals: Vitals,
 }
 
-/// Builds the state of a command. Rate limits are counted in memory because commands are not
+/// Builds the state of a command. It counts rate limits in memory, because commands are not
 /// limited.
 pub async fn app_state(config: &Config) -> Result<AppState> {
     let time = ClockSync::new(config.pipeline_settings().hold_lifetime());
@@ -145,7 +145,7 @@ pub async fn app_state(config: &Config) -> Result<AppState> {
     build_app_state(config, time, async { Ok(Counting::in_process(&clock)) }, None).await
 }
 
-/// Builds the state of a server.
+/// Builds the state of a server, with the counters and balance leases that the settings select.
 pub async fn serving_app_state(config: &Config) -> Result<AppState> {
     let longest_call = config.pipeline_settings().hold_lifetime();
     let time = ClockSync::new(longest_call);
@@ -155,15 +155,16 @@ pub async fn serving_app_state(config: &Config) -> Result<AppState> {
     build_app_state(config, time, Counting::open(config, &clock), leases).await
 }
 
-/// Builds the state of a worker. It needs no leases, because the nodes that accept jobs create
-/// their holds.
+/// Builds the state of a worker. It has no balance leases, because the nodes that accept jobs
+/// create their holds.
 pub async fn worker_app_state(config: &Config) -> Result<AppState> {
     let time = ClockSync::new(config.pipeline_settings().hold_lifetime());
     let clock = time.clock();
     build_app_state(config, time, Counting::open(config, &clock), None).await
 }
 
-/// Opens storage, then the counters of limits, and builds the domains on top. The catalog is empty.
+/// Opens the storage and then the counters of rate limits, and builds the domains on top of them.
+/// The catalog is empty at first.
 async fn build_app_state(
     config: &Config,
     time: ClockSync,
@@ -274,7 +275,7 @@ async fn open_storage(
         }
         StorageUrl::Postgres(url) => {
             if leases.is_some() {
-                // The lease journal is in this directory.
+                // The lease journal is stored in this directory.
                 secrets::make_private_dir(&config.data)?;
             }
             let mut settings = postgres::PostgresConfig::new(url.expose_secret());
@@ -290,7 +291,7 @@ async fn open_storage(
 /// Migrates the database schema to the current version.
 pub async fn migrate(config: &Config) -> Result<Migrated> {
     match &config.storage {
-        // The embedded database is migrated whenever it is opened.
+        // The embedded database is migrated each time it is opened.
         StorageUrl::Sqlite(path) => {
             let directory = path.parent().unwrap_or(&config.data);
             let from = sqlite::schema_version(directory).await?;
@@ -313,7 +314,8 @@ fn egress(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
 }
 
-/// Creates the HTTP client for webhooks. Its timeout keeps a slow receiver from delaying others.
+/// Creates the HTTP client for webhooks. The timeout of a post prevents a slow receiver from
+/// delaying others.
 fn webhook_client(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     let settings = EgressSettings {
         allow: config.egress.clone(),
@@ -324,8 +326,8 @@ fn webhook_client(config: &Config, http: &Arc<HttpClient>) -> EgressClient {
     EgressClient::new(settings, Arc::new(SystemResolver), http.clone())
 }
 
-/// Adds a hint to the error of a start on a full disk. The start needs free space to complete the
-/// calls of the previous process.
+/// Adds a hint to the error of a start on a full disk. The start needs free disk space to complete
+/// the calls of the previous process.
 fn with_disk_full_hint(error: StorageError, directory: &Path) -> anyhow::Error {
     let cause = error.to_string();
     let error = anyhow::Error::from(error);

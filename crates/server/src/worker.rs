@@ -1,5 +1,5 @@
-//! `tollgate worker`: a process that runs jobs and serves no callers, beside nodes that accept
-//! jobs.
+//! `tollgate worker`: a process that runs jobs and serves no callers, in addition to nodes that
+//! accept jobs.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::shutdown::StopSignals;
 use crate::wiring::Services;
 use crate::{background, maintenance, media, telemetry, wiring};
 
-/// Validates the settings for a worker process.
+/// Validates that the settings are suitable for a worker process.
 pub fn check(config: &Config) -> Result<(), ConfigError> {
     if let StorageUrl::Sqlite(_) = config.storage {
         let message = "a worker requires PostgreSQL: an embedded database belongs to one process, and `tollgate serve` runs its \
@@ -36,7 +36,7 @@ pub fn check(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Runs jobs until a stop signal. Blocks.
+/// Runs jobs until a stop signal. Blocks the calling thread.
 pub fn run(flags: &Flags, config: Config) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(work(flags, config));
@@ -47,8 +47,8 @@ pub fn run(flags: &Flags, config: Config) -> Result<()> {
 async fn work(flags: &Flags, config: Config) -> Result<()> {
     let mut signals = StopSignals::new()?;
     let metrics = telemetry::start_metrics()?;
-    // Settings are validated before any file is created or opened, so invalid settings leave no
-    // trace.
+    // Settings are validated before any file is created or opened, so invalid settings create no
+    // files.
     let http = http_client(&config);
     let assembled = assemble(&config, &http, &[]).await?;
     let app_state = Arc::new(wiring::worker_app_state(&config).await?);
@@ -111,7 +111,7 @@ async fn work(flags: &Flags, config: Config) -> Result<()> {
     end(&config, &services, &tasks).await
 }
 
-/// Waits for the remaining calls of jobs and for their records, then closes storage.
+/// Waits for the remaining calls of jobs and for the background tasks, then closes the storage.
 async fn end(config: &Config, services: &Services, tasks: &TaskTracker) -> Result<()> {
     services.pipeline.calls.close();
     let shutdown_timeout = FORCED_STOP_TIMEOUT.min(Duration::from_millis(config.file.timeouts.shutdown_ms));

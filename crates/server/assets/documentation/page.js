@@ -109,7 +109,7 @@ function lazyFields({ name, schema }, answer) {
   return box;
 }
 
-// Requests mark required fields; answers mark fields that may be absent.
+// Requests mark required fields; responses mark fields that may be absent.
 function fieldList(schema, answer) {
   const required = new Set(schema.required ?? []);
   const names = Object.keys(schema.properties ?? {});
@@ -120,7 +120,7 @@ function fieldList(schema, answer) {
   }));
 }
 
-// Renders the top schema of a request or an answer: its fields, or its type if it has no fields.
+// Renders the top schema of a request or a response: its fields, or its type if it has no fields.
 function schemaView(schema, answer) {
   const objects = objectsIn(schema ?? {});
   if (objects.length === 0) return el("p", {}, typeText(schema));

@@ -33,7 +33,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct AccountsQuery {
-    /// Accounts per page, 1 to 100 (default: 20).
+    /// Maximum number of accounts per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
     /// The `id` of the last account of the previous page.
@@ -68,7 +68,7 @@ async fn list_accounts(
 struct NewAccount {
     /// Display name (1–200 characters).
     name: String,
-    /// Whether to give it a test clock (default: false).
+    /// Whether the account has a test clock (default: false).
     #[schema(nullable = false)]
     test_clock: Option<bool>,
 }
@@ -81,7 +81,7 @@ impl Read for NewAccount {
     }
 }
 
-/// Creates an account, without credits and keys.
+/// Creates an account without credits or keys.
 #[utoipa::path(
     post, path = "/admin/v1/accounts", tag = "Accounts", operation_id = "create_account", request_body = NewAccount,
     responses((status = 200, body = AccountView), (status = "default", body = ErrorBody)),
@@ -134,23 +134,23 @@ struct AccountPatch {
     /// `active` or `suspended`.
     #[schema(nullable = false)]
     state: Option<String>,
-    /// Requests per minute, above 0.
+    /// Maximum number of requests per minute, above 0.
     rpm: Option<u32>,
-    /// Tokens per minute, above 0.
+    /// Maximum number of tokens per minute, above 0.
     tpm: Option<u64>,
     /// Maximum number of unrevoked keys.
     keys: Option<u32>,
-    /// Concurrent GPUs. Not enforced yet.
+    /// Maximum number of concurrent GPUs. Not enforced yet.
     gpus: Option<u32>,
-    /// Hosted agents. Not enforced yet.
+    /// Maximum number of hosted agents. Not enforced yet.
     agents: Option<u32>,
-    /// Saved chats. Not enforced yet.
+    /// Maximum number of saved chats. Not enforced yet.
     chats: Option<u32>,
     /// Maximum number of stored files.
     files: Option<u32>,
     /// Maximum total size of stored files, in GiB.
     files_gib: Option<u32>,
-    /// Maximum estimated tokens of all unfinished batches.
+    /// Maximum sum of the estimated tokens of all unfinished batches.
     batch_tokens: Option<u64>,
 }
 
@@ -231,8 +231,8 @@ impl Read for NewTime {
     }
 }
 
-/// Advances the test clock of an account. Everything due until then happens, in order, before the
-/// response.
+/// Advances the test clock of an account. The server processes all events that are due until then,
+/// in order, before it responds.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/advance", tag = "Accounts", operation_id = "advance_clock",
     params(("id" = String, Path, description = "The account.")), request_body = NewTime,
@@ -273,17 +273,19 @@ const COMPAT: &str = "'strict', 'standard' or 'lenient'";
 /// A key to create.
 #[derive(Debug, ToSchema)]
 struct NewKey {
-    /// Display name, such as the environment: 1 to 100 characters (default: `default`).
+    /// Display name, such as `staging`: 1 to 100 characters (default: `default`).
     name: Option<String>,
-    /// Days until expiry, 1 to 36500 (default: never).
+    /// Number of days until the key expires, 1 to 36500 (default: never).
     expires_in_days: Option<u32>,
-    /// `strict`, `standard` (default) or `lenient`: how far requests are adapted to a model.
+    /// Compatibility level: `strict`, `standard` (default) or `lenient`. It determines how far
+    /// requests are adapted to a model.
     #[schema(value_type = Option<String>)]
     compat: Option<Compat>,
-    /// `live` (default) or `test`, which reaches only simulated models and spends nothing.
+    /// `live` (default) or `test`. Test keys reach only simulated models and spend no credits.
     #[schema(value_type = Option<String>)]
     mode: Option<KeyMode>,
-    /// Whether to wait for images by default instead of returning a job (default: false).
+    /// Whether image requests wait for the images by default instead of returning a job (default:
+    /// false).
     sync: Option<bool>,
 }
 
@@ -326,10 +328,11 @@ async fn create_key(
 /// Changes of a key, at least one. Omitted fields stay unchanged.
 #[derive(Debug, ToSchema)]
 struct KeyPatch {
-    /// `strict`, `standard` or `lenient`: how far requests are adapted to a model.
+    /// Compatibility level: `strict`, `standard` or `lenient`. It determines how far requests are
+    /// adapted to a model.
     #[schema(value_type = Option<String>)]
     compat: Option<Compat>,
-    /// Whether to wait for images by default instead of returning a job.
+    /// Whether image requests wait for the images by default instead of returning a job.
     sync: Option<bool>,
 }
 
@@ -346,7 +349,8 @@ impl Read for KeyPatch {
     }
 }
 
-/// Changes the compatibility level of a key, and whether it waits for images by default.
+/// Changes the compatibility level of a key, or whether its image requests wait for the images by
+/// default.
 #[utoipa::path(
     patch, path = "/admin/v1/keys/{id}", tag = "Accounts", operation_id = "change_key",
     params(("id" = String, Path, description = "The key's id, not the key itself.")), request_body = KeyPatch,

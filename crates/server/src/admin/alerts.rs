@@ -41,10 +41,11 @@ async fn get_alert(
     Ok(Json(alert.ok_or_else(none)?))
 }
 
-/// An alert. It requires at least one of `webhook` and `email`.
+/// A low-balance alert. At least one of `webhook` and `email` is required.
 #[derive(Debug, ToSchema)]
 struct NewAlert {
-    /// Threshold in credits, such as `5`. The alert is sent when the spendable amount is lower.
+    /// Threshold in credits, such as `5`. The alert is sent when the available credits, without
+    /// plan allowances, fall below it.
     #[schema(value_type = String)]
     below: Credits,
     /// Webhook URL that receives the alert.
@@ -90,7 +91,8 @@ async fn set_alert(
     Ok(Json(alert.ok_or_else(unexpected)?))
 }
 
-/// Removes the alert of an account and drops pending deliveries.
+/// Removes the alert of an account. Its pending webhook deliveries fail; pending e-mails are still
+/// sent.
 #[utoipa::path(
     delete, path = "/admin/v1/accounts/{id}/alert", tag = "Credits", operation_id = "remove_alert",
     params(("id" = String, Path, description = "The account.")),
@@ -108,7 +110,7 @@ async fn remove_alert(
     Ok(Json(Done { done: true }))
 }
 
-/// Lists the last 200 deliveries of an account within 30 days, newest first.
+/// Lists the last 200 alert deliveries of an account within 30 days, newest first.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/alert/deliveries", tag = "Credits", operation_id = "list_deliveries",
     params(("id" = String, Path, description = "The account.")),

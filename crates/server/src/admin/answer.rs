@@ -23,7 +23,7 @@ pub(super) struct Done {
 }
 
 impl<T> List<T> {
-    /// Makes a list of all results.
+    /// Creates a list of all results.
     pub(super) fn whole(data: Vec<T>) -> Self {
         Self {
             data,
@@ -31,7 +31,8 @@ impl<T> List<T> {
         }
     }
 
-    /// Makes a page of at most `limit` results. `data` contains one more if another page follows.
+    /// Creates a page of at most `limit` results. `data` contains one result more than `limit` if
+    /// another page follows.
     pub(super) fn page(mut data: Vec<T>, limit: u32) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = data.len() > limit;
@@ -55,7 +56,7 @@ pub(super) fn unexpected() -> Error {
     Error::internal("unexpected reply to a command")
 }
 
-/// Parses an id in a path. A malformed id is reported as not found.
+/// Parses an id in a path. Returns the error `not_found` for a malformed id.
 pub(super) fn id<T: FromStr>(text: &str, what: &str) -> Result<T, Error> {
     let unknown = |_| Error::new(ErrorCode::NotFound, format!("There is no such {what}."));
     text.parse().map_err(unknown)

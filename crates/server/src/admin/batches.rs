@@ -29,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
 struct BatchesQuery {
     /// Only batches of this account (default: all).
     account: Option<String>,
-    /// Batches per page, 1 to 100 (default: 20).
+    /// Maximum number of batches per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
     /// The `id` of the last batch of the previous page.

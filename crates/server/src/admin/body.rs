@@ -12,7 +12,7 @@ use crate::control::NewLimit;
 /// Maximum size of a request body.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// A type that can be read from the members of a body.
+/// A type that can be read from the members of a request body.
 pub(super) trait Read: Sized {
     fn read(members: &mut Members) -> Result<Self, Error>;
 }
@@ -43,7 +43,7 @@ pub(super) fn read<T: Read>(bytes: &[u8]) -> Result<T, Error> {
     Ok(read)
 }
 
-/// The members that have not been read yet.
+/// The members of a request body that have not been read yet.
 pub(super) struct Members(Map<String, Value>);
 
 impl Members {
@@ -52,7 +52,8 @@ impl Members {
         self.optional(name, what)?.ok_or_else(|| missing(name, what))
     }
 
-    /// Reads an optional member with a fixed set of words; null counts as omitted.
+    /// Reads an optional member whose valid values are words; `known` parses a word. Null counts as
+    /// omitted.
     pub(super) fn word<T>(
         &mut self,
         name: &str,
@@ -76,7 +77,7 @@ impl Members {
         }
     }
 
-    /// Reads an optional limit; null removes the account's override.
+    /// Reads an optional limit of an account; null removes the override.
     pub(super) fn limit<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<NewLimit<T>>, Error> {
         match self.0.remove(name) {
             None => Ok(None),
@@ -88,7 +89,7 @@ impl Members {
         }
     }
 
-    /// Reads an optional time; null counts as omitted.
+    /// Reads an optional time: RFC 3339, or a date in UTC. Null counts as omitted.
     pub(super) fn instant(&mut self, name: &str) -> Result<Option<Timestamp>, Error> {
         let what = "a time such as 2027-01-01T00:00:00Z or a date such as 2027-01-01";
         let Some(text) = self.optional::<String>(name, what)? else {

@@ -81,19 +81,22 @@ async fn list_grants(
 /// Credits to grant.
 #[derive(Debug, ToSchema)]
 struct NewGrant {
-    /// Idempotency id for this grant, at most 200 characters.
+    /// Idempotency key of this grant, at most 200 characters. If omitted, each request creates
+    /// another grant.
     id: Option<String>,
-    /// Credits, above 0, with at most nine decimals, such as `12.5`.
+    /// Amount in credits, above 0, with at most nine decimals, such as `12.5`.
     #[schema(value_type = String)]
     amount: Credits,
-    /// `purchase` (default): paid for. `promotion`: given by the operator.
+    /// `purchase` (default): the credits were paid for. `promotion`: the operator gives them for
+    /// free.
     #[schema(value_type = Option<String>)]
     kind: Option<LotKind>,
     /// Spending priority, 0–255 (default: 100); lower values are spent first.
     priority: Option<u8>,
-    /// Days until unused credits expire, 1 to 36500 (default: never).
+    /// Number of days until unused credits expire, 1 to 36500 (default: never).
     expires_in_days: Option<u32>,
-    /// Expiry of unused credits: RFC 3339, or a date in UTC. Excludes `expires_in_days`.
+    /// Expiry of unused credits: RFC 3339, or a date in UTC. Cannot be combined with
+    /// `expires_in_days`.
     #[schema(value_type = Option<String>)]
     expires_at: Option<Timestamp>,
     /// Note for operators (at most 200 characters).
@@ -149,8 +152,8 @@ async fn create_grant(
     Ok(Json(perform_command!(api, operator, command, Granted)))
 }
 
-/// Withdraws the unused part of a grant: a purchase, to be paid out, or a promotion. Credits held
-/// by running calls stay.
+/// Withdraws the unused part of a purchase or promotion. The operator pays out a withdrawn
+/// purchase. Credits that running calls hold are not withdrawn.
 #[utoipa::path(
     post, path = "/admin/v1/grants/{id}/withdraw", tag = "Credits", operation_id = "withdraw_grant",
     params(("id" = String, Path, description = "The grant.")),
@@ -170,16 +173,16 @@ async fn withdraw_grant(
 /// A refund to make.
 #[derive(Debug, ToSchema)]
 struct NewRefund {
-    /// The call's `x-request-id`.
+    /// The `x-request-id` of the call.
     #[schema(value_type = String)]
     request_id: RequestId,
-    /// Credits, above 0 (default: the full refundable amount). Paid credits are refunded before
-    /// allowance.
+    /// Amount in credits, above 0 (default: the full refundable amount). Paid credits are refunded
+    /// before the plan's allowance.
     #[schema(value_type = Option<String>)]
     amount: Option<Credits>,
     /// Note for operators (at most 200 characters).
     reason: Option<String>,
-    /// Idempotency id for this refund (default: the amount).
+    /// Idempotency key of this refund (default: derived from the amount).
     key: Option<String>,
 }
 
@@ -194,7 +197,8 @@ impl Read for NewRefund {
     }
 }
 
-/// Refunds a call: credits to the balance, allowance to its week while that week is open.
+/// Refunds a call. Credits return to the balance, and a plan's allowance returns to its week while
+/// that week is open.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/refunds", tag = "Credits", operation_id = "create_refund",
     params(("id" = String, Path, description = "The account.")), request_body = NewRefund,
@@ -222,18 +226,19 @@ async fn create_refund(
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct UsageQuery {
-    /// Only rows at or after this time: RFC 3339 (`2026-11-20T00:00:00Z`) or a date (`2026-11-20`).
+    /// Only rows created at or after this time: RFC 3339 (`2026-11-20T00:00:00Z`) or a date in UTC
+    /// (`2026-11-20`).
     from: Option<String>,
-    /// Only rows before this time.
+    /// Only rows created before this time: RFC 3339, or a date in UTC.
     to: Option<String>,
-    /// Rows per page, 1 to 100 (default: 20).
+    /// Maximum number of rows per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
     /// The `id` of the last row of the previous page.
     after: Option<String>,
 }
 
-/// Lists the usage rows of an account, newest first. They contain no text of prompts or answers.
+/// Lists the usage rows of an account, newest first. They contain no text of prompts or responses.
 #[utoipa::path(
     get, path = "/admin/v1/accounts/{id}/usage", tag = "Credits", operation_id = "list_usage",
     params(("id" = String, Path, description = "The account."), UsageQuery),
@@ -263,7 +268,8 @@ async fn list_usage(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct StatementQuery {
-    /// Month in UTC, such as `2026-11`. The statement of the current month ends now.
+    /// Month in UTC, such as `2026-11`. The statement of the current month ends at the time of the
+    /// request.
     month: String,
 }
 

@@ -17,7 +17,7 @@ use tollgate_types::{Error, ErrorCode};
 /// Host names that the admin listener accepts, besides IP addresses and `localhost`.
 pub(crate) type Names = Arc<[String]>;
 
-/// Refuses requests for other host names with 421.
+/// Refuses requests whose `Host` header is missing, repeated or not accepted, with status 421.
 pub(crate) async fn check(State(names): State<Names>, request: Request, next: Next) -> Response {
     if is_expected(request.headers(), &names) {
         return next.run(request).await;

@@ -57,18 +57,18 @@ async fn check_ledger(
     Ok(Json(perform_command!(api, operator, command, Check)))
 }
 
-/// Query parameters of exports.
+/// Query parameters of an export.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 struct ExportQuery {
     /// Only rows of this account (default: all).
     account: Option<String>,
-    /// Only rows at or after this time: RFC 3339, or a date in UTC.
+    /// Only rows created at or after this time: RFC 3339, or a date in UTC.
     from: Option<String>,
-    /// Only rows before this time.
+    /// Only rows created before this time: RFC 3339, or a date in UTC.
     to: Option<String>,
-    /// `csv` (default) or `jsonl`.
+    /// Format of the rows: `csv` (default) or `jsonl`.
     format: Option<String>,
 }
 
@@ -90,7 +90,7 @@ async fn export_ledger(
 }
 
 /// Exports usage, one row per call, ordered by account and newest first, as CSV with a header or as
-/// JSON lines. The rows contain no text of prompts or answers.
+/// JSON lines. The rows contain no text of prompts or responses.
 #[utoipa::path(
     get, path = "/admin/v1/usage/export", tag = "Credits", operation_id = "export_usage", params(ExportQuery),
     responses(
@@ -132,15 +132,15 @@ async fn export(
         export: Export::new(kind, format, account, from, to),
     };
     let first = running.export.first();
-    // The first step runs before the response starts, so that an invalid request gets an error
+    // The first step runs before the response starts, so that an invalid request receives an error
     // response.
     let (rows, state) = running.step(first).await?;
     let rest = stream::try_unfold(state, |(running, next)| async move {
         match next {
             Some(command) => {
                 let step = running.step(command).await;
-                // The response has started: the connection is aborted, and only the log has the
-                // reason.
+                // The response has started, so the error aborts the connection; only the log
+                // contains the reason.
                 step.map(Some)
                     .inspect_err(|error| tracing::error!(%error, "export aborted"))
             }

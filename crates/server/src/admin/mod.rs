@@ -44,12 +44,12 @@ use crate::documentation;
 use crate::provider_status::ProviderEntry;
 use crate::wiring::AppState;
 
-/// State of the handlers.
+/// State of the admin API's handlers.
 #[derive(Clone, FromRef)]
 pub struct AdminApi {
     /// Stores and services that commands use.
     pub app_state: Arc<AppState>,
-    /// Authenticates administrators by their tokens.
+    /// Authenticator of administrators by their tokens.
     pub authenticator: Arc<OperatorAuthenticator>,
     /// Settings on disk, the source of the proposed prices.
     pub settings: Arc<SettingsFile>,
@@ -68,8 +68,8 @@ impl SettingsFile {
         Self { flags, running, http }
     }
 
-    /// Loads the settings and returns their prices by model id. `previous` has the model lists of
-    /// providers that do not answer.
+    /// Loads the settings and returns their prices by model id. `previous` supplies the model lists
+    /// of providers that do not respond.
     async fn prices(&self, previous: &[ProviderEntry]) -> Result<BTreeMap<String, PriceTable>, Error> {
         let refused = |error: ConfigError| Error::new(ErrorCode::InvalidParameter, error.to_string());
         let config = Config::load(&self.flags, self.running.environment.clone()).map_err(refused)?;
@@ -106,7 +106,7 @@ impl AdminApi {
 )]
 struct Base;
 
-/// Adds the security scheme of admin tokens to the OpenAPI document.
+/// Modifier that adds the security scheme of admin tokens to the OpenAPI document.
 struct Token;
 
 impl Modify for Token {

@@ -120,7 +120,7 @@ struct AuditQuery {
     /// Only entries at or after this time: RFC 3339 (`2026-11-20T00:00:00Z`) or a date
     /// (`2026-11-20`).
     since: Option<String>,
-    /// Entries per page, 1 to 100 (default: 20).
+    /// Maximum number of entries per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
     /// The `id` of the last entry of the previous page.

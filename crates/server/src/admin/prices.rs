@@ -22,7 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(check_prices))
 }
 
-/// Lists the current prices of every model that has or had any.
+/// Lists the current prices of every model that has or had prices.
 #[utoipa::path(
     get, path = "/admin/v1/prices", tag = "Prices", operation_id = "list_prices",
     responses((status = 200, body = List<PriceView>), (status = "default", body = ErrorBody)),
@@ -36,7 +36,7 @@ async fn list_prices(
     Ok(Json(List::whole(prices)))
 }
 
-/// Returns the last hundred price changes of a model, newest first.
+/// Returns the last 100 price changes of a model, newest first.
 #[utoipa::path(
     get, path = "/admin/v1/prices/{*model}", tag = "Prices", operation_id = "get_price_history",
     params(("model" = String, Path, description = "The model's id, slashes included.")),

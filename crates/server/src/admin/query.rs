@@ -23,7 +23,7 @@ pub(super) fn limit(limit: Option<u32>) -> Result<u32, Error> {
     }
 }
 
-/// Parses an optional id.
+/// Parses the optional id in the query parameter `param`.
 pub(super) fn id<T: FromStr>(param: &str, text: Option<String>) -> Result<Option<T>, Error> {
     let parse = |text: String| {
         let message = || format!("'{param}' is not a valid id.");
@@ -32,7 +32,7 @@ pub(super) fn id<T: FromStr>(param: &str, text: Option<String>) -> Result<Option
     text.map(parse).transpose()
 }
 
-/// Parses an optional time: RFC 3339, or a date in UTC.
+/// Parses the optional time in the query parameter `param`: RFC 3339, or a date in UTC.
 pub(super) fn instant(param: &str, text: Option<String>) -> Result<Option<Timestamp>, Error> {
     let parse = |text: String| {
         let message =

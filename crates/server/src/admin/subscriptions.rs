@@ -60,7 +60,7 @@ async fn list_subscriptions(
     Ok(Json(List::whole(found)))
 }
 
-/// A plan and the length of its periods.
+/// A plan and the length of its periods, for a subscription.
 #[derive(Debug, ToSchema)]
 struct NewSubscription {
     /// Name of the plan.
@@ -102,7 +102,7 @@ async fn create_subscription(
 /// The checkout page of a plan.
 #[derive(Debug, Serialize, ToSchema)]
 struct OpenedSubscription {
-    /// The subscription that starts when the page is paid.
+    /// Id of the subscription. It starts when the page is paid.
     #[schema(value_type = String)]
     id: SubscriptionId,
     /// URL of the checkout page, for the payer.
@@ -163,9 +163,10 @@ async fn change(
     Ok(Json(perform_command!(api, operator, command, Subscription)))
 }
 
-/// Changes the plan of a subscription. A plan with a larger allowance starts immediately, as a new
-/// subscription. Other plans start with the next period. The current plan undoes a scheduled
-/// change.
+/// Changes the plan of a subscription. The change starts immediately, as a new subscription, if the
+/// new plan has at least the same allowance and period length and its price covers the unused part
+/// of the current period. Otherwise, the plan changes with the next period. A change to the current
+/// plan cancels a scheduled change.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/change-plan", tag = "Plans", operation_id = "change_plan",
     params(("id" = String, Path, description = "The subscription.")), request_body = NewSubscription,
@@ -216,7 +217,7 @@ async fn resume_subscription(
     change(&api, &operator, &subscription, SubscriptionAction::Resume).await
 }
 
-/// Pays a subscription's next period now.
+/// Charges the next period of a subscription now.
 #[utoipa::path(
     post, path = "/admin/v1/subscriptions/{id}/renew", tag = "Plans", operation_id = "renew_subscription",
     params(("id" = String, Path, description = "The subscription.")),

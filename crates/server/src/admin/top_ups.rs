@@ -35,7 +35,7 @@ const AMOUNT: &str = "credits as a string such as \"25\"";
 struct TopUpsQuery {
     /// Only top-ups of this account (default: all).
     account: Option<String>,
-    /// Top-ups per page, 1 to 100 (default: 20).
+    /// Maximum number of top-ups per page, 1 to 100 (default: 20).
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
     /// The `id` of the last top-up of the previous page.
@@ -66,7 +66,7 @@ async fn list_top_ups(
 /// Credits to sell on a checkout page.
 #[derive(Debug, ToSchema)]
 struct NewTopUp {
-    /// Credits, from `payments.min_amount` to `payments.max_amount`, such as `25`.
+    /// Number of credits, from `payments.min_amount` to `payments.max_amount`, such as `25`.
     #[schema(value_type = String)]
     credits: Credits,
 }
@@ -88,8 +88,8 @@ struct CreatedTopUp {
     top_up: TopUpView,
 }
 
-/// Creates a checkout page for credits. They are granted when the payment provider reports the
-/// payment.
+/// Creates a checkout page for credits. The credits are granted when the payment provider reports
+/// the payment.
 #[utoipa::path(
     post, path = "/admin/v1/accounts/{id}/top-ups", tag = "Credits", operation_id = "create_top_up",
     params(("id" = String, Path, description = "The account.")), request_body = NewTopUp,
@@ -156,16 +156,17 @@ async fn get_auto_top_up(
     Ok(Json(auto.ok_or_else(none)?))
 }
 
-/// An automatic top-up with the last used card.
+/// An automatic top-up, which charges the last used card.
 #[derive(Debug, ToSchema)]
 struct NewAutoTopUp {
-    /// Threshold in credits. A top-up starts when the spendable amount is lower.
+    /// Threshold in credits. A top-up starts when the available credits, without plan allowances,
+    /// are below it.
     #[schema(value_type = String)]
     below: Credits,
-    /// Credits to buy each time.
+    /// Number of credits that each automatic top-up buys.
     #[schema(value_type = String)]
     amount: Credits,
-    /// Maximum credits per calendar month (UTC).
+    /// Maximum number of credits that automatic top-ups buy per calendar month (UTC).
     #[schema(value_type = String)]
     monthly_limit: Credits,
 }
@@ -180,8 +181,8 @@ impl Read for NewAutoTopUp {
     }
 }
 
-/// Sets the automatic top-up of an account. After three failed charges in a row it pauses until it
-/// is set again.
+/// Sets the automatic top-up of an account. After three consecutive failed charges, automatic
+/// top-ups pause until they are set again.
 #[utoipa::path(
     put, path = "/admin/v1/accounts/{id}/auto-top-up", tag = "Credits", operation_id = "set_auto_top_up",
     params(("id" = String, Path, description = "The account.")), request_body = NewAutoTopUp,

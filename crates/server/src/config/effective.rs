@@ -14,23 +14,23 @@ use super::file::{CredentialsSetting, ProviderSection};
 use super::resolve::{Config, StorageUrl};
 use super::variable::VariableName;
 
-/// A variable that normally enables a provider, but does not here.
+/// A variable that normally enables a provider, but is not used with these settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusedKey {
     /// Name of the variable.
     pub variable: &'static str,
-    /// Why the variable is not used; a predicate that follows its name.
+    /// Reason why the variable is not used: a predicate that follows its name in messages.
     pub reason: String,
-    /// How to fix it.
+    /// Action that resolves the problem, in the imperative.
     pub remedy: String,
 }
 
-/// Preset of a block that has only a `base_url`.
+/// Preset of a block that sets `base_url` and no preset, and whose name is not a preset.
 const BY_ADDRESS: &str = "openai-compatible";
 
 impl Config {
     /// Returns the providers whose default key variable is set and that no block configures, with
-    /// their keys. A variable that contains a key of this service counts as unset.
+    /// their keys. A variable that contains a key of this gateway counts as unset.
     pub fn providers_by_environment(&self) -> Vec<ProviderConfig> {
         let usable = |name: &str| {
             let value = self.environment.get(name)?;
@@ -41,8 +41,8 @@ impl Config {
         found
     }
 
-    /// Returns the variables that normally enable a provider, but do not here. Ignores providers
-    /// that a block configures.
+    /// Returns the variables that normally enable a provider, but are not used with these settings.
+    /// Ignores providers that a block configures.
     pub fn unused_keys(&self) -> Vec<UnusedKey> {
         // A variable of several presets is reported for the first one only.
         let (mut checked, mut unused) = (Vec::new(), Vec::new());
@@ -81,8 +81,8 @@ impl Config {
         })
     }
 
-    /// Returns the prefix if the text is a key or admin token of this service. Other services do
-    /// not accept such a secret.
+    /// Returns the prefix if the text looks like a key or admin token of this gateway. Other
+    /// services do not accept such a secret.
     pub(super) fn own_prefix_of(&self, text: &str) -> Option<String> {
         let slug = &self.file.service.slug;
         let (keys, tokens) = (KeyShape::new(slug), TokenShape::new(slug));
@@ -100,7 +100,7 @@ impl Config {
     }
 
     /// Returns whether a block, even a disabled one, configures this server. A block matches by its
-    /// name, its address, or a preset that stands for one kind of server.
+    /// name, by its address, or by its preset if the preset has a default local port.
     pub fn is_configured_server(&self, server: &LocalServer) -> bool {
         let has_kind = server.preset.local_port.is_some();
         let mut blocks = self.file.providers.iter();
@@ -113,7 +113,7 @@ impl Config {
     }
 
     /// Returns the access keys of a block whose preset signs requests, if they are in the
-    /// environment. A block that names variables uses only those and none of the default ones.
+    /// environment. If a block names variables, the default variables are not read.
     pub fn access_keys_of(&self, name: &str, section: &ProviderSection) -> Option<AccessKeys> {
         let fallback = registry::access_key_variables(section.preset.as_deref().unwrap_or(name))?;
         let stated = [
@@ -133,7 +133,7 @@ impl Config {
         })
     }
 
-    /// Returns the region of a provider: from its block, or else from the environment.
+    /// Returns the region of a provider: that of its block, or else that of the environment.
     pub fn region_of(&self, name: &str, section: &ProviderSection) -> Option<String> {
         let variables = registry::region_variables(section.preset.as_deref().unwrap_or(name));
         let fallback = || {
@@ -152,16 +152,16 @@ impl Config {
         is_unset.then_some(variable)
     }
 
-    /// Returns the project of a provider whose preset has projects: from its block, or else from
-    /// the environment.
+    /// Returns the project of a provider whose preset has projects: that of its block, or else that
+    /// of the environment.
     pub fn project_of(&self, name: &str, section: &ProviderSection) -> Option<String> {
         let variables = registry::identity_variables(section.preset.as_deref().unwrap_or(name));
         let fallback = || variables.and_then(|[_, project]| self.environment.get(project));
         section.project.clone().or_else(|| fallback().map(str::to_owned))
     }
 
-    /// Returns the identity that a provider requests access tokens with: from its block, or else
-    /// the key file that the environment names. `None` if there is no identity.
+    /// Returns the identity that requests a provider's access tokens: that of its block, or else
+    /// the service account in the key file that the environment names. `None` if neither is set.
     ///
     /// # Errors
     ///
@@ -204,8 +204,8 @@ impl Config {
         Ok(key.map(Identity::ServiceAccount))
     }
 
-    /// Renders the settings as TOML without secrets, for `--print-config`. A key appears as the
-    /// name of its variable or file.
+    /// Renders the settings as TOML without secrets, for `--print-config`. In place of a key, the
+    /// text contains the name of its variable or file.
     pub fn printed(&self) -> Result<String, toml::ser::Error> {
         let mut shown = self.file.clone();
         shown.server.listen = self.listen.to_string();
@@ -236,15 +236,15 @@ impl Config {
     }
 }
 
-/// Fills unset values of a block from its preset.
+/// Fills unset values of a block from its preset, and hides a password in its base URL.
 fn fill(name: &str, section: &mut ProviderSection) {
     if section.preset.is_none() {
         let by_name = registry::preset_names().find(|known| *known == name);
         let by_address = section.base_url.as_ref().map(|_| BY_ADDRESS);
         section.preset = by_name.or(by_address).map(str::to_owned);
     }
-    // Providers reject an address with a password, but the settings can be printed before that
-    // check.
+    // A provider with a password in its URL is rejected later, but the settings can be printed
+    // before that check.
     section.base_url = section.base_url.as_deref().map(without_password);
     let preset = section.preset.as_deref().and_then(openai_compatible::preset);
     let Some(preset) = preset else { return };
@@ -256,7 +256,8 @@ fn fill(name: &str, section: &mut ProviderSection) {
     }
 }
 
-/// Returns the address of a provider without its password.
+/// Returns the base URL of a provider without its password; that of the preset if `base_url` is
+/// `None`.
 pub fn shown_address(preset: &str, base_url: Option<&str>) -> Option<String> {
     let own = base_url.map(without_password);
     let fallback = || openai_compatible::preset(preset)?.base_url.map(str::to_owned);

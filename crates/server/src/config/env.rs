@@ -8,12 +8,13 @@ use super::error::ConfigError;
 
 const PREFIX: &str = "TOLLGATE_";
 
-/// The environment at start. It is read once and passed to all code that needs it.
+/// The environment variables at the start. They are read once and passed to all code that needs
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Reads the environment of the process.
+    /// Reads the environment variables of this process.
     pub fn of_process() -> Self {
         Self(std::env::vars().collect())
     }
@@ -36,11 +37,11 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
-    /// Returns the settings among the variables as a table.
+    /// Returns the settings in the variables as a table. Ignores names without `__`.
     ///
     /// # Errors
     ///
-    /// Fails if a variable has no section or key, or if two variables contradict each other.
+    /// Fails if a section or key is empty, or if two variables contradict each other.
     pub fn overlay(&self) -> Result<Table, ConfigError> {
         let mut overlay = Table::new();
         for (name, text) in &self.0 {
@@ -51,7 +52,7 @@ impl Environment {
             insert(&mut overlay, &path, value_of(text)).ok_or_else(|| {
                 ConfigError::new(
                     format!("variable {name}"),
-                    "write TOLLGATE_<SECTION>__<KEY>, such as TOLLGATE_SERVER__LISTEN",
+                    "is not a valid setting name, or contradicts another variable; write TOLLGATE_<SECTION>__<KEY>, such as TOLLGATE_SERVER__LISTEN",
                 )
             })?;
         }
@@ -59,7 +60,8 @@ impl Environment {
     }
 }
 
-/// Parses a number, a boolean or an array in TOML syntax. Other values are strings.
+/// Parses an integer, a boolean or an array in TOML syntax. Other texts, such as decimal numbers,
+/// become strings.
 fn value_of(text: &str) -> Value {
     let parsed = format!("v = {text}")
         .parse::<Table>()

@@ -6,7 +6,7 @@ use std::path::Path;
 /// An error in the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// File, line and column, or the name of a setting, variable or flag.
+    /// Location of the error: file, line and column, or the name of a setting, variable or flag.
     pub place: String,
     /// The problem and its fix.
     pub message: String,
@@ -20,7 +20,7 @@ impl ConfigError {
         }
     }
 
-    /// Converts an error of the TOML parser; `text` is the content of the file.
+    /// Converts an error of the TOML parser; `text` is the content of the file at `path`.
     pub fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let written = error.span().and_then(|span| text.get(span));
         let place = match error.span() {
@@ -39,7 +39,7 @@ impl ConfigError {
             .lines()
             .last()
             .and_then(|line| line.strip_prefix("in `")?.strip_suffix('`'));
-        // The message names an unknown key, and the setting is then its section.
+        // For an unknown key, the setting is its section, and the message contains the key.
         let unknown = error.message().strip_prefix("unknown field `");
         let unknown = unknown.and_then(|rest| rest.split('`').next());
         let keys: Vec<&str> = setting.into_iter().chain(unknown).collect();
@@ -79,7 +79,7 @@ fn unquoted(message: &str, written: Option<&str>) -> Option<String> {
     ))
 }
 
-/// Rewrites serde's messages about a value of the wrong type and about an unknown word. `None` for
+/// Rewrites serde's messages about values of the wrong type and about unknown words. `None` for
 /// other errors.
 fn mistyped(message: &str) -> Option<String> {
     if let Some(rest) = message.strip_prefix("unknown variant `") {
@@ -115,8 +115,8 @@ fn mistyped(message: &str) -> Option<String> {
     Some(format!("must be {expected}, not {}", sent.trim_matches('`')))
 }
 
-/// Keys of earlier versions with their current names. A pair applies where the section has the
-/// current name.
+/// Former keys with their current names. A pair applies only in sections that have the current
+/// name.
 const RENAMED_KEYS: &[(&str, &str)] = &[
     ("least", "min_amount"),
     ("most", "max_amount"),
@@ -124,8 +124,8 @@ const RENAMED_KEYS: &[(&str, &str)] = &[
     ("most_at_once", "max_concurrent"),
 ];
 
-/// Rewrites serde's message for an operator; an unknown key gets the nearest known one. Returns the
-/// first line of other messages.
+/// Rewrites a message of serde for operators; for an unknown key, suggests the most similar known
+/// key. Returns the first line of other messages.
 pub fn explain(message: &str) -> String {
     let first_line = message.lines().next().unwrap_or_default();
     if let Some(message) = unquoted(first_line, None).or_else(|| mistyped(first_line)) {

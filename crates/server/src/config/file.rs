@@ -19,18 +19,18 @@ pub struct FileConfig {
     pub server: ServerSection,
     /// The storage engine.
     pub storage: StorageSection,
-    /// Key prefix, support contact and secret.
+    /// Key prefix, support contact, and the secret that keys are hashed with.
     pub service: ServiceSection,
     /// Default limits of accounts.
     pub limits: LimitsSection,
     /// The Redis server through which nodes share limits.
     pub redis: RedisSection,
-    /// Model providers, by name. If several providers have a model, the first one gets the model's
-    /// bare name.
+    /// Model providers, by name. If several providers offer a model, its bare name resolves to the
+    /// first of them.
     pub providers: IndexMap<String, ProviderSection>,
     /// Models, by public id.
     pub models: BTreeMap<String, ModelEntry>,
-    /// Aliases of models: alias → id.
+    /// Model aliases: alias to model id.
     pub aliases: BTreeMap<String, String>,
     /// Templates for images and videos, by slug.
     pub templates: BTreeMap<String, TemplateEntry>,
@@ -66,9 +66,9 @@ pub struct ServerSection {
     /// Address of the admin listener: metrics and the admin API.
     #[serde(deserialize_with = "address::listener")]
     pub admin: String,
-    /// Public URL of the gateway, for absolute URLs in responses.
+    /// Public base URL of the gateway, for absolute URLs in responses.
     pub public_url: Option<String>,
-    /// Proxy addresses whose `X-Forwarded-For` header is trusted.
+    /// Addresses of proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Vec<IpAddr>,
     /// Host names that the admin listener accepts in addition to IP addresses and `localhost`.
     pub admin_hosts: Vec<String>,
@@ -76,15 +76,15 @@ pub struct ServerSection {
     pub allow_plain_http: bool,
     /// Number of request threads; 0 means one for each processor.
     pub workers: usize,
-    /// Which requests are logged: `errors`, `identified` or `all`.
+    /// Requests that are logged: `errors`, `identified` or `all`.
     pub access_log: AccessLogSetting,
-    /// Maximum connections from one address; loopback and trusted proxies are exempt.
+    /// Maximum number of connections from one address. Loopback and trusted proxies are exempt.
     pub connections_per_address: usize,
-    /// Whether the gateway looks for model servers on the usual ports of this machine.
+    /// Whether the gateway discovers model servers on their default ports on this machine.
     pub discover: bool,
 }
 
-/// Which requests are logged.
+/// Requests that the access log contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessLogSetting {
@@ -119,7 +119,7 @@ impl Default for ServerSection {
 pub struct StorageSection {
     /// `sqlite:DIR/tollgate.db` or `postgres://…`; SQLite in the data directory if omitted.
     pub url: Option<String>,
-    /// Maximum connections to PostgreSQL.
+    /// Maximum number of connections to PostgreSQL.
     pub max_connections: u32,
     /// Whether busy accounts use leases of their balance.
     pub leases: bool,
@@ -143,9 +143,9 @@ pub struct ServiceSection {
     pub slug: String,
     /// Support contact, shown in the documentation.
     pub support: Option<String>,
-    /// Environment variable with the secret that keys are hashed with (at least 32 characters).
+    /// Environment variable with the secret that keys are hashed with, at least 32 characters.
     pub pepper_env: Option<VariableName>,
-    /// File with the same secret.
+    /// File with the secret that keys are hashed with, at least 32 characters.
     pub pepper_file: Option<String>,
 }
 
@@ -160,21 +160,21 @@ impl Default for ServiceSection {
     }
 }
 
-/// `[limits]`: defaults for accounts without their own limits.
+/// `[limits]`: default limits, for accounts without their own limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSection {
-    /// Requests per minute for each account.
+    /// Maximum number of requests per minute of each account.
     pub rpm: u32,
-    /// Tokens per minute for each account.
+    /// Maximum number of tokens per minute of each account.
     pub tpm: u64,
-    /// Active keys of each account.
+    /// Maximum number of unrevoked keys of each account.
     pub keys: u32,
-    /// Stored files of each account.
+    /// Maximum number of stored files of each account.
     pub files: u64,
-    /// Total size of the files of each account, in GiB.
+    /// Maximum total size of the stored files of each account, in GiB.
     pub files_gib: u64,
-    /// Estimated tokens of all unfinished batches of each account.
+    /// Maximum sum of the estimated tokens of all unfinished batches of each account.
     pub batch_tokens: u64,
 }
 
@@ -200,7 +200,8 @@ pub struct RedisSection {
     pub url: Option<String>,
     /// Prefix of all Redis keys.
     pub prefix: String,
-    /// How long a request waits for Redis, in milliseconds, before its node decides alone.
+    /// Maximum time that a request waits for Redis, in milliseconds. After this time, the node
+    /// decides alone.
     pub timeout_ms: u64,
 }
 
@@ -214,7 +215,7 @@ impl Default for RedisSection {
     }
 }
 
-/// `[providers.NAME]`: one provider of models.
+/// `[providers.NAME]`: a model provider.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProviderSection {
@@ -222,9 +223,9 @@ pub struct ProviderSection {
     pub preset: Option<String>,
     /// Base URL, such as `http://10.0.0.5:8000/v1`; the preset's URL if omitted.
     pub base_url: Option<String>,
-    /// Environment variable with the key; the preset's default variable if omitted.
+    /// Environment variable with the API key; the preset's default variable if omitted.
     pub api_key_env: Option<VariableName>,
-    /// File with the key.
+    /// File with the API key.
     pub api_key_file: Option<String>,
     /// Region, such as `us-east-1`, for presets with regions; `AWS_REGION` and similar variables if
     /// omitted.
@@ -246,26 +247,25 @@ pub struct ProviderSection {
     pub session_token_env: Option<VariableName>,
     /// Directory of the workflows that serve as models, for presets with workflows.
     pub workflows: Option<String>,
-    /// Whether the gateway runs batches request by request or the provider runs them, for presets
-    /// with a batch API.
+    /// Component that runs the requests of batches, for presets with a batch API.
     pub batches: Option<BatchesSetting>,
-    /// Whether a stream whose caller disconnected is stopped or read to its end. Default: `stop`
-    /// for self-hosted servers, `drain` for others.
+    /// Whether the gateway stops a stream or reads it to its end when the caller disconnects.
+    /// Default: `stop` for self-hosted servers, `drain` for others.
     pub on_disconnect: Option<DisconnectSetting>,
-    /// How a request for several answers is sent: `together` in one call or `separately` in one
-    /// call each. Defaults to the preset's value.
+    /// Number of calls for a request for several answers: `together` in one call, or `separately`
+    /// in one call for each answer. Defaults to the preset's value.
     pub answers: Option<AnswersSetting>,
-    /// Whether error texts of the provider are hidden (`hide`), logged (`log`), or logged and sent
-    /// to callers (`pass`). Default: `log` for servers on this machine and in private networks,
-    /// `hide` for others.
+    /// Handling of the provider's error texts: `hide` discards them, `log` logs them, `pass` logs
+    /// them and sends them to callers. Default: `log` for servers on this machine and in private
+    /// networks, `hide` for others.
     pub error_text: Option<ErrorTextSetting>,
-    /// Price of models without their own price. If omitted, such models are not offered.
+    /// Price of models without their own price. If omitted, the gateway does not offer such models.
     pub default_price: Option<PricesEntry>,
     /// Whether the provider is enabled; default: true.
     pub enabled: Option<bool>,
 }
 
-/// How a request for several answers is sent.
+/// Number of upstream calls for a request for several answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswersSetting {
@@ -320,7 +320,7 @@ pub struct PlanSection {
     /// Length of a period.
     pub cadence: CadenceSetting,
     pub payer: PayerSetting,
-    /// Credits included each week.
+    /// Allowance of each week, in credits.
     pub allowance: Credits,
     /// Patterns of the model ids that the plan covers; `*` matches any text.
     pub models: Vec<String>,
@@ -346,31 +346,31 @@ pub enum CadenceSetting {
     Yearly,
 }
 
-/// How a plan is paid.
+/// Source of the payment for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PayerSetting {
-    /// From the account's credits.
+    /// The credits of the account.
     Credits,
-    /// Through the payment provider.
+    /// The payment provider, which charges the payer.
     Provider,
 }
 
-/// `[payments]`: selling credits.
+/// `[payments]`: the sale of credits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PaymentsSection {
     /// Payment provider: `stripe`. If omitted, credits cannot be bought.
     pub provider: Option<PaymentProviderSetting>,
-    /// Currency of payments, as ISO 4217 code.
+    /// Currency of payments, as an ISO 4217 code.
     pub currency: Currency,
     /// Price of a credit in the smallest unit of the currency, such as cents.
     pub credit_price: i64,
-    /// Minimum credits of a top-up.
+    /// Minimum number of credits of a top-up.
     pub min_amount: Credits,
-    /// Maximum credits of a top-up.
+    /// Maximum number of credits of a top-up.
     pub max_amount: Credits,
-    /// URL that the provider's pages return to; `server.public_url` if omitted.
+    /// URL to which the provider's pages return the payer; `server.public_url` if omitted.
     pub return_url: Option<String>,
     /// Environment variable with the provider's secret key.
     pub secret_key_env: VariableName,
@@ -378,13 +378,13 @@ pub struct PaymentsSection {
     pub secret_key_file: Option<String>,
     /// Environment variable with the signing secret of the provider's webhooks.
     pub webhook_secret_env: VariableName,
-    /// File with the signing secret.
+    /// File with the signing secret of the provider's webhooks.
     pub webhook_secret_file: Option<String>,
     /// Base URL of the provider's API, if it differs from the default.
     pub base_url: Option<String>,
 }
 
-/// `[mail]`: sending mail.
+/// `[mail]`: the mail server for outgoing mail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MailSection {
@@ -397,9 +397,9 @@ pub struct MailSection {
     pub from: Option<String>,
     /// User name for the mail server.
     pub user: Option<String>,
-    /// Environment variable with the password.
+    /// Environment variable with the password of `user`.
     pub password_env: VariableName,
-    /// File with the password.
+    /// File with the password of `user`.
     pub password_file: Option<String>,
 }
 
@@ -407,22 +407,22 @@ pub struct MailSection {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MediaSection {
-    /// `files` in the data directory, or `s3`.
+    /// Store of media: `files` in the data directory, or `s3`.
     pub store: MediaStoreSetting,
     /// Environment variable with the key that signs media URLs (at least 32 characters). If
     /// omitted, the key is derived from the pepper.
     pub signing_key_env: Option<VariableName>,
-    /// File with the signing key.
+    /// File with the key that signs media URLs, at least 32 characters.
     pub signing_key_file: Option<String>,
-    /// Environment variable with the previous signing key, whose URLs stay valid.
+    /// Environment variable with the previous signing key. URLs that it signed stay valid.
     pub previous_signing_key_env: Option<VariableName>,
-    /// File with the previous signing key.
+    /// File with the previous signing key. URLs that it signed stay valid.
     pub previous_signing_key_file: Option<String>,
     /// The bucket for `store = "s3"`.
     pub s3: Option<S3Section>,
 }
 
-/// Storage of media.
+/// Store of the bytes of media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaStoreSetting {
@@ -447,7 +447,7 @@ pub struct S3Section {
     pub prefix: String,
     /// Whether the bucket is part of the URL path. Default: true if `endpoint` is set.
     pub path_style: Option<bool>,
-    /// Whether `endpoint` may be another machine without TLS.
+    /// Whether `endpoint` may use plain HTTP to another machine.
     pub allow_http: bool,
     /// Environment variable with the access key id.
     pub access_key_id_env: VariableName,
@@ -527,7 +527,7 @@ impl Default for PaymentsSection {
     }
 }
 
-/// Handling of a stream whose caller disconnected.
+/// Handling of a stream after its caller disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum DisconnectSetting {
@@ -551,13 +551,13 @@ impl TryFrom<String> for DisconnectSetting {
     }
 }
 
-/// Where the requests of a batch run.
+/// Component that runs the requests of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum BatchesSetting {
-    /// The gateway sends each request separately.
+    /// The gateway, which sends each request separately.
     Gateway,
-    /// The provider runs the batch through its batch API.
+    /// The provider, through its batch API.
     Native,
 }
 
@@ -581,13 +581,13 @@ pub enum CredentialsSetting {
     Metadata,
 }
 
-/// `[egress]`: fetching caller-supplied URLs.
+/// `[egress]`: rules for fetching caller-supplied URLs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EgressSection {
     /// Non-public networks that may be reached, such as `10.1.2.0/24` or `10.1.2.3:9000`.
     pub allow: Vec<String>,
-    /// Maximum concurrent fetches.
+    /// Maximum number of concurrent fetches.
     pub max_concurrent: usize,
 }
 
@@ -600,37 +600,37 @@ impl Default for EgressSection {
     }
 }
 
-/// `[timeouts]`, in milliseconds.
+/// `[timeouts]`: timeouts, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeoutsSection {
-    /// Time to connect to an upstream.
+    /// Maximum time until the connection to an upstream is established.
     pub connect_ms: u64,
-    /// Time until the upstream's response headers.
+    /// Maximum time until the upstream's response headers arrive.
     pub headers_ms: u64,
-    /// Time until the first content of a stream.
+    /// Maximum time until the first content of a stream.
     pub first_content_ms: u64,
-    /// Time until the first content of a reasoning model's stream.
+    /// Maximum time until the first content of a reasoning model's stream.
     pub first_content_reasoning_ms: u64,
-    /// How long the gateway delays response headers to wait for the first content.
+    /// Maximum time that the gateway delays its response headers to wait for the first content.
     pub commit_ms: u64,
     /// Maximum time between two events of a stream.
     pub idle_ms: u64,
     /// Maximum duration of a call.
     pub total_ms: u64,
-    /// How long a caller may stop reading before it counts as disconnected.
+    /// Time without reading after which a caller counts as disconnected.
     pub write_stall_ms: u64,
     /// Interval of keep-alive pings on an idle stream.
     pub ping_ms: u64,
-    /// Time until a caller's request line and headers have arrived; also the timeout of idle
-    /// connections.
+    /// Maximum time until a caller's request line and headers have arrived. Also the timeout of
+    /// idle connections.
     pub request_headers_ms: u64,
-    /// How long a request body may take before it must arrive at 1 KiB/s or faster.
+    /// Time after which a request body must arrive at 1 KiB/s or faster.
     pub request_body_ms: u64,
-    /// How long the server still accepts connections after the stop signal, so that load balancers
-    /// notice.
+    /// Time that the server still accepts connections after SIGTERM, so that load balancers can
+    /// detect the shutdown.
     pub drain_delay_ms: u64,
-    /// How long running calls may take after the stop signal.
+    /// Maximum time that running calls have to end after the stop signal and the drain delay.
     pub shutdown_ms: u64,
 }
 
@@ -658,15 +658,15 @@ impl Default for TimeoutsSection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetriesSection {
-    /// Maximum attempts after the first.
+    /// Maximum number of attempts after the first.
     pub extra_attempts: u32,
     /// Maximum share of retries among the requests of the last ten seconds, in percent.
     pub budget_percent: u32,
-    /// Retries per second that are always allowed, regardless of the share.
+    /// Number of retries per second that are always allowed, regardless of the share.
     pub budget_per_second: u32,
-    /// Consecutive failures that open a candidate's circuit breaker.
+    /// Number of consecutive failures that open a candidate's circuit breaker.
     pub breaker_consecutive: u32,
-    /// How long the breaker first stays open, in milliseconds.
+    /// Time that the circuit breaker stays open at first, in milliseconds.
     pub breaker_open_ms: u64,
 }
 
@@ -682,15 +682,15 @@ impl Default for RetriesSection {
     }
 }
 
-/// `[drain]`: reading of responses after their callers disconnected.
+/// `[drain]`: limits for reading responses after their callers disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DrainSection {
-    /// Maximum responses read concurrently after their callers disconnected.
+    /// Maximum number of responses that are read concurrently after their callers disconnected.
     pub max_concurrent: usize,
-    /// Maximum time for reading one response, in milliseconds.
+    /// Maximum time of reading one response, in milliseconds.
     pub time_ms: u64,
-    /// Maximum generated output read of one response, in bytes.
+    /// Maximum output that is read of one response, in bytes.
     pub bytes: u64,
 }
 
@@ -704,16 +704,16 @@ impl Default for DrainSection {
     }
 }
 
-/// `[jobs]`: where and how many asynchronous jobs run.
+/// `[jobs]`: execution of asynchronous jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JobsSection {
     /// Whether `serve` runs jobs. If false, it only accepts them, and `tollgate worker` processes
     /// run them.
     pub run_here: bool,
-    /// Maximum concurrent jobs of a process. If 0, the process only accepts jobs.
+    /// Maximum number of concurrent jobs of a process. If 0, the process only accepts jobs.
     pub concurrency: usize,
-    /// Maximum concurrent jobs of an account, across all processes.
+    /// Maximum number of concurrent jobs of an account, across all processes.
     pub per_account: u32,
 }
 
@@ -727,14 +727,14 @@ impl Default for JobsSection {
     }
 }
 
-/// `[policy]`. If it is empty, no content is checked.
+/// `[policy]`: the content policy. If the section is empty, no content is checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicySection {
     /// Word and pattern rules, by name.
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     pub rules: IndexMap<String, RuleSection>,
-    /// An external classifier.
+    /// External classifier of content; `None` if texts are checked by rules only.
     pub classifier: Option<ClassifierSection>,
 }
 
@@ -752,11 +752,11 @@ pub struct RuleSection {
     pub words_file: Option<String>,
     /// Regular expressions of forbidden text.
     pub patterns: Vec<String>,
-    /// File with more expressions, one per line.
+    /// File with more regular expressions, one per line.
     pub patterns_file: Option<String>,
 }
 
-/// Which content a part of the policy checks.
+/// Content that a rule or a classifier checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Applies {
@@ -787,18 +787,18 @@ impl Applies {
 pub struct ClassifierSection {
     /// Full URL of the endpoint, such as `https://api.openai.com/v1/moderations`.
     pub url: String,
-    /// Environment variable with the key.
+    /// Environment variable with the classifier's API key.
     pub api_key_env: Option<VariableName>,
-    /// File with the key.
+    /// File with the classifier's API key.
     pub api_key_file: Option<String>,
-    /// Model of the classifier.
+    /// Name of the model in requests to the classifier.
     pub model: String,
-    /// Minimum score, 0 to 1, that forbids a text, by category. If empty, the classifier's
+    /// Minimum score, 0 to 1, at which a text is forbidden, by category. If empty, the classifier's
     /// `flagged` value decides.
     pub thresholds: BTreeMap<String, f64>,
-    /// Timeout of a request, in milliseconds.
+    /// Timeout of a request to the classifier, in milliseconds.
     pub timeout_ms: u64,
-    /// Handling of classifier failures.
+    /// Handling of content if a request to the classifier fails.
     pub on_error: OnErrorSetting,
     /// Whether the classifier checks input, output or both.
     pub apply: Applies,

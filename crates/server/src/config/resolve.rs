@@ -21,19 +21,19 @@ use super::file::{CadenceSetting, FileConfig, PayerSetting, PlansSection, RedisS
 /// File name of the embedded database.
 const DATABASE_FILE: &str = "tollgate.db";
 
-/// Upper bound of `redis.timeout_ms`, in milliseconds. Requests wait that long for a decision.
-const MAX_CLASSIFIER_TIMEOUT_MS: u64 = 1_000;
+/// Upper bound of `redis.timeout_ms`, in milliseconds. Requests wait up to this time for Redis.
+const MAX_REDIS_TIMEOUT_MS: u64 = 1_000;
 
 /// Command-line flags that select or override settings.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// `--config FILE`.
+    /// Path of the settings file: `--config FILE`.
     pub config: Option<PathBuf>,
-    /// `--data DIR`.
+    /// Data directory: `--data DIR`.
     pub data: Option<PathBuf>,
-    /// `--listen ADDR`.
+    /// Address of the public listener: `--listen ADDR`.
     pub listen: Option<String>,
-    /// `--admin ADDR`.
+    /// Address of the admin listener: `--admin ADDR`.
     pub admin: Option<String>,
 }
 
@@ -51,10 +51,10 @@ impl Flags {
 pub struct Config {
     /// The settings from file and environment.
     pub file: FileConfig,
-    /// The settings file; `None` if none was read.
+    /// Path of the settings file; `None` if no file was read.
     pub path: Option<PathBuf>,
-    /// The data directory: secrets, and the embedded database unless `storage.url` sets another
-    /// place.
+    /// Data directory, which contains the secrets, and the embedded database unless `storage.url`
+    /// names another directory.
     pub data: PathBuf,
     /// Address of the public listener.
     pub listen: SocketAddr,
@@ -64,10 +64,10 @@ pub struct Config {
     pub egress: Vec<Allowed>,
     /// The storage engine and its address.
     pub storage: StorageUrl,
-    /// Redis URL for shared limits; `None` with SQLite, which has a single process. May contain a
-    /// password.
+    /// Redis URL for shared limits, which may contain a password. `None` with SQLite, which has a
+    /// single process.
     pub redis: Option<SecretString>,
-    /// The environment, which holds keys.
+    /// Environment variables, which may contain keys.
     pub environment: Environment,
 }
 
@@ -76,7 +76,7 @@ pub struct Config {
 pub enum StorageUrl {
     /// Path of a database file on this machine.
     Sqlite(PathBuf),
-    /// URL of a PostgreSQL database. May contain a password.
+    /// URL of a PostgreSQL database, which may contain a password.
     Postgres(SecretString),
 }
 
@@ -134,8 +134,8 @@ impl Config {
     }
 
     /// Returns the directory of the command socket: the directory of the embedded database, or the
-    /// data directory with PostgreSQL. There, a node answers commands that only a running server
-    /// can answer.
+    /// data directory with PostgreSQL. With PostgreSQL, the server answers commands on this socket
+    /// that only a running server can execute.
     pub fn socket_home(&self) -> &Path {
         self.home().unwrap_or(&self.data)
     }
@@ -180,7 +180,7 @@ impl Config {
         if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(ConfigError::new(format!("timeouts.{name}"), "must be above 0"));
         }
-        // The lifetime of a hold is twice the longest call including its drain.
+        // The lifetime of a hold is twice the maximum duration of a call, including its drain.
         let max_ms = MAX_HOLD_LIFETIME.as_millis() / 4;
         let bounded = [
             ("timeouts.total_ms", timeouts.total_ms),
@@ -200,8 +200,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read. Also rejects keys of this service: they are useless
-    /// elsewhere, and their recipient could misuse them.
+    /// Fails if the file cannot be read, or if the result is a key of this gateway: other services
+    /// do not accept such a key and could misuse it.
     pub fn key<'v>(
         &self,
         place: &str,
@@ -223,7 +223,7 @@ impl Config {
             .transpose()
     }
 
-    /// Rejects a secret of this service.
+    /// Returns the secret; an error if it is a key or admin token of this gateway.
     fn foreign(&self, secret: &str, place: impl FnOnce() -> String) -> Result<SecretString, ConfigError> {
         match self.own_prefix_of(secret) {
             None => Ok(secret.to_owned().into()),
@@ -306,7 +306,8 @@ fn config_path(flags: &Flags) -> Option<PathBuf> {
 fn read_file(path: &Path) -> Result<Table, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new(path.display().to_string(), format!("cannot be read: {error}")))?;
-    // The typed shape is parsed first because only its errors have a line and a column.
+    // The file is parsed as typed settings first, because errors in the merged settings have no
+    // line and column.
     toml::from_str::<FileConfig>(&text).map_err(|error| ConfigError::from_toml(path, &text, &error))?;
     text.parse::<Table>()
         .map_err(|error| ConfigError::from_toml(path, &text, &error))
@@ -322,7 +323,8 @@ fn address(place: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     })
 }
 
-/// Parses the rules of `egress.allow`. No rule may let callers reach the gateway's own listeners.
+/// Parses the rules of `egress.allow`. Rejects a rule that would let callers reach the gateway's
+/// own listeners.
 fn allowed(rules: &[String], own: [SocketAddr; 2]) -> Result<Vec<Allowed>, ConfigError> {
     let fault = |message: String| ConfigError::new("egress.allow", message);
     let read = |text: &String| {
@@ -344,13 +346,15 @@ fn storage_url(url: Option<&str>, data: &Path) -> Result<StorageUrl, ConfigError
     }
 }
 
-/// Parses a storage URL; `place` is the setting or flag that contains it.
+/// Parses a storage URL; `place` is the setting or flag that contains it. A bare SQLite file name
+/// is relative to the directory `data`.
 pub fn storage_at(place: &str, url: &str, data: &Path) -> Result<StorageUrl, ConfigError> {
     let fault = |message: &str| Err(ConfigError::new(place, message));
     match url.split_once(':') {
         Some(("sqlite", path)) if !path.is_empty() => {
             let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));
-            // Lock and journal are beside the database, so a directory belongs to one installation.
+            // The lock and the journal are in the directory of the database, so each installation
+            // needs its own directory.
             if path.file_name().is_none_or(|name| name != DATABASE_FILE) {
                 return fault(
                     "the file must be named tollgate.db and be in its own directory: write sqlite:DIR/tollgate.db",
@@ -370,12 +374,12 @@ pub fn storage_at(place: &str, url: &str, data: &Path) -> Result<StorageUrl, Con
                 "{reason}: write postgres://user:password@host:5432/database"
             )),
         },
-        _ => fault("write sqlite:DIR/tollgate.db or postgres://user@host:5432/database"),
+        _ => fault("the URL is invalid: write sqlite:DIR/tollgate.db or postgres://user@host:5432/database"),
     }
 }
 
-/// Maximum price and allowance of a plan, in credits. With larger amounts, sums over many years
-/// could overflow.
+/// Maximum price and maximum allowance of a plan, in credits. With larger amounts, sums over many
+/// years could overflow.
 const MAX_PLAN_CREDITS: i64 = 1_000_000;
 
 fn check_plans(plans: &PlansSection) -> Result<(), ConfigError> {
@@ -416,15 +420,15 @@ fn redis_url(section: &RedisSection, storage: &StorageUrl) -> Result<Option<Secr
         let message = "must be 1 to 64 letters, digits and -_.: such as \"tollgate\"";
         return Err(ConfigError::new("redis.prefix", message));
     }
-    if !(1..=MAX_CLASSIFIER_TIMEOUT_MS).contains(&section.timeout_ms) {
-        let message = format!("must be 1 to {MAX_CLASSIFIER_TIMEOUT_MS}, because requests wait for it");
+    if !(1..=MAX_REDIS_TIMEOUT_MS).contains(&section.timeout_ms) {
+        let message = format!("must be 1 to {MAX_REDIS_TIMEOUT_MS}, because requests wait for it");
         return Err(ConfigError::new("redis.timeout_ms", message));
     }
     let Some(url) = &section.url else {
         return Ok(None);
     };
     redis::check_url(url).map_err(|message| ConfigError::new("redis.url", message))?;
-    // With SQLite, a single process counts in memory.
+    // With SQLite, the single process counts in its memory.
     let has_nodes = matches!(storage, StorageUrl::Postgres(_));
     Ok(has_nodes.then(|| url.as_str().into()))
 }

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::file::FileConfig;
 use super::resolve::Flags;
 
-/// Settings that a reload applies; a section stands for all of its keys.
+/// Settings that a reload applies. A section stands for all of its keys.
 const RELOADED: &[&str] = &[
     "providers",
     "models",
@@ -19,7 +19,7 @@ const RELOADED: &[&str] = &[
 ];
 
 /// Returns the keys that have changed since the start and take effect only after a restart, such as
-/// `egress.allow`. Keys that the command line overrides are left out.
+/// `egress.allow`. Omits keys that the command line overrides.
 pub fn needs_restart(flags: &Flags, started: &FileConfig, now: &FileConfig) -> Vec<String> {
     let overridden = [
         ("server.listen", flags.listen.is_some()),
@@ -80,7 +80,7 @@ mod tests {
         assert!(start_only_keys(&FileConfig::default()).is_empty());
     }
 
-    /// Settings at the start, settings now, and the keys that need a restart.
+    /// Each case: settings at the start, current settings, and the keys that need a restart.
     #[test]
     fn settings_that_need_a_restart_are_named() {
         let cases: [(&str, &str, &[&str]); 9] = [

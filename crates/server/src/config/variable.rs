@@ -7,21 +7,21 @@ use std::ops::Deref;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Maximum length of a name, in bytes.
+/// Maximum length of the name of a variable, in bytes.
 const MAX_LENGTH: usize = 128;
 
 const INVALID: &str =
     "must be the name of an environment variable; to store a secret, use the setting that ends in _file";
 
 /// The name of an environment variable: `[A-Za-z_][A-Za-z0-9_]*`, at most 128 bytes. Names are
-/// logged and printed. A secret pasted in place of a name is therefore refused without repeating
-/// it, unless it looks like a name.
+/// logged and printed. A secret that was pasted in place of a name is therefore rejected without
+/// printing it, unless it is a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct VariableName(Cow<'static, str>);
 
 impl VariableName {
-    /// Creates a name that the gateway defines. It is not validated.
+    /// Creates a name that the gateway defines, without validating it.
     pub const fn known(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
@@ -53,7 +53,7 @@ impl fmt::Display for VariableName {
 
 impl<'de> Deserialize<'de> for VariableName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A value of another type gets the same message, because serde's message contains the
+        // Values of other types receive the same message, because serde's message contains the
         // value.
         let text = toml::Value::deserialize(deserializer)?;
         text.as_str()

@@ -17,7 +17,7 @@ pub(super) use tollgate_billing::refusal::no_such_account;
 use super::{AccountUpdate, NewLimit};
 use crate::wiring::AppState;
 
-/// Accounts per read from the database.
+/// Maximum number of accounts per database query.
 const PAGE: u32 = 500;
 
 pub(super) async fn find(app_state: &AppState, id: AccountId) -> Result<Account, Error> {
@@ -59,8 +59,8 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lists accounts by id, starting after `after`; `limit` of `None` returns all. With `name`, lists
-/// only accounts whose names contain it, ignoring case.
+/// Lists at most `limit` accounts with ids above `after`, in ascending order of ids. With `name`,
+/// lists only accounts whose names contain it, ignoring case.
 pub(super) async fn list(
     app_state: &AppState,
     mut after: Option<AccountId>,
@@ -73,7 +73,7 @@ pub(super) async fn list(
         None => true,
     };
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    // Matches may be rare, so the filter reads full pages.
+    // Matches may be rare, so a name filter reads full pages.
     let page_size = match &part {
         Some(_) => PAGE,
         None => u32::try_from(limit).unwrap_or(PAGE).min(PAGE),
@@ -128,7 +128,7 @@ pub(super) async fn change(
     Ok(done(app_state, &changed))
 }
 
-/// Closes an account. Fails with the reasons if the account cannot be closed yet.
+/// Closes an account. If the account cannot be closed yet, the error names the reasons.
 pub(super) async fn close(app_state: &AppState, id: AccountId) -> Result<Reply, Error> {
     let closing = app_state
         .storage
@@ -166,8 +166,8 @@ fn not_closed(unfinished: CloseBlockers) -> Error {
         let message = "The account is active. Suspend it first, then close it.";
         return Error::new(ErrorCode::Conflict, message);
     }
-    // Only the owner's keys cancel jobs and batches, and those keys work only while the account is
-    // active.
+    // Only the keys of the account can cancel its jobs and batches, and these keys work only while
+    // the account is active.
     let advice = [
         (calls, "Wait until the running calls end."),
         (
@@ -188,8 +188,8 @@ fn not_closed(unfinished: CloseBlockers) -> Error {
     Error::new(ErrorCode::Conflict, message)
 }
 
-/// Refuses to add anything to a closed account. An account that does not exist is refused by the
-/// command itself.
+/// Returns an error if the account is closed. Succeeds if it does not exist, because the command
+/// itself reports that error.
 pub(super) async fn refuse_closed(app_state: &AppState, id: AccountId) -> Result<(), Error> {
     let found = app_state
         .storage

@@ -20,7 +20,8 @@ pub enum AlertCommand {
     /// Sets the low-balance alert of an account.
     Set {
         account: AccountId,
-        /// Threshold in credits: a lower spendable amount triggers the alert.
+        /// Threshold in credits. The alert is sent when the available credits, without plan
+        /// allowances, fall below it.
         below: Credits,
         /// Webhook URL that receives the alert.
         webhook: Option<String>,
@@ -57,7 +58,8 @@ pub struct AlertView {
     /// Account whose balance is watched.
     #[schema(value_type = String)]
     pub account: AccountId,
-    /// Threshold in credits. The alert is sent when the spendable amount is lower.
+    /// Threshold in credits. The alert is sent when the available credits, without plan allowances,
+    /// fall below it.
     #[schema(value_type = String)]
     pub below: Credits,
     /// Webhook URL that receives the alert; null if none.
@@ -70,7 +72,7 @@ pub struct AlertView {
     pub is_low: bool,
 }
 
-/// A delivery of an alert to one webhook or e-mail address.
+/// A delivery of an alert to a webhook or an e-mail address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NoticeView {
     /// Id of the delivery, sent as `webhook-id`.
@@ -82,13 +84,13 @@ pub struct NoticeView {
     pub address: String,
     /// `pending`, `delivered` or `failed`.
     pub state: String,
-    /// Number of delivery attempts.
+    /// Number of delivery attempts so far.
     pub attempts: u32,
-    /// Error of the last attempt; null if it succeeded or there was none.
+    /// Error of the last attempt; null if the attempt succeeded or none was made.
     pub failure: Option<String>,
     /// Creation time, RFC 3339.
     pub created_at: String,
-    /// Time of the next attempt while the delivery is pending, RFC 3339.
+    /// Due time of the next attempt while the delivery is pending, RFC 3339.
     pub due_at: String,
 }
 
@@ -107,7 +109,6 @@ impl NoticeView {
     }
 }
 
-/// Executes an action on alerts.
 pub(super) async fn execute(app_state: &AppState, command: AlertCommand) -> Result<Reply, Error> {
     let store = &app_state.storage.notices;
     match command {

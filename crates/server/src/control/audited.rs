@@ -1,5 +1,6 @@
 //! The audit log. Every attempted change is recorded, by any actor and with any outcome. The entry
-//! is written after the change and before the reply, so that every reported change is in the log.
+//! is written after the change and before the reply, so the log contains every change that was
+//! reported to the actor.
 
 use serde_json::Value;
 use tollgate_storage::{Admin, AuditEntry, Role};
@@ -9,7 +10,7 @@ use super::permission::Permission;
 use super::{Command, Reply, SubscriptionAction, execute, names};
 use crate::wiring::AppState;
 
-/// Outcome of entries for completed changes.
+/// Outcome in the audit entries of completed changes.
 const DONE: &str = "done";
 
 /// The actor of a command, as recorded in the audit log.
@@ -22,8 +23,8 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Returns the actor of the command line, here or over the socket. Access to the data directory
-    /// is its authorization.
+    /// Returns the actor of the command line, in this process or over the command socket. Its
+    /// authorization is access to the data directory.
     pub fn command_line() -> Self {
         Self {
             name: "cli".to_owned(),
@@ -33,7 +34,7 @@ impl Actor {
         }
     }
 
-    /// Returns the actor for changes of the settings file.
+    /// Returns the actor of changes that come from the settings file.
     pub fn settings() -> Self {
         Self {
             name: "settings".to_owned(),
@@ -41,7 +42,7 @@ impl Actor {
         }
     }
 
-    /// Returns the actor for an administrator's request.
+    /// Returns the actor of an administrator's request.
     pub fn admin(admin: &Admin, request: RequestId) -> Self {
         Self {
             name: admin.name.clone(),
@@ -51,13 +52,13 @@ impl Actor {
         }
     }
 
-    /// Returns the name in the audit log.
+    /// Returns the name of the actor in the audit log.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// The reply to a command, with the state before it if known.
+/// The reply to a command, and the state of the object before the command if it is known.
 pub(super) struct CommandResult {
     pub(super) reply: Reply,
     pub(super) before: Option<Value>,
@@ -85,15 +86,15 @@ pub(crate) struct AuditRecord {
     pub(crate) after: Option<Value>,
 }
 
-/// Executes a command if the actor has permission. Records the change or the attempt in the audit
-/// log.
+/// Executes a command if the actor has the permission. Records the change, or the attempted change,
+/// in the audit log.
 pub async fn perform(app_state: &AppState, actor: &Actor, command: Command) -> Result<Reply, Error> {
     let mut reply = execute_and_record(app_state, actor, command).await?;
     names::fill(app_state, &mut reply).await;
     Ok(reply)
 }
 
-/// Like [`perform`], but without the account names, which the audit log does not record.
+/// Like [`perform`], but without the display names of accounts, which the audit log does not store.
 async fn execute_and_record(app_state: &AppState, actor: &Actor, command: Command) -> Result<Reply, Error> {
     let audit_record = audit_record(&command);
     let done = match Permission::check(actor.role, &command) {
@@ -129,7 +130,7 @@ async fn execute_and_record(app_state: &AppState, actor: &Actor, command: Comman
     }
 }
 
-/// Appends an entry to the audit log. If this fails, the server's log contains the entry.
+/// Appends an entry to the audit log. If the write fails, the server's log contains the entry.
 pub(crate) async fn write_audit_record(
     app_state: &AppState,
     actor: &Actor,
@@ -159,7 +160,8 @@ pub(crate) async fn write_audit_record(
     })
 }
 
-/// Returns the audit record of a command before its execution; `None` for commands that only read.
+/// Returns the audit record of a command before its execution; `None` for commands that record
+/// nothing.
 fn audit_record(command: &Command) -> Option<AuditRecord> {
     let of = |action, account, object: String| {
         Some(AuditRecord {

@@ -1,4 +1,4 @@
-//! Batches of all accounts for operators: their progress, without the contents of their requests.
+//! Batches of all accounts, for operators: their progress, without the contents of their requests.
 
 use serde::{Deserialize, Serialize};
 use tollgate_inference::batches::KINDS;
@@ -13,7 +13,7 @@ use crate::wiring::AppState;
 /// A batch of requests, with its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BatchView {
-    /// Id that the owner sees: `batch_…`, or `msgbatch_…` for a batch of the Messages API.
+    /// Id in the public API: `batch_…`, or `msgbatch_…` for a batch of the Messages API.
     pub id: String,
     /// Account that owns the batch.
     #[schema(value_type = String)]
@@ -31,39 +31,40 @@ pub struct BatchView {
     pub model: String,
     /// Number of requests.
     pub total: u64,
-    /// Number of requests that succeeded so far.
+    /// Number of requests that have succeeded so far.
     pub completed: u64,
-    /// Number of requests that failed so far.
+    /// Number of requests that have failed so far.
     pub failed: u64,
-    /// Estimated tokens of all requests.
+    /// Sum of the estimated tokens of all requests.
     pub tokens: u64,
     /// Credits held for the batch.
     #[schema(value_type = String)]
     pub held: Credits,
-    /// Cost of the batch; null until it ended.
+    /// Cost of the batch in credits; null until it has ended.
     #[schema(value_type = Option<String>)]
     pub cost: Option<Credits>,
     /// Id of the file with the requests.
     pub input_file: String,
-    /// Id of the file with the results; null until the batch ended.
+    /// Id of the file with the results; null until the batch has ended.
     pub output_file: Option<String>,
-    /// Id of the file with failed and unstarted requests; null until the batch ended.
+    /// Id of the file with failed and unstarted requests; null until the batch has ended.
     pub error_file: Option<String>,
-    /// Reason why the whole batch failed; null if it did not.
+    /// Reason why the whole batch failed; null if it did not fail.
     pub failure: Option<String>,
     /// Creation time, RFC 3339.
     pub created_at: String,
-    /// Start of processing, RFC 3339; null until then.
+    /// Time when processing started, RFC 3339; null until then.
     pub started_at: Option<String>,
     /// Time when the batch ended, RFC 3339; null until then.
     pub ended_at: Option<String>,
-    /// Deadline, RFC 3339. Requests not finished by then fail.
+    /// Deadline, RFC 3339. Requests that are unfinished at this time fail.
     pub expires_at: String,
-    /// Seconds since the batch was created.
+    /// Age of the batch, in seconds.
     pub age_seconds: u64,
 }
 
-/// Lists batches of one account or of all, newest first, starting after `before`.
+/// Lists up to `limit` batches of one account or of all, newest first; only those older than
+/// `before`, if set.
 pub(super) async fn list(
     app_state: &AppState,
     account: Option<AccountId>,
@@ -107,7 +108,7 @@ fn job_of(id: BatchId) -> JobId {
     JobId::from_u128(id.as_u128())
 }
 
-/// Returns up to `limit` batches of each kind.
+/// Returns up to `limit` jobs of each kind of batch.
 async fn search(
     app_state: &AppState,
     limit: u32,

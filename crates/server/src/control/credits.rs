@@ -1,4 +1,4 @@
-//! Commands on credits: grants, their remainders, refunds and withdrawals.
+//! Commands on credits: grants, lots, refunds and withdrawals.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::wiring::AppState;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Maximum days until expiry: one hundred years.
+/// Maximum number of days until credits or keys expire: one hundred years.
 const MAX_EXPIRY_DAYS: u32 = 36_500;
 
-/// Maximum length of notes, reasons and idempotency ids, in characters.
+/// Maximum length of notes, reasons and idempotency keys, in characters.
 const MAX_TEXT_CHARS: usize = 200;
 
-/// Adds credits to an account. A repeated grant with the same key adds nothing and returns the
-/// first.
+/// Adds credits to an account. A repeated grant with the same key and terms adds nothing and
+/// returns the first grant; different terms are an error.
 pub(super) async fn grant(
     app_state: &AppState,
     account: AccountId,
@@ -81,8 +81,8 @@ async fn granted_before(
     Ok(lots.into_iter().find(|lot| lot.id == id))
 }
 
-/// Whether a repeated grant has the terms of the stored one. With `is_relative` the expiry is not
-/// compared, because days from now are another time at each request.
+/// Whether a repeated grant has the terms of the stored one. With `is_relative`, the expiry is not
+/// compared, because a number of days resolves to a different time in each request.
 fn same_terms(stored: &LotTerms, sent: &LotTerms, is_relative: bool) -> bool {
     let expires_at = match is_relative {
         true => stored.expires_at,
@@ -109,7 +109,8 @@ fn granted(lot: &Lot, balance: BalanceView, repeated: bool) -> GrantedView {
     }
 }
 
-/// Returns the time `days` after `now`. Fails unless `days` is from 1 to [`MAX_EXPIRY_DAYS`].
+/// Returns the time that is `days` after `now`. Fails unless `days` is from 1 to
+/// [`MAX_EXPIRY_DAYS`].
 pub(super) fn in_days(now: Timestamp, days: u32) -> Result<Timestamp, Error> {
     match days {
         1..=MAX_EXPIRY_DAYS => Ok(now.plus(DAY * days)),
@@ -145,7 +146,7 @@ fn terms(params: GrantParams, now: Timestamp) -> Result<LotTerms, Error> {
     })
 }
 
-/// Validates an operator's text and returns it; empty if omitted.
+/// Validates a text of an operator and returns it; returns an empty string if it was omitted.
 fn text(param: &str, text: Option<String>) -> Result<String, Error> {
     let text = text.unwrap_or_default();
     if text.chars().count() > MAX_TEXT_CHARS || text.chars().any(char::is_control) {
@@ -161,7 +162,7 @@ fn invalid(param: &str, message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-/// Lists the lots of an account in the order of spending; with `all` including used-up ones.
+/// Lists the lots of an account in spending order. With `all`, the list includes used-up lots.
 pub(super) async fn lots(app_state: &AppState, account: AccountId, all: bool) -> Result<Vec<LotView>, Error> {
     balance(app_state, account).await?;
     let lots = app_state
@@ -174,9 +175,9 @@ pub(super) async fn lots(app_state: &AppState, account: AccountId, all: bool) ->
     Ok(lots.iter().filter(shown).map(LotView::of).collect())
 }
 
-/// Parameters of a refund.
+/// The call, the amount and the idempotency key of a refund.
 pub(super) struct RefundParams {
-    /// Request of the call.
+    /// Id of the request that made the call.
     pub(super) request: RequestId,
     /// Account that must own the call; `None` accepts any.
     pub(super) account: Option<AccountId>,
@@ -184,11 +185,11 @@ pub(super) struct RefundParams {
     pub(super) amount: Option<Credits>,
     /// Note for operators.
     pub(super) reason: Option<String>,
-    /// Idempotency id of the refund; `None` uses the amount.
+    /// Idempotency key of the refund. If `None`, the amount identifies the refund.
     pub(super) key: Option<String>,
 }
 
-/// Refunds the charge of a call.
+/// Refunds the charge of a call, or a part of it.
 pub(super) async fn refund(app_state: &AppState, params: RefundParams) -> Result<RefundView, Error> {
     let RefundParams {
         request,
@@ -258,12 +259,15 @@ fn not_refundable(row: &UsageRow, refundable: Credits) -> Error {
     invalid("amount", limit_text + &weeks)
 }
 
-/// Withdraws the unused part of a purchase or promotion.
+/// Withdraws the unused part of a purchase or promotion. Fails if it has no unused credits.
 pub(super) async fn refund_grant(app_state: &AppState, id: TransferId) -> Result<WithdrawalView, Error> {
     let (lots, now) = (&app_state.storage.lots, app_state.clock.now());
     let withdrawal = lots.withdraw(id, Credits::MAX, now).await;
     let withdrawal = withdrawal.map_err(|error| match error.kind {
-        StorageErrorKind::NotFound => Error::new(ErrorCode::NotFound, "There is no such grant."),
+        StorageErrorKind::NotFound => {
+            let message = "There is no such grant. List the grants of the account to find the id.";
+            Error::new(ErrorCode::NotFound, message)
+        }
         StorageErrorKind::Conflict => invalid(
             "id",
             "This is a refund; only purchases and promotions can be withdrawn.",

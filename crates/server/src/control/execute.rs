@@ -1,4 +1,4 @@
-//! Execution of commands.
+//! Dispatches each command to its handler.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::wiring::AppState;
 
-/// Executes a command. The caller has checked the permission of the actor.
+/// Executes a command. The caller must have checked the permission of the actor.
 pub(super) async fn execute(
     app_state: &AppState,
     actor: &Actor,
@@ -47,7 +47,7 @@ pub(super) async fn execute(
     }
 }
 
-/// Returns the account to which a command adds something; a closed account refuses such commands.
+/// Returns the account of a command that a closed account refuses, such as a grant or a new key.
 fn account_to_extend(command: &Command) -> Option<AccountId> {
     match command {
         Command::CreateKey { account, .. }
@@ -61,7 +61,7 @@ fn account_to_extend(command: &Command) -> Option<AccountId> {
     }
 }
 
-/// Executes a command whose audit entry has no previous state.
+/// Executes a command whose audit entry has no state before the change.
 async fn answer(app_state: &AppState, command: Command) -> Result<Reply, Error> {
     if let Some(account) = account_to_extend(&command) {
         accounts::refuse_closed(app_state, account).await?;
@@ -279,8 +279,8 @@ async fn view_keys(app_state: &AppState, account: AccountId, keys: &[Key]) -> Re
     Ok(keys.iter().map(view).collect())
 }
 
-/// Returns the view of a changed key. A failure to read its last use is ignored, because the change
-/// succeeded.
+/// Returns the view of a changed key. If its last use cannot be read, the view omits it, because
+/// the change has succeeded.
 async fn view_key(app_state: &AppState, key: &Key) -> KeyView {
     let used = app_state.storage.usage.last_used(key.account).await.ok();
     let used = used.and_then(|used| used.get(&key.id).copied());
@@ -332,7 +332,7 @@ async fn subscribe(
     subscription(app_state, &created).await
 }
 
-/// Creates a checkout page for a plan that the payment provider renews.
+/// Creates a checkout page for a plan that the payment provider bills.
 async fn open_subscription(
     app_state: &AppState,
     account: AccountId,
@@ -351,8 +351,8 @@ async fn open_subscription(
     }))
 }
 
-/// Refuses to change the plan of a subscription that the payment provider bills. The provider would
-/// end it, and the new plan would have no payment.
+/// Returns an error if the payment provider bills the subscription: a plan change would cancel it
+/// at the provider, and nothing would pay for the new plan.
 async fn check_payer(app_state: &AppState, id: SubscriptionId) -> Result<(), Error> {
     let found = app_state.storage.provider_subscriptions.get(id).await;
     match found.map_err(Error::internal)? {
@@ -364,7 +364,7 @@ async fn check_payer(app_state: &AppState, id: SubscriptionId) -> Result<(), Err
     }
 }
 
-/// Returns a plan of the settings by name, with the given period length.
+/// Returns the plan with this name from the settings, with the given period length.
 fn offered(app_state: &AppState, name: &str, cadence: Option<&str>) -> Result<Plan, Error> {
     let plan = app_state.plans.all().get(name).cloned();
     let plan = plan.ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! Exports: rows of the ledger and of usage as CSV or as JSON lines. Exports read page by page, so
-//! memory use does not depend on the number of rows.
+//! Exports: rows of the ledger and of usage as CSV or as JSON lines. An export reads page by page,
+//! so its memory use does not depend on the number of rows.
 
 use std::mem;
 
@@ -18,13 +18,13 @@ pub enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// CSV; the first row is preceded by a header.
+    /// CSV with a header before the first row.
     Csv,
     /// One JSON object per line.
     Jsonl,
 }
 
-/// An export: a sequence of commands, each made from the reply before it.
+/// An export: a sequence of commands, each created from the reply to the previous one.
 #[derive(Debug)]
 pub struct Export {
     kind: Kind,
@@ -32,14 +32,14 @@ pub struct Export {
     account: Option<AccountId>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
-    /// Remaining accounts in reverse order.
+    /// Accounts that remain to be exported, in reverse order.
     accounts: Vec<AccountId>,
     has_header: bool,
 }
 
 impl Export {
-    /// Creates an export of one account, or of all, for a range of time (`from` inclusive, `to`
-    /// exclusive).
+    /// Creates an export of one account, or of all if `account` is `None`. Rows are filtered by
+    /// time: `from` is inclusive, `to` is exclusive.
     pub fn new(
         kind: Kind,
         format: Format,
@@ -70,7 +70,8 @@ impl Export {
         }
     }
 
-    /// Returns the rows of a reply in the output format, and the next command.
+    /// Returns the rows of a reply in the output format, and the next command; `None` after the
+    /// last page.
     pub fn take(&mut self, reply: &Reply) -> Result<(Vec<u8>, Option<Command>), Error> {
         let (rows, account) = match reply {
             Reply::Accounts(found) => {
@@ -88,7 +89,7 @@ impl Export {
         Ok((rows, next))
     }
 
-    /// Returns the command for the page after `after`.
+    /// Returns the command for the page after the page in `after`.
     fn page(&self, account: AccountId, after: Option<&Reply>) -> Command {
         let (from, to) = (self.from, self.to);
         match self.kind {
@@ -158,8 +159,8 @@ fn fields(row: &impl Serialize) -> serde_json::Result<Vec<(String, String)>> {
     Ok(object.into_iter().map(field).collect())
 }
 
-/// Escapes a text that a spreadsheet would take for a formula, by an apostrophe before it. Callers
-/// choose the names of models. Negative numbers stay unchanged.
+/// Puts an apostrophe before a text that a spreadsheet would evaluate as a formula. Such texts are
+/// possible because callers choose the model names in requests. Negative numbers stay unchanged.
 fn escape_formula(text: String) -> String {
     let is_number = text.strip_prefix('-').is_some_and(|rest| {
         !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')

@@ -1,7 +1,7 @@
-//! Commands of operators, from the command line and the admin API. A command is a value: this
-//! process executes it, or the server that owns the database, over its socket or its admin
-//! listener. All ways run the same [`perform`], which checks the actor's permission and writes the
-//! audit log.
+//! Commands of operators, from the command line and the admin API. A command is a value that can be
+//! sent: either this process executes it, or the server that owns the database, which receives it
+//! over its command socket or its admin listener. All of them call [`perform`], which checks the
+//! actor's permission and writes the audit log.
 
 mod accounts;
 pub mod alerts;
@@ -41,14 +41,14 @@ pub use permission::Permission;
 pub use prices::PriceTable;
 pub use view::{Reply, TransferView};
 
-/// A command of an operator, as JSON on the control socket.
+/// A command of an operator. The control socket transfers it as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "command")]
 pub enum Command {
     CreateAccount {
         /// Display name (1–200 characters).
         name: String,
-        /// Whether to give the account a test clock.
+        /// Whether the account has a test clock.
         #[serde(default)]
         test_clock: bool,
     },
@@ -59,7 +59,7 @@ pub enum Command {
     },
     /// Lists accounts in order of creation.
     ListAccounts {
-        /// Last account of the previous page.
+        /// Id of the last account of the previous page.
         #[serde(default)]
         after: Option<AccountId>,
         /// Page size; `None` for all.
@@ -88,12 +88,12 @@ pub enum Command {
         account: AccountId,
         /// Display name of the key.
         name: String,
-        /// Days until the key expires; `None` for never.
+        /// Number of days until the key expires; `None` for never.
         expires_in_days: Option<u32>,
-        /// Adaptation of requests to a model: `strict`, `standard` (default) or `lenient`.
+        /// Compatibility level: `strict`, `standard` (default) or `lenient`.
         #[serde(default)]
         compat: Option<String>,
-        /// Whether to create a test key, which reaches only simulated models and spends nothing.
+        /// Whether to create a test key, which reaches only simulated models and spends no credits.
         #[serde(default)]
         test: bool,
         /// Whether image requests wait for the images by default, instead of returning a job.
@@ -106,7 +106,7 @@ pub enum Command {
     /// Changes the settings of a key; `None` leaves a setting unchanged.
     ChangeKey {
         id: KeyId,
-        /// Adaptation of requests to a model: `strict`, `standard` or `lenient`.
+        /// Compatibility level: `strict`, `standard` or `lenient`.
         compat: Option<String>,
         /// Whether image requests wait for the images by default.
         sync: Option<bool>,
@@ -134,7 +134,7 @@ pub enum Command {
     },
     /// Refunds the charge of a call.
     Refund {
-        /// Request of the call.
+        /// Id of the request that made the call.
         request: RequestId,
         /// Account that must own the call; `None` accepts any.
         #[serde(default)]
@@ -143,7 +143,7 @@ pub enum Command {
         amount: Option<Credits>,
         /// Note for operators.
         reason: Option<String>,
-        /// Idempotency id of the refund; `None` uses the amount.
+        /// Idempotency key of the refund. If `None`, the amount identifies the refund.
         key: Option<String>,
     },
     /// Withdraws the unused part of a purchase or promotion.
@@ -151,12 +151,12 @@ pub enum Command {
         /// Id of the grant.
         id: TransferId,
     },
-    /// Sells credits, or lists sales.
+    /// Creates, configures or lists top-ups.
     TopUps {
         /// The action on top-ups.
         action: top_ups::TopUpAction,
     },
-    /// Configures low-balance alerts, or lists their deliveries.
+    /// Configures low-balance alerts, sends them, or lists their deliveries.
     Alerts {
         /// The action on alerts.
         action: alerts::AlertCommand,
@@ -171,7 +171,7 @@ pub enum Command {
         /// `monthly` or `yearly`; `None` for the plan's default.
         cadence: Option<String>,
     },
-    /// Creates a checkout page for a plan that the payment provider renews.
+    /// Creates a checkout page for a plan that the payment provider bills.
     OpenSubscription {
         account: AccountId,
         /// Name of the plan.
@@ -204,7 +204,7 @@ pub enum Command {
         /// The action on the subscription.
         action: SubscriptionAction,
     },
-    /// Moves a subscription to another plan.
+    /// Changes the plan of a subscription.
     ChangePlan {
         id: SubscriptionId,
         /// Name of the new plan.
@@ -212,7 +212,7 @@ pub enum Command {
         /// `monthly` or `yearly`; `None` for the plan's default.
         cadence: Option<String>,
     },
-    /// Returns a page of an account's transfers, ordered by entry id.
+    /// Returns a page of an account's transfers, ordered by entry id and leg.
     ListTransfers {
         account: AccountId,
         /// Start of the time range, inclusive.
@@ -247,14 +247,14 @@ pub enum Command {
     AuditLedger {
         /// Account to audit; `None` for all.
         account: Option<AccountId>,
-        /// Includes calls that ended at or after this time.
+        /// Earliest end time of the audited calls, inclusive.
         from: Option<Timestamp>,
-        /// Includes calls that ended before this time.
+        /// Latest end time of the audited calls, exclusive.
         to: Option<Timestamp>,
     },
     /// Returns the charge of a call with its arithmetic.
     ShowReceipt {
-        /// Request of the call. Its value equals that of the call's hold.
+        /// Id of the request. It has the same value as the id of the call's hold.
         request: RequestId,
     },
     /// Checks the invariants of the ledger.
@@ -300,7 +300,7 @@ pub enum Command {
         /// Id of the model.
         model: String,
     },
-    /// Compares proposed prices with the current ones.
+    /// Compares proposed prices with the current ones, and applies them with `force`.
     CheckPrices {
         /// Proposed prices by model id.
         proposed: BTreeMap<String, PriceTable>,
@@ -332,7 +332,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether the command works on existing data. The others create a new installation if none
+    /// Whether the command requires an existing database. Other commands create a database if none
     /// exists.
     fn needs_data(&self) -> bool {
         !matches!(self, Command::CreateAccount { .. } | Command::CreateAdmin { .. })
@@ -347,28 +347,28 @@ pub struct AccountUpdate {
     pub name: Option<String>,
     /// Whether to suspend the account, so that its keys stop working.
     pub suspended: Option<bool>,
-    /// Requests per minute, above 0.
+    /// Maximum number of requests per minute, above 0.
     pub rpm: Option<NewLimit<u32>>,
-    /// Tokens per minute, above 0.
+    /// Maximum number of tokens per minute, above 0.
     pub tpm: Option<NewLimit<u64>>,
     /// Maximum number of unrevoked keys.
     pub keys: Option<NewLimit<u32>>,
-    /// Concurrent GPUs. Not enforced yet.
+    /// Maximum number of concurrent GPUs. Not enforced yet.
     pub gpus: Option<NewLimit<u32>>,
-    /// Hosted agents. Not enforced yet.
+    /// Maximum number of hosted agents. Not enforced yet.
     pub agents: Option<NewLimit<u32>>,
-    /// Saved chats. Not enforced yet.
+    /// Maximum number of saved chats. Not enforced yet.
     pub chats: Option<NewLimit<u32>>,
     /// Maximum number of stored files.
     pub files: Option<NewLimit<u32>>,
     /// Maximum total size of stored files, in GiB.
     pub files_gib: Option<NewLimit<u32>>,
-    /// Maximum estimated tokens of all unfinished batches.
+    /// Maximum sum of the estimated tokens of all unfinished batches.
     pub batch_tokens: Option<NewLimit<u64>>,
 }
 
 impl AccountUpdate {
-    /// Whether the update sets any limit.
+    /// Whether the update sets or removes any limit.
     pub fn sets_limits(&self) -> bool {
         let count_limits = [
             self.keys,
@@ -409,18 +409,19 @@ impl From<AccountUpdate> for AccountChange {
 /// Amount and terms of a grant of credits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantParams {
-    /// Idempotency id of the grant within the account; `None` grants every time.
+    /// Idempotency key of the grant within the account. If `None`, each command creates another
+    /// grant.
     #[serde(default)]
     pub key: Option<String>,
     /// Credits to add, above zero.
     pub amount: Credits,
-    /// Whether the operator gives the credits for free; otherwise they were paid for.
+    /// Whether the credits are a promotion of the operator; otherwise they were paid for.
     #[serde(default)]
     pub promotion: bool,
-    /// Days until unused credits expire, 1 to 36500.
+    /// Number of days until unused credits expire, 1 to 36500.
     #[serde(default)]
     pub expires_in_days: Option<u32>,
-    /// Expiry of unused credits. Excludes `expires_in_days`.
+    /// Expiry of unused credits. Cannot be combined with `expires_in_days`.
     #[serde(default)]
     pub expires_at: Option<Timestamp>,
     /// Spending priority; lower values are spent first. `None` for
@@ -438,25 +439,24 @@ pub struct GrantParams {
 pub enum SubscriptionAction {
     /// Ends the subscription at the end of the paid period.
     Cancel,
-    /// Withdraws the cancellation.
+    /// Withdraws a scheduled cancellation.
     Resume,
-    /// Pays the next period now.
+    /// Charges the next period now.
     Renew,
 }
 
-/// New value of an account's limit.
+/// A change of an account's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewLimit<T> {
-    /// Removes the override, so that the default of the settings applies, including its later
-    /// changes.
+    /// Removes the override, so that the current and later defaults of the settings apply.
     Default,
-    /// Overrides the default.
+    /// Sets an override of the default.
     Own(T),
 }
 
 impl<T> NewLimit<T> {
-    /// Returns the override as stored: `None` for the default.
+    /// Returns the override for the storage: `None` for the default.
     pub fn own(self) -> Option<T> {
         match self {
             NewLimit::Default => None,
@@ -470,7 +470,7 @@ impl<T> NewLimit<T> {
 pub struct CommandError {
     /// Error code, as in the public API.
     pub code: String,
-    /// Message for operators: what is wrong, and what to do.
+    /// Message for operators, with the problem and its fix.
     pub message: String,
 }
 
@@ -495,12 +495,12 @@ impl From<CommandError> for Error {
     }
 }
 
-/// Reason why a command could not run.
+/// Reason why a command failed.
 #[derive(Debug)]
 pub enum RunError {
     /// The settings are invalid.
     Settings(ConfigError),
-    /// The command needs existing data, but this directory has no database.
+    /// The command requires existing data, but this directory contains no database.
     NoData(PathBuf),
     /// The command failed.
     Command(Error),
@@ -519,7 +519,7 @@ impl From<Error> for RunError {
 }
 
 /// Executes a command: in the running server that owns the database, otherwise in this process.
-/// Blocks.
+/// Blocks the calling thread.
 pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -528,7 +528,8 @@ pub fn run(config: &Config, command: Command) -> Result<Reply, RunError> {
     runtime.block_on(run_async(config, command))
 }
 
-/// Compares the prices of the settings with the current ones; with `force`, applies them. Blocks.
+/// Compares the prices of the settings with the current ones; with `force`, applies them. Blocks
+/// the calling thread.
 pub fn check_prices(config: &Config, force: bool) -> Result<Reply, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -541,8 +542,8 @@ pub fn check_prices(config: &Config, force: bool) -> Result<Reply, RunError> {
     })
 }
 
-/// Executes commands in sequence, as [`run`] does. `next` makes each command from the reply to the
-/// previous one. Blocks.
+/// Executes commands in sequence, as [`run`] does. `next` returns each command from the reply to
+/// the previous one, and `None` to stop. Blocks the calling thread.
 pub fn run_each(
     config: &Config,
     first: Command,
@@ -555,13 +556,15 @@ pub fn run_each(
     runtime.block_on(run_each_async(config, first, next))
 }
 
-/// Fails if the settings name a SQLite database and its directory contains no database file.
+/// Checks that a database exists. Fails if the settings name a SQLite database and its directory
+/// contains no database file.
 pub fn require_data(config: &Config) -> Result<(), RunError> {
     let (StorageUrl::Sqlite(database), Some(directory)) = (&config.storage, config.home()) else {
         return Ok(());
     };
     let prefix = database.file_name().unwrap_or_default().as_encoded_bytes();
-    // Opening the database judges an unreadable directory and an unfinished move.
+    // If the directory is unreadable or contains an unfinished move, this check succeeds, and
+    // opening the database reports the problem.
     let has_database = match std::fs::read_dir(directory) {
         Ok(entries) => entries
             .flatten()
@@ -601,8 +604,8 @@ async fn run_each_async(
     if command.needs_data()
         && let Err(refusal) = require_data(config)
     {
-        // The settings alone define the models. Without a settings file, the directory is the wrong
-        // one.
+        // Models are defined by the settings alone, so a database is not required. If there is no
+        // settings file either, the directory is probably wrong.
         let Some(assembled) = assembled.filter(|_| config.path.is_some()) else {
             return Err(refusal);
         };
@@ -637,13 +640,14 @@ async fn run_each_async(
     Ok(done?)
 }
 
-/// Whether only a running server knows the answer, whichever process owns the database.
+/// Whether only a running server can execute the command, whichever process owns the database.
 fn is_of_process(command: &Command) -> bool {
     matches!(command, Command::ListProviders | Command::ShowServer)
 }
 
-/// Time that a command waits for a server that starts or stops, and the interval between attempts.
+/// Maximum time that a command waits for a server that starts or stops.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval between attempts to open the storage or to reach the server.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 async fn is_served(config: &Config) -> bool {
@@ -653,7 +657,7 @@ async fn is_served(config: &Config) -> bool {
     }
 }
 
-/// Whether a server may be starting or stopping: it holds the lock of the directory, but has no
+/// Whether a server may be starting or stopping: it has the lock of the directory, but no command
 /// socket.
 fn is_starting(config: &Config, error: &anyhow::Error) -> bool {
     let storage = error.downcast_ref::<StorageError>();

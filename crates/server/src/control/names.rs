@@ -1,5 +1,6 @@
-//! Display names of accounts in replies. They are added after the audit log has recorded the reply.
-//! A name may be personal data, and the log cannot forget it when the account is closed.
+//! Display names of accounts in replies. They are added after the audit log has recorded the reply:
+//! a name may be personal data, and it could not be removed from the log when the account is
+//! closed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,8 +10,8 @@ use tollgate_types::AccountId;
 use super::Reply;
 use crate::wiring::AppState;
 
-/// Fills in the names of the accounts in a reply. If an account cannot be read, its name stays
-/// empty, because the command is already done. Reads each account of a page once.
+/// Fills in the display names of the accounts in a reply. If an account cannot be read, its name
+/// stays empty, because the command has already succeeded. Reads each account once.
 pub(super) async fn fill(app_state: &AppState, reply: &mut Reply) {
     let mut known: BTreeMap<AccountId, Option<String>> = BTreeMap::new();
     for (id, name) in collect_accounts(reply) {
@@ -25,7 +26,7 @@ pub(super) async fn fill(app_state: &AppState, reply: &mut Reply) {
     }
 }
 
-/// Returns the accounts of a reply, each with the field for its name.
+/// Returns the accounts of a reply, each with the field for its display name.
 fn collect_accounts(reply: &mut Reply) -> Vec<(AccountId, &mut Option<String>)> {
     match reply {
         Reply::Refund(view) => vec![(view.account, &mut view.account_name)],

@@ -130,7 +130,8 @@ fn member_role(role: &str) -> Result<MemberRole, Error> {
     MemberRole::parse(role).ok_or_else(|| invalid("role", message))
 }
 
-/// Parses an e-mail address and returns it in lower case. Only a delivery shows whether it exists.
+/// Parses an e-mail address and returns it in lower case. Does not check whether the address
+/// exists.
 fn address(text: &str) -> Result<String, Error> {
     let text = text.trim();
     let plain = text

@@ -17,15 +17,15 @@ pub enum Permission {
     Keys,
     /// Set limits of accounts.
     Limits,
-    /// Grant and withdraw credits, and sell top-ups.
+    /// Grant and withdraw credits, sell top-ups, and configure automatic top-ups.
     Grants,
     /// Refund the charges of calls.
     Refunds,
     /// Create and change subscriptions.
     Plans,
-    /// Apply prices that differ from the current ones by more than a factor of ten.
+    /// Apply prices regardless of the size of the changes.
     Prices,
-    /// Create, rename and close accounts, and advance test clocks.
+    /// Create, rename and close accounts, advance test clocks, and read, change and send alerts.
     Accounts,
     /// Add, change and remove members of accounts.
     Members,
@@ -48,7 +48,7 @@ impl Permission {
         Permission::Admins,
     ];
 
-    /// Returns the permissions of a role. This table is the only one; docs/admin.md documents it.
+    /// Returns the permissions of a role. docs/admin.md documents this table.
     pub const fn of(role: Role) -> &'static [Permission] {
         use Permission::{Grants, Keys, Limits, Plans, Prices, Read, Refunds, Suspend};
         match role {
@@ -59,7 +59,7 @@ impl Permission {
         }
     }
 
-    /// Returns the phrase for error messages, after "may not".
+    /// Returns the phrase that follows "may not" in error messages.
     const fn what(self) -> &'static str {
         match self {
             Permission::Read => "read data",
@@ -76,7 +76,7 @@ impl Permission {
         }
     }
 
-    /// Fails if the role lacks a permission that the command requires.
+    /// Checks that the role has all permissions that the command requires.
     pub(super) fn check(role: Role, command: &Command) -> Result<(), Error> {
         let has = Permission::of(role);
         let missing = required(command)
@@ -106,7 +106,7 @@ fn required(command: &Command) -> Vec<Permission> {
         | Command::ChangeSubscription { .. }
         | Command::ChangePlan { .. } => vec![Permission::Plans],
         Command::TopUps { action } if action.changes() => vec![Permission::Grants],
-        // The reply to these actions contains the signing secret of the alert.
+        // The replies to `Set` and `Show` contain the signing secret of the account's webhooks.
         Command::Alerts { action } if !matches!(action, AlertCommand::List { .. }) => {
             vec![Permission::Accounts]
         }
@@ -145,8 +145,8 @@ fn required(command: &Command) -> Vec<Permission> {
     }
 }
 
-/// Returns the permissions that an account update requires, one per kind of changed field. An empty
-/// update requires [`Permission::Limits`], the weakest of them.
+/// Returns the permissions that an account update requires, one for each kind of changed field. An
+/// empty update requires [`Permission::Limits`].
 fn required_for_change(change: &AccountUpdate) -> Vec<Permission> {
     let mut required = Vec::new();
     if change.name.is_some() {

@@ -1,5 +1,5 @@
 //! Commands on prices: current prices, their history, and the check of new ones. The settings
-//! define the prices; the storage records since when each applied.
+//! define the prices. The storage records when each version of the prices took effect.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,10 +21,10 @@ const MAX_HISTORY: u32 = 100;
 /// Maximum number of price jumps that an error message lists.
 const MAX_NAMED_JUMPS: usize = 3;
 
-/// Prices in credits per million units, by the names used in the settings.
+/// Prices in credits per million units, by the names that the settings use.
 pub type PriceTable = BTreeMap<String, Credits>;
 
-/// Returns prices by the names used in the settings.
+/// Returns prices by the names that the settings use.
 pub(super) fn table(prices: &Prices) -> PriceTable {
     prices.entries().collect()
 }
@@ -101,7 +101,7 @@ async fn moved(
     Ok(proposed.map(compare).filter(is_other).collect())
 }
 
-/// Compares proposed prices with the current ones; with `force`, applies them regardless of the
+/// Compares proposed prices with the current ones. With `force`, applies them, regardless of the
 /// size of the changes.
 pub(super) async fn check(
     app_state: &AppState,
@@ -139,8 +139,9 @@ pub(super) async fn check(
     }))
 }
 
-/// Applies the prices of a snapshot, so that every charge can be traced, and records each change in
-/// the audit log. Applies nothing if any price changes by more than a factor of ten.
+/// Stores the prices of a snapshot and makes them current, so that every charge can be traced to
+/// its prices. Records the changes of existing prices in the audit log. Fails without any change if
+/// a price changes by more than a factor of ten, or to or from zero.
 pub async fn activate(app_state: &AppState, snapshot: &Snapshot, actor: &Actor) -> Result<(), Error> {
     let models = snapshot.models().iter();
     let proposed = models.map(|model| (model.id.to_string(), model.prices));

@@ -44,7 +44,7 @@ pub struct LedgerAuditView {
     pub differences: Vec<DifferenceView>,
 }
 
-/// A figure that differs from its recomputation. Amounts are nano-credits.
+/// A recorded figure that differs from its recomputed value. Amounts are nano-credits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DifferenceView {
     /// Account of the figure.
@@ -58,7 +58,7 @@ pub struct DifferenceView {
     pub figure: String,
     /// Value recorded in the ledger.
     pub recorded: String,
-    /// Value computed again from the usage and the prices.
+    /// Value recomputed from the usage and the prices.
     pub recomputed: String,
 }
 
@@ -101,11 +101,11 @@ pub struct ReceiptView {
     pub request_id: RequestId,
     /// Canonical id of the model.
     pub model: String,
-    /// The model as the request named it: an id, an alias or a bare name.
+    /// Model name in the request: an id, an alias or a bare name.
     #[serde(default)]
     pub requested_model: String,
-    /// Name of the model at the provider that served the call. Absent if none did, or if several
-    /// models did parts of the work.
+    /// Name of the model at the provider that served the call. Absent if no provider served it, or
+    /// if several models did parts of the work.
     #[serde(default)]
     pub upstream_model: Option<String>,
     /// Path of the endpoint.
@@ -147,7 +147,7 @@ pub struct ReceiptView {
     pub paid: Credits,
     /// Charged amount: `included` plus `paid`.
     pub charge: Credits,
-    /// Cost beyond the held amount. The operator bears it.
+    /// Cost beyond the held amount, borne by the operator.
     pub overrun: Credits,
     /// Part of the charge that was refunded.
     pub refunded: Credits,
@@ -157,7 +157,7 @@ pub struct ReceiptView {
     pub matches: bool,
 }
 
-/// The requests of a batch. Each costs 65 % of its sum, rounded up separately.
+/// The requests of a batch. Each request costs 65 % of its sum, rounded up separately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptRequests {
     /// Number of started requests.
@@ -230,13 +230,13 @@ pub struct ChainView {
     pub hash: String,
 }
 
-/// Recomputes the charges in `scope`.
+/// Recomputes the charges in `scope` and compares them with the recorded ones.
 pub(super) async fn audit(app_state: &AppState, scope: Scope) -> Result<LedgerAuditView, Error> {
     let report = audit_ledger(&*app_state.storage.ledger, scope).await;
     Ok(LedgerAuditView::from(&report.map_err(Error::internal)?))
 }
 
-/// Returns the receipt of the call of a request. A call's hold has the same value as its request.
+/// Returns the receipt of the call that a request made.
 pub(super) async fn receipt(app_state: &AppState, request: RequestId) -> Result<ReceiptView, Error> {
     let storage = &app_state.storage;
     let row = storage.usage.of_request(request).await.map_err(Error::internal)?;
@@ -265,8 +265,8 @@ pub(super) async fn receipt(app_state: &AppState, request: RequestId) -> Result<
     Ok(receipt_of(&row, &own, &priced, requests.as_ref(), &legs))
 }
 
-/// Recomputes the cost of a batch's requests. Returns `None` for other calls, and for a batch that
-/// crashed, because its requests are not charged.
+/// Recomputes the cost of a batch's requests. Returns `None` for other calls, and for a crashed
+/// batch, whose requests are not charged.
 async fn requests(app_state: &AppState, row: &UsageRow) -> Result<Option<Requests>, Error> {
     let lines = app_state.storage.batches.charged(row.account, row.id).await;
     let lines = lines.map_err(Error::internal)?;
@@ -296,13 +296,14 @@ async fn requests(app_state: &AppState, row: &UsageRow) -> Result<Option<Request
     Ok(Some(sum))
 }
 
-/// Recomputed cost of the requests of a batch, in nano-credits.
+/// Recomputed cost and recorded charge of the requests of a batch, in nano-credits.
 #[derive(Default)]
 struct Requests {
     count: usize,
     cost: i128,
     charge: i128,
-    /// Whether the recorded charge and overrun of each request equal its recomputed cost.
+    /// Whether the recorded charge and overrun of each request equal its recomputed cost, and the
+    /// usage of all requests equals that of the batch.
     matches: bool,
 }
 
@@ -417,7 +418,7 @@ fn lines_of(cost: &Cost) -> Vec<ReceiptLine> {
     cost.lines.iter().map(line).collect()
 }
 
-/// Follows the chains of an export, transfer by transfer, in any order.
+/// Verifier of the hash chains in an export. It accepts the transfers in any order.
 #[derive(Debug, Default)]
 pub struct Verifier {
     chains: BTreeMap<AccountId, ChainFollower>,
@@ -425,7 +426,7 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Adds a transfer to its chain. Fails if the transfer is malformed, with the reason.
+    /// Adds a transfer to its chain. Returns the reason if the transfer is malformed.
     pub fn see(&mut self, view: &TransferView) -> Result<(), String> {
         let row = transfer_of(view)?;
         self.view.transfers += 1;
@@ -437,7 +438,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// Returns the result. With `is_part`, missing transfers are no faults.
+    /// Returns the result. With `is_part`, missing transfers are not reported as faults.
     pub fn finish(mut self, is_part: bool) -> VerifyView {
         for (account, chain) in &self.chains {
             let summary = chain.summary();

@@ -11,14 +11,15 @@ use super::accounts::time_of;
 use super::view::{ChargeView, StatementView, TransferView, UsageView};
 use crate::wiring::AppState;
 
-/// Rows per page.
+/// Maximum number of rows per page.
 const PAGE: u32 = 500;
 
 fn invalid(param: &str, message: &str) -> Error {
     Error::new(ErrorCode::InvalidParameter, message).with_param(param)
 }
 
-/// Returns a page of transfers after `after`.
+/// Returns up to 500 transfers of the account in `span`, sorted by entry id and leg, after the
+/// position of `after`.
 pub(super) async fn transfers(
     app_state: &AppState,
     account: AccountId,
@@ -41,7 +42,8 @@ pub(super) async fn transfers(
     Ok(page.iter().map(|row| TransferView::of(account, row)).collect())
 }
 
-/// Returns a page of usage rows after `after`, newest first.
+/// Returns up to `limit` usage rows of the account in `span`, 500 by default, newest first, after
+/// the row `after`.
 pub(super) async fn usage(
     app_state: &AppState,
     account: AccountId,
@@ -59,7 +61,7 @@ pub(super) async fn usage(
     let rows = app_state.storage.usage.list(account, filter, page).await;
     let mut views = Vec::new();
     for row in &rows.map_err(Error::internal)? {
-        // Only composed calls have parts.
+        // Only calls of compositions have parts.
         let parts = match row.price_version == composition_version() {
             true => app_state.storage.usage.parts(account, row.id).await,
             false => Ok(Vec::new()),
@@ -69,7 +71,7 @@ pub(super) async fn usage(
     Ok(views)
 }
 
-/// Returns the statement of a month. Fails if the month has not started.
+/// Returns the statement of an account for one month. Fails if the month has not started.
 pub(super) async fn statement(
     app_state: &AppState,
     account: AccountId,

@@ -1,6 +1,6 @@
-//! The Unix socket between the command line and a running server. Each connection carries one JSON
-//! line in each direction. The socket has mode 0600 and stands beside the embedded database and its
-//! lock, so that only the server's own user can connect.
+//! The Unix socket between the command line and a running server. Each connection transfers one
+//! JSON line in each direction. The socket has mode 0600, so that only the server's own user can
+//! connect.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,25 @@ use tollgate_types::{Error, ErrorCode};
 use super::{Actor, Command, CommandError, Reply, perform};
 use crate::wiring::AppState;
 
-/// Maximum length of a request line.
+/// Maximum length of a request line, in bytes.
 const MAX_LINE_BYTES: u64 = 1024 * 1024;
 
-/// Returns the path of the socket in the directory of the database
-/// ([`Config::home`](crate::Config::home)).
+/// Returns the path of the socket in a directory, usually
+/// [`Config::socket_home`](crate::Config::socket_home).
 pub fn path(home: &Path) -> PathBuf {
     home.join("tollgate.sock")
 }
 
-/// Opens the socket. This process has the lock of the directory, so an existing socket file belongs
-/// to a dead server and is removed.
+/// Opens the socket and removes an existing socket file. The caller has the lock of the directory
+/// or has checked that no server answers there, so the file belongs to a process that has ended.
 pub fn open(home: &Path) -> std::io::Result<UnixListener> {
     let path = path(home);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // The directory was created with mode 0700, so no other user can connect before the next line.
+    // The directory was created with mode 0700, so no other user can connect before the mode of the
+    // socket is set.
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
@@ -82,12 +83,12 @@ async fn answer(stream: UnixStream, app_state: &AppState) -> std::io::Result<()>
     writer.write_all(&text).await
 }
 
-/// Returns whether a server that owns the database in this directory is running.
+/// Returns whether a running server accepts connections on the socket in this directory.
 pub async fn is_served(home: &Path) -> bool {
     UnixStream::connect(path(home)).await.is_ok()
 }
 
-/// Sends a command to the server that owns the database in this directory, and returns its reply.
+/// Sends a command to the server on the socket in this directory, and returns its reply.
 pub async fn send(home: &Path, command: &Command) -> Result<Reply, Error> {
     let unreachable = |error: std::io::Error| {
         let message = format!(

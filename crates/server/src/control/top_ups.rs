@@ -10,21 +10,21 @@ use super::accounts::{find, no_such_account};
 use super::view::Reply;
 use crate::wiring::AppState;
 
-/// Default page size of the list of top-ups.
+/// Default number of top-ups per page.
 const PAGE: u32 = 200;
 
-/// Advice for an account that cannot buy credits.
+/// Advice in errors about accounts that cannot buy credits.
 const GRANT_HINT: &str = "use `tollgate credits grant` instead";
 
 /// An action on top-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum TopUpAction {
-    /// Creates a checkout page.
+    /// Creates a checkout page for credits.
     Open {
         /// Account that receives the credits.
         account: AccountId,
-        /// Credits to sell.
+        /// Number of credits to sell.
         credits: Credits,
     },
     /// Creates a page with the account's receipts and cards.
@@ -33,7 +33,7 @@ pub enum TopUpAction {
     List {
         /// Account of the top-ups; `None` for all accounts.
         account: Option<AccountId>,
-        /// Last top-up of the previous page.
+        /// Id of the last top-up of the previous page.
         #[serde(default)]
         before: Option<TopUpId>,
         /// Page size; `None` for 200.
@@ -45,11 +45,12 @@ pub enum TopUpAction {
     /// Sets the automatic top-up of an account.
     SetAuto {
         account: AccountId,
-        /// Threshold in credits: a lower spendable amount starts a top-up.
+        /// Threshold in credits. A top-up starts when the available credits, without plan
+        /// allowances, are below it.
         below: Credits,
-        /// Credits to buy each time.
+        /// Number of credits that each automatic top-up buys.
         amount: Credits,
-        /// Maximum credits per calendar month (UTC).
+        /// Maximum number of credits that automatic top-ups buy per calendar month (UTC).
         monthly_limit: Credits,
     },
     /// Checks all balances now and runs due top-ups.
@@ -78,8 +79,8 @@ impl TopUpAction {
     }
 }
 
-/// Refuses accounts with a test clock, because payments happen in real time. `instead` is the
-/// advice in the error message.
+/// Returns an error for an account with a test clock, because payments happen in real time.
+/// `instead` is the advice in the error message.
 pub(super) async fn check_time(app_state: &AppState, account: AccountId, instead: &str) -> Result<(), Error> {
     if find(app_state, account).await?.test_clock.is_some() {
         let message = format!("An account with a test clock cannot buy credits or plans; {instead}.");
@@ -93,10 +94,10 @@ pub(super) async fn check_time(app_state: &AppState, account: AccountId, instead
 pub struct PageView {
     /// URL for the payer.
     pub url: String,
-    /// The top-up that the page sells.
+    /// The top-up that the page sells; `None` for other pages.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub top_up: Option<TopUpView>,
-    /// The subscription that starts when the page is paid.
+    /// Id of the subscription that starts when the page is paid; `None` for other pages.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub subscription: Option<SubscriptionId>,
 }
@@ -118,11 +119,12 @@ pub struct TopUpView {
     pub kind: String,
     /// `pending`, `paid` or `failed`.
     pub state: String,
-    /// Price, in the smallest currency unit.
+    /// Requested amount of money, or the paid amount once it is paid, in the smallest currency
+    /// unit.
     pub amount: i64,
     /// Currency code of `amount`.
     pub currency: String,
-    /// Credits of the purchase.
+    /// Number of purchased credits.
     #[schema(value_type = String)]
     pub credits: Credits,
     /// The payment provider's id of the payment; null before it is paid.
@@ -158,22 +160,24 @@ impl TopUpView {
     }
 }
 
-/// The automatic top-up of an account. It charges the last used card.
+/// The automatic top-up of an account, which charges the last used card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AutoView {
     /// Account that receives the credits.
     #[schema(value_type = String)]
     pub account: AccountId,
-    /// Threshold in credits. A top-up starts when the spendable amount is lower.
+    /// Threshold in credits. A top-up starts when the available credits, without plan allowances,
+    /// are below it.
     #[schema(value_type = String)]
     pub below: Credits,
-    /// Credits to buy each time.
+    /// Number of credits that each automatic top-up buys.
     #[schema(value_type = String)]
     pub amount: Credits,
-    /// Maximum credits per calendar month (UTC).
+    /// Maximum number of credits that automatic top-ups buy per calendar month (UTC).
     #[schema(value_type = String)]
     pub monthly_limit: Credits,
-    /// Consecutive failed charges. After three, automatic top-ups pause until they are set again.
+    /// Number of consecutive failed charges. After three, automatic top-ups pause until they are
+    /// set again.
     pub failures: u32,
 }
 
@@ -189,7 +193,6 @@ impl From<AutoTopUp> for AutoView {
     }
 }
 
-/// Executes an action on top-ups.
 pub(super) async fn execute(app_state: &AppState, action: TopUpAction) -> Result<Reply, Error> {
     match action {
         TopUpAction::Open { account, credits } => {
@@ -250,7 +253,8 @@ pub(super) async fn execute(app_state: &AppState, action: TopUpAction) -> Result
             seller(app_state)?.fill_up().await;
             Ok(Reply::Done)
         }
-        // Works without a payment provider too, because sales may have been disabled since.
+        // This action works without a payment provider, because sales may have been disabled since
+        // the automatic top-up was set.
         TopUpAction::StopAuto { account } => {
             let stopped = app_state.storage.top_ups.set_auto(account, None).await;
             stopped.map_err(no_such_account)?;

@@ -43,7 +43,7 @@ pub enum Reply {
     Keys(Vec<KeyView>),
     /// Available and held credits of an account.
     Balance(BalanceView),
-    /// The new or repeated grant, with the resulting balance.
+    /// The new or the repeated grant, with the resulting balance.
     Granted(GrantedView),
     /// Grants and refunds with their remaining credits.
     Lots(Vec<LotView>),
@@ -115,17 +115,17 @@ pub struct AccountView {
     pub name: String,
     /// `active`, `suspended` or `closed`.
     pub state: String,
-    /// Requests per minute; null for the default.
+    /// Maximum number of requests per minute; null for the default.
     pub rpm: Option<u32>,
-    /// Tokens per minute; null for the default.
+    /// Maximum number of tokens per minute; null for the default.
     pub tpm: Option<u64>,
     /// Maximum number of unrevoked keys; null for the default.
     pub keys: Option<u32>,
-    /// Concurrent GPUs; null for the default. Not enforced yet.
+    /// Maximum number of concurrent GPUs; null for the default. Not enforced yet.
     pub gpus: Option<u32>,
-    /// Hosted agents; null for the default. Not enforced yet.
+    /// Maximum number of hosted agents; null for the default. Not enforced yet.
     pub agents: Option<u32>,
-    /// Saved chats; null for the default. Not enforced yet.
+    /// Maximum number of saved chats; null for the default. Not enforced yet.
     pub chats: Option<u32>,
     /// Maximum number of stored files; null for the default.
     #[serde(default)]
@@ -133,7 +133,7 @@ pub struct AccountView {
     /// Maximum total size of stored files, in GiB; null for the default.
     #[serde(default)]
     pub files_gib: Option<u32>,
-    /// Maximum estimated tokens of all unfinished batches; null for the default.
+    /// Maximum sum of the estimated tokens of all unfinished batches; null for the default.
     #[serde(default)]
     pub batch_tokens: Option<u64>,
     /// Lead of the account's test clock over the real time, in seconds. Absent without a test
@@ -145,7 +145,8 @@ pub struct AccountView {
     /// Balance of the account. Only present when a single account is requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub balance: Option<BalanceView>,
-    /// Effective limits, with defaults filled in. Only present when a single account is requested.
+    /// Effective limits: the account's own limits, and the defaults for all others. Only present
+    /// when a single account is requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(nullable = false, required = false)]
     pub limits_in_force: Option<LimitsView>,
@@ -175,17 +176,16 @@ impl AccountView {
     }
 }
 
-/// Credits of an account.
+/// The credits and the allowance of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BalanceView {
-    /// Credits that the account can spend.
+    /// Available credits, without held credits and allowances.
     #[schema(value_type = String)]
     pub credits: Credits,
     /// Credits held by running calls.
     #[schema(value_type = String)]
     pub held: Credits,
-    /// Unused allowance of the current week of an active plan. It pays only for models that the
-    /// plan covers.
+    /// Unused allowance of the current week of an active plan. It covers only models of the plan.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = String, nullable = false, required = false)]
     pub allowance: Option<Credits>,
@@ -206,13 +206,13 @@ impl From<Balance> for BalanceView {
     }
 }
 
-/// The effective limits of an account: its overrides, and the defaults of the settings for all
+/// The effective limits of an account: its own limits, and the defaults of the settings for all
 /// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsView {
-    /// Requests per minute.
+    /// Maximum number of requests per minute.
     pub rpm: u32,
-    /// Tokens per minute.
+    /// Maximum number of tokens per minute.
     pub tpm: u64,
     /// Maximum number of unrevoked keys.
     pub keys: u32,
@@ -220,11 +220,11 @@ pub struct LimitsView {
     pub files: u64,
     /// Maximum total size of stored files, in GiB.
     pub files_gib: u64,
-    /// Maximum estimated tokens of all unfinished batches.
+    /// Maximum sum of the estimated tokens of all unfinished batches.
     pub batch_tokens: u64,
 }
 
-/// A grant of credits, and the balance after it.
+/// A grant of credits, and the resulting balance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GrantedView {
     /// Id of the grant.
@@ -241,10 +241,10 @@ pub struct GrantedView {
     pub expires_at: Option<String>,
     /// Note for operators.
     pub note: String,
-    /// Whether this request repeated an earlier grant with the same id, so that no credits were
+    /// Whether this request repeated an earlier grant with the same key, so that no credits were
     /// added.
     pub repeated: bool,
-    /// Credits that the account can spend.
+    /// Available credits, without held credits and allowances.
     #[schema(value_type = String)]
     pub credits: Credits,
     /// Credits held by running calls.
@@ -252,7 +252,7 @@ pub struct GrantedView {
     pub held: Credits,
 }
 
-/// The credits of one grant or refund.
+/// A lot: the credits of one grant or refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LotView {
     /// Id of the grant or refund.
@@ -269,7 +269,7 @@ pub struct LotView {
     /// Credits that expired unused.
     #[schema(value_type = String)]
     pub expired: Credits,
-    /// Credits that were withdrawn by an operator or returned to the payer.
+    /// Credits that an operator withdrew or that were returned to the payer.
     #[schema(value_type = String)]
     pub withdrawn: Credits,
     /// Spending priority; lower values are spent first.
@@ -303,7 +303,7 @@ impl LotView {
 /// A refund of a call's charge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefundView {
-    /// Id of the refund. Refunded credits form a grant of the same id.
+    /// Id of the refund. Refunded credits form a lot with the same id.
     #[schema(value_type = String)]
     pub id: TransferId,
     /// Account that receives the refund.
@@ -313,13 +313,13 @@ pub struct RefundView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(nullable = false, required = false)]
     pub account_name: Option<String>,
-    /// The call's `x-request-id`.
+    /// The `x-request-id` of the call.
     #[schema(value_type = String)]
     pub request: RequestId,
-    /// Amount refunded to the balance.
+    /// Refunded credits, which return to the balance.
     #[schema(value_type = String)]
     pub credits: Credits,
-    /// Amount refunded to the weekly allowance of the plan.
+    /// Refunded allowance, which returns to its week of the plan.
     #[schema(value_type = String)]
     pub allowance: Credits,
     /// Time of the refund, RFC 3339.
@@ -336,7 +336,7 @@ pub struct WithdrawalView {
     /// Id of the grant.
     #[schema(value_type = String)]
     pub id: TransferId,
-    /// Account of the grant.
+    /// Account that received the grant.
     #[schema(value_type = String)]
     pub account: AccountId,
     /// Credits removed from the grant.
@@ -367,7 +367,7 @@ pub struct KeyView {
     pub name: String,
     /// Last four characters of the key.
     pub last4: String,
-    /// Adaptation of requests to a model: `strict`, `standard` or `lenient`.
+    /// Compatibility level: `strict`, `standard` or `lenient`.
     #[serde(default)]
     pub compat: String,
     /// `live` or `test`. Test keys reach only simulated models.
@@ -382,8 +382,8 @@ pub struct KeyView {
     pub created_at: String,
     /// Expiry, RFC 3339; null for never.
     pub expires_at: Option<String>,
-    /// Acceptance time of the key's latest finished call, RFC 3339; null if there is none. Requests
-    /// without a usage row, such as lists of models, do not count.
+    /// Time when the key's latest finished call was accepted, RFC 3339; null if there is none.
+    /// Requests without a usage row, such as lists of models, do not count.
     #[serde(default)]
     pub last_used_at: Option<String>,
 }
@@ -425,10 +425,10 @@ pub struct PlanView {
     pub cadence: String,
     /// Source of the payment: `credits` of the account, or the payment `provider`.
     pub payer: String,
-    /// Credits included per week.
+    /// Allowance of each week, in credits.
     #[schema(value_type = String)]
     pub allowance: Credits,
-    /// Patterns of the model ids that the allowance covers.
+    /// Patterns of the ids of models that the allowance covers.
     pub models: Vec<String>,
 }
 
@@ -452,7 +452,7 @@ pub struct SubscriptionView {
     /// Id of the subscription.
     #[schema(value_type = String)]
     pub id: SubscriptionId,
-    /// Account that subscribes.
+    /// Account that owns the subscription.
     #[schema(value_type = String)]
     pub account: AccountId,
     /// Display name of the account.
@@ -474,16 +474,16 @@ pub struct SubscriptionView {
     pub payer: String,
     /// Start of the subscription, RFC 3339.
     pub started_at: String,
-    /// Number of the last paid period, counted from 0.
+    /// Number of the last paid period, starting at 0.
     pub period: i64,
     /// End of the last paid period, RFC 3339.
     pub paid_through: String,
     /// Whether the subscription ends at `paid_through`.
     pub cancel_at_period_end: bool,
-    /// Since when a payment is overdue, RFC 3339; null if none is.
+    /// Time since which a payment is overdue, RFC 3339; null if none is overdue.
     pub past_due_since: Option<String>,
-    /// Scheduled plan for the next period, as its name and cadence. Absent if the plan stays the
-    /// same.
+    /// Scheduled plan for the next period, as its name and cadence. Absent without a scheduled
+    /// change.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_plan: Option<[String; 2]>,
     /// Subscription at the payment provider. Only present when a single subscription is requested
@@ -498,7 +498,7 @@ pub struct SubscriptionView {
     pub events: Vec<EventView>,
 }
 
-/// The subscription at the payment provider that renews a subscription.
+/// The subscription at the payment provider that bills a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RenewedByView {
     /// Name of the payment provider.
@@ -511,8 +511,7 @@ pub struct RenewedByView {
     pub currency: String,
     /// The provider's id of the invoice for the last paid period.
     pub invoice: Option<String>,
-    /// Expected behaviour at the end of the period: `renews`, `ends` or `ended`. Null while
-    /// unknown.
+    /// Expected change at the end of the period: `renews`, `ends` or `ended`. Null while unknown.
     pub course: Option<String>,
 }
 
@@ -537,10 +536,10 @@ pub struct WeekView {
     pub start: String,
     /// End of the week, RFC 3339.
     pub end: String,
-    /// Credits included in the week.
+    /// Allowance of the week, in credits.
     #[schema(value_type = String)]
     pub limit: Credits,
-    /// Credits of the week that are spent, or held by running calls.
+    /// Credits of the allowance that are spent, or held by running calls.
     #[schema(value_type = String)]
     pub used: Credits,
 }
@@ -580,7 +579,7 @@ impl SubscriptionView {
     }
 }
 
-/// An event in the life of a subscription.
+/// A change of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EventView {
     /// Time of the event, RFC 3339.
@@ -590,7 +589,7 @@ pub struct EventView {
     pub kind: String,
     /// State of the subscription after the event.
     pub state: String,
-    /// Number of the last paid period after the event.
+    /// Number of the last paid period after the event, starting at 0.
     pub period: i64,
 }
 
@@ -611,11 +610,11 @@ pub struct TransferView {
     /// Account whose ledger contains the transfer.
     #[schema(value_type = String)]
     pub account_id: AccountId,
-    /// Id of the transfer's subject: `hold_…` for a call, otherwise `xfer_…`.
+    /// Id of the subject: `hold_…` for a call, otherwise `xfer_…`.
     pub entry_id: String,
     /// Type of the subject: `hold`, `grant`, `window`, `period`, `lot`, `refund` or `lease`.
     pub subject: String,
-    /// Step of the subject, such as `settle` of a hold.
+    /// Leg of the subject's transfers, such as `settle` of a hold.
     pub leg: String,
     /// Debited ledger account, such as `cash`.
     pub debit: String,
@@ -669,10 +668,10 @@ pub struct UsageView {
     /// Id of the usage row, equal to the id of its hold.
     #[schema(value_type = String)]
     pub id: HoldId,
-    /// The request's `x-request-id`.
+    /// The `x-request-id` of the call.
     #[schema(value_type = String)]
     pub request_id: RequestId,
-    /// API key of the call; null if no key made it.
+    /// Id of the API key that made the call; null if the call was made without a key.
     #[schema(value_type = Option<String>)]
     pub key_id: Option<KeyId>,
     /// Time when the request was accepted, RFC 3339.
@@ -685,17 +684,17 @@ pub struct UsageView {
     pub endpoint: String,
     /// Canonical id of the model.
     pub model: String,
-    /// Provider that served the call; empty if none did.
+    /// Name of the provider that served the call; empty if no provider served it.
     pub provider: String,
-    /// `ok`, `client_gone`, `upstream_error`, `timeout`, `blocked_input`, `blocked_output`,
-    /// `cancelled` or `crashed`.
+    /// Outcome of the call: `ok`, `client_gone`, `upstream_error`, `timeout`, `blocked_input`,
+    /// `blocked_output`, `cancelled` or `crashed`.
     pub outcome: String,
     /// Whether the gateway counted the usage because the provider reported none.
     pub estimated: bool,
     /// Amount held before the call, an upper bound of its cost.
     #[schema(value_type = String)]
     pub held: Credits,
-    /// Cost of the call, including the part that a plan's allowance paid.
+    /// Cost of the call in credits, including the part that a plan's allowance paid.
     #[schema(value_type = String)]
     pub cost: Credits,
     /// Part of the cost that a plan's allowance paid.
@@ -704,7 +703,7 @@ pub struct UsageView {
     /// Part of the cost that was refunded.
     #[schema(value_type = String)]
     pub refunded: Credits,
-    /// Cost beyond the held amount. The operator bears it.
+    /// Cost beyond the held amount, borne by the operator.
     #[schema(value_type = String)]
     pub overrun: Credits,
     /// Share of the cost that the allowance paid: `none`, `partly` or `fully`.
@@ -713,21 +712,21 @@ pub struct UsageView {
     pub plan_name: Option<String>,
     /// Version of the prices that applied.
     pub price_version: String,
-    /// Uncached input tokens.
+    /// Number of uncached input tokens.
     pub input_tokens: u64,
-    /// Input tokens read from the provider's cache.
+    /// Number of input tokens read from the provider's cache.
     pub cache_read_tokens: u64,
-    /// Input tokens written to the provider's cache with the default lifetime of some minutes.
+    /// Number of input tokens written to the provider's cache with its default lifetime.
     pub cache_write_tokens: u64,
-    /// Input tokens written to the provider's cache with a lifetime of one hour.
+    /// Number of input tokens written to the provider's cache with a lifetime of one hour.
     pub cache_write_1h_tokens: u64,
-    /// Input tokens of audio content.
+    /// Number of input tokens of audio content.
     pub input_audio_tokens: u64,
-    /// Output tokens, without reasoning.
+    /// Number of output tokens, without reasoning.
     pub output_tokens: u64,
-    /// Output tokens spent on reasoning.
+    /// Number of output tokens spent on reasoning.
     pub reasoning_tokens: u64,
-    /// Output tokens of audio content.
+    /// Number of output tokens of audio content.
     pub output_audio_tokens: u64,
     /// Generated images, in millionths of a standard image.
     pub image_millionths: u64,
@@ -735,12 +734,12 @@ pub struct UsageView {
     pub video_microseconds: u64,
     /// Generated or transcribed audio, in microseconds.
     pub audio_microseconds: u64,
-    /// Characters of text converted to speech.
+    /// Number of characters of text converted to speech.
     pub characters: u64,
-    /// The model as the request named it: an id, an alias or a bare name.
+    /// Model name in the request: an id, an alias or a bare name.
     #[serde(default)]
     pub requested_model: String,
-    /// Name of the model at the provider that served the call; null if none did.
+    /// Name of the model at the provider that served the call; null if no provider served it.
     #[serde(default)]
     pub upstream_model: Option<String>,
     /// Share of each model, if several models served the call. Their costs add up to `cost` plus
@@ -756,14 +755,14 @@ pub struct UsagePartView {
     pub name: String,
     /// Canonical id of the model.
     pub model: String,
-    /// Name of the model at the provider that served it.
+    /// Name of the model at the provider that served the part; null if no provider served it.
     #[serde(default)]
     pub upstream_model: Option<String>,
-    /// Provider that served the part; empty if none did.
+    /// Name of the provider that served the part; empty if no provider served it.
     pub provider: String,
     /// Consumption by unit, such as `input` or `image`. Omitted units are zero.
     pub usage: BTreeMap<String, u64>,
-    /// Cost of the part.
+    /// Cost of the part in credits.
     #[schema(value_type = String)]
     pub cost: Credits,
     /// Version of the prices that applied.
@@ -835,7 +834,7 @@ impl UsageView {
 /// `closing`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatementView {
-    /// Account of the statement.
+    /// Account that the statement covers.
     #[schema(value_type = String)]
     pub account: AccountId,
     /// Display name of the account.
@@ -857,10 +856,10 @@ pub struct StatementView {
     /// Credits bought in the month.
     #[schema(value_type = String)]
     pub purchases: Credits,
-    /// Promotional credits from the operator.
+    /// Credits that the operator granted as promotions.
     #[schema(value_type = String)]
     pub promotions: Credits,
-    /// Charges refunded as credits.
+    /// Charges of calls that were refunded as credits.
     #[schema(value_type = String)]
     pub refunds: Credits,
     /// Charges of calls paid with credits.
@@ -874,13 +873,14 @@ pub struct StatementView {
     /// Credits that expired unused.
     #[schema(value_type = String)]
     pub expired: Credits,
-    /// Withdrawn credits of purchases and promotions.
+    /// Credits withdrawn from purchases and promotions.
     #[schema(value_type = String)]
     pub withdrawn: Credits,
-    /// Credits at the end of the month, including held credits. In the current month: credits now.
+    /// Credits at the end of the month, including held credits. In the current month, the credits
+    /// at the time of the request.
     #[schema(value_type = String)]
     pub closing: Credits,
-    /// Part of `closing` that running calls hold.
+    /// Part of `closing` that running calls held.
     #[schema(value_type = String)]
     pub closing_held: Credits,
     /// Charges of calls paid with plan allowances. They do not change the balance.
@@ -891,7 +891,8 @@ pub struct StatementView {
     pub allowance_refunded: Credits,
     /// Charges by model and endpoint.
     pub charges: Vec<ChargeView>,
-    /// Inconsistencies of the figures. An empty list means that the statement is correct.
+    /// Descriptions of inconsistencies between the figures. The statement is correct if the list is
+    /// empty.
     pub faults: Vec<String>,
 }
 
@@ -932,7 +933,7 @@ pub struct ModelView {
     pub id: String,
     /// Display name of the model.
     pub display_name: String,
-    /// Release date as an ISO date; `-` if unknown.
+    /// Release date, such as `2026-11-20`; `-` if unknown.
     pub release_date: String,
     /// Credits per 1,000,000 input tokens; 0 if the model has no token price.
     #[schema(value_type = String)]
@@ -962,12 +963,12 @@ pub struct CheckView {
     pub transfers: u64,
     /// Number of usage rows read.
     pub usage_rows: u64,
-    /// Number of unresolved holds.
+    /// Number of holds that are neither settled nor released.
     pub open_holds: u64,
-    /// Charges of all calls, in credits.
+    /// Sum of the charges of all calls, in credits.
     #[schema(value_type = String)]
     pub revenue: Credits,
-    /// Cost beyond the held amounts, borne by the operator.
+    /// Sum of the costs beyond the held amounts, borne by the operator, in credits.
     #[schema(value_type = String)]
     pub overrun: Credits,
     /// Number of calls that a crash of the server interrupted. They were not charged.

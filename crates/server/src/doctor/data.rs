@@ -12,10 +12,11 @@ use super::Finding;
 use crate::config::{Config, StorageUrl};
 use crate::{cause, secrets};
 
-/// How far file times may be ahead of the clock. File servers have their own clocks.
+/// Maximum lead of a file's modification time over the clock, because file servers have their own
+/// clocks.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
-/// Checks the directory, the secrets in it and the secret that the settings name.
+/// Checks the data directory, the secrets in it, and the secret that the settings name.
 pub fn check(config: &Config, clock: &dyn Clock) -> Vec<Finding> {
     let mut findings = vec![directory(&config.data)];
     if config.data.is_dir() {
@@ -90,8 +91,8 @@ fn is_open(found: &Metadata) -> bool {
     found.permissions().mode() & 0o077 != 0
 }
 
-/// Reports a database without the secret that its keys are hashed with. A start would create a new
-/// secret, and every existing key would stop working.
+/// Reports a database without the secret with which its keys are hashed. A start would create a new
+/// secret, and no existing key would work.
 fn own_secret(config: &Config) -> Option<Finding> {
     let service = &config.file.service;
     let own = service.pepper_env.is_none() && service.pepper_file.is_none();
@@ -112,8 +113,8 @@ fn own_secret(config: &Config) -> Option<Finding> {
     })
 }
 
-/// Checks that the secret named in the settings can be read and is long enough; `None` if the
-/// settings name none.
+/// Checks that the secret named in the settings can be read and is long enough. Returns `None` if
+/// the settings name no secret.
 pub fn shared_secret(config: &Config) -> Option<Finding> {
     let service = &config.file.service;
     let named = match (&service.pepper_env, &service.pepper_file) {
@@ -141,7 +142,7 @@ pub fn shared_secret(config: &Config) -> Option<Finding> {
     }
 }
 
-/// Reports a file that was modified in the future, which means that the clock was set back.
+/// Reports a file with a modification time in the future, which means that the clock was set back.
 fn from_the_future(data: &Path, now: Timestamp) -> Option<Finding> {
     let ahead = fs::read_dir(data).ok()?.flatten().find(|entry| {
         let modified = entry.metadata().and_then(|found| found.modified()).ok();

@@ -1,4 +1,4 @@
-//! Check of the limits: whether nodes share them, and whether Redis can be used.
+//! Check of the rate limits: whether nodes share them, and whether Redis can be used.
 
 use secrecy::ExposeSecret;
 use tollgate_backends::redis;
@@ -8,7 +8,7 @@ use crate::config::{Config, StorageUrl};
 
 const SUBJECT: &str = "limits";
 
-/// Checks the settings without connecting to Redis.
+/// Checks the settings of the rate limits without connecting to Redis.
 pub fn stated(config: &Config) -> Finding {
     match (&config.storage, &config.redis) {
         (_, Some(_)) => Finding::fine(SUBJECT, "all nodes share the limits through Redis"),
@@ -17,9 +17,10 @@ pub fn stated(config: &Config) -> Finding {
             "redis.url has no effect: with SQLite a single process counts in memory",
             "remove redis.url, or use PostgreSQL to run several nodes",
         ),
-        (StorageUrl::Sqlite(_), None) => {
-            Finding::fine(SUBJECT, "the single process counts them in its memory")
-        }
+        (StorageUrl::Sqlite(_), None) => Finding::fine(
+            SUBJECT,
+            "the single process counts requests and tokens in its memory",
+        ),
         (StorageUrl::Postgres(_), None) => Finding::note(
             SUBJECT,
             "each node counts requests and tokens per minute separately",
@@ -28,7 +29,7 @@ pub fn stated(config: &Config) -> Finding {
     }
 }
 
-/// Checks Redis if it is configured, otherwise the settings.
+/// Checks Redis if it is configured; otherwise, checks the settings only.
 pub async fn check(config: &Config) -> Finding {
     let Some(url) = &config.redis else {
         return stated(config);

@@ -4,16 +4,17 @@ use tollgate_types::{Clock, Timestamp};
 
 use super::Finding;
 
-/// 2026-01-01, before the first release.
+/// Earliest plausible time: 2026-01-01, before the first release.
 const EARLIEST: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
-/// 2100-01-01.
+/// Latest plausible time: 2100-01-01.
 const LATEST: Timestamp = Timestamp::from_micros(4_102_444_800_000_000);
 
-/// A streaming call has one connection to its caller and one to its upstream.
+/// File descriptors of a streaming call: one for the caller's connection and one for the upstream's
+/// connection.
 const DESCRIPTORS_PER_CALL: u64 = 2;
-/// Descriptors for database, journal, logs, listeners and runtimes.
+/// File descriptors for the database, the journal, logs, listeners and runtimes.
 const BASE_DESCRIPTORS: u64 = 128;
-/// Below this number of concurrent calls, the operator gets a note.
+/// Minimum number of concurrent calls that the check accepts without a note.
 const MIN_COMFORTABLE_CALLS: u64 = 1_000;
 
 /// Checks that the clock is plausible.
@@ -30,7 +31,7 @@ pub fn clock(clock: &dyn Clock) -> Finding {
     )
 }
 
-/// Estimates the concurrent calls that the limit on open files allows.
+/// Estimates the number of concurrent calls that the limit on open files allows.
 pub fn descriptors() -> Finding {
     match std::fs::read_to_string("/proc/self/limits")
         .ok()

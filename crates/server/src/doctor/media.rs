@@ -12,7 +12,7 @@ use crate::media;
 
 const SUBJECT: &str = "media";
 
-/// Stores a small object, reads it and deletes it.
+/// Checks that the media store can store, read and delete a small object.
 pub async fn check(config: &Config) -> Finding {
     let (place, remedy) = match config.file.media.store {
         MediaStoreSetting::Files if !config.data.exists() => {
@@ -46,7 +46,7 @@ pub async fn check(config: &Config) -> Finding {
     }
 }
 
-/// Reports missing programs for video and speech.
+/// Reports missing programs for video and speech, and a missing font for captions.
 pub fn programs() -> Finding {
     const SUBJECT: &str = "media programs";
     let missing = Tools::find().missing();

@@ -1,4 +1,5 @@
-//! Checks of the models: number, missing prices and unknown targets.
+//! Checks of the models: their number, missing prices and limits, ambiguous names, and unknown
+//! targets.
 
 use tollgate_billing::FALLBACK_OUTPUT_CAP;
 use tollgate_catalog::{ModelKind, NameCollision, Snapshot};
@@ -7,10 +8,10 @@ use super::Finding;
 use super::providers::ProviderListing;
 use crate::config::Config;
 
-/// Number of names shown of a list.
+/// Maximum number of names that a finding lists.
 const SHOWN: usize = 4;
 
-/// Compares the catalog with the model lists of the providers.
+/// Checks the catalog, and compares it with the model lists of the providers.
 pub fn check(config: &Config, snapshot: &Snapshot, listing: &[ProviderListing]) -> Vec<Finding> {
     let mut findings = vec![counted(snapshot)];
     findings.extend(unlimited(snapshot));
@@ -25,7 +26,7 @@ pub fn check(config: &Config, snapshot: &Snapshot, listing: &[ProviderListing]) 
     findings
 }
 
-/// Counts the models that can be called.
+/// Counts the models that can be called, and reports if there are only simulated ones.
 pub fn counted(snapshot: &Snapshot) -> Finding {
     let real = snapshot.models().iter().filter(|model| !model.simulated).count();
     let simulated = snapshot.models().len() - real;
@@ -40,8 +41,8 @@ pub fn counted(snapshot: &Snapshot) -> Finding {
     )
 }
 
-/// Reports a `default_price` without effect: it applies to listed models, and the provider lists
-/// none.
+/// Reports a `default_price` that has no effect: it applies to listed models, and the provider
+/// lists none.
 fn lists_nothing(config: &Config, provider: &str, names: &[&str]) -> Option<Finding> {
     let section = config.file.providers.get(provider)?;
     let is_useless_price = names.is_empty() && section.default_price.is_some();
@@ -54,8 +55,8 @@ fn lists_nothing(config: &Config, provider: &str, names: &[&str]) -> Option<Find
     })
 }
 
-/// Reports priced models without known limits. The gateway's default output cap applies to calls
-/// without a cap.
+/// Reports priced chat models without known limits. Their calls without an output cap have the
+/// gateway's default output cap.
 fn unlimited(snapshot: &Snapshot) -> Option<Finding> {
     let models = snapshot.models().iter().filter(|model| {
         let is_paid_chat = model.kind == ModelKind::Chat && !model.prices.is_free();
@@ -75,7 +76,7 @@ fn unlimited(snapshot: &Snapshot) -> Option<Finding> {
     })
 }
 
-/// Reports bare names that several models claim, with the model that each name resolves to.
+/// Reports bare names that several models share, with the model that each name resolves to.
 pub fn collisions(snapshot: &Snapshot) -> Vec<Finding> {
     let describe = |collision: &NameCollision| {
         let others: Vec<&str> = collision.others.iter().map(|id| &**id).collect();

@@ -10,12 +10,12 @@ use tokio::net::TcpStream;
 use super::Finding;
 use crate::config::Config;
 
-/// Maximum time for the readiness probe of a server on this machine.
+/// Timeout of the readiness probe of a server on this machine.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum length of the probe's response.
+/// Maximum length of the probe's response, in bytes.
 const MAX_ANSWER_BYTES: u64 = 16 * 1024;
 
-/// Checks the address of the public listener. `served`: a server owns the command socket.
+/// Checks the address of the public listener. `served` is true if a server owns the command socket.
 pub async fn listener(config: &Config, served: bool) -> Finding {
     let what = "server";
     let address = config.listen;
@@ -71,8 +71,8 @@ pub async fn listener(config: &Config, served: bool) -> Finding {
     }
 }
 
-/// Checks the address of the admin listener. A server that finds it in use takes another port.
-/// `is_servers`: the running server reported this address.
+/// Checks the address of the admin listener. If the address is in use, a start uses a free port
+/// instead. `is_servers` is true if the running server reported this address.
 pub fn admin(config: &Config, is_servers: bool) -> Finding {
     let address = config.admin;
     match TcpListener::bind(address) {
@@ -101,7 +101,8 @@ enum Readiness {
     Another,
 }
 
-/// Returns the readiness of the program at the address; `None` if no program listens.
+/// Returns the readiness of the program at the address; `None` if no program accepts connections
+/// there.
 async fn readiness(address: SocketAddr) -> Option<Readiness> {
     let probe = async {
         let stream = TcpStream::connect(reachable(address)).await.ok()?;
@@ -116,7 +117,7 @@ async fn readiness(address: SocketAddr) -> Option<Readiness> {
         .unwrap_or(Some(Readiness::Another))
 }
 
-/// Replaces an unspecified address with loopback, where such a server can be reached.
+/// Replaces an unspecified address with the loopback address, over which the server can be reached.
 fn reachable(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::from(([127, 0, 0, 1], v4.port())),
@@ -135,7 +136,8 @@ async fn send_probe(mut stream: TcpStream, address: SocketAddr) -> std::io::Resu
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Parses the probe's response. Only a gateway sends both a request id and the known status texts.
+/// Parses the probe's response. Only a gateway sends both a request id and one of the known status
+/// texts.
 fn read(answer: &str) -> Readiness {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let ours = head.to_ascii_lowercase().contains("\r\nx-request-id:");

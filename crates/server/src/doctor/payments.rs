@@ -8,7 +8,8 @@ use super::Finding;
 
 const SUBJECT: &str = "payments";
 
-/// Checks that the payment provider answers and accepts the key; `None` if none is configured.
+/// Checks that the payment provider responds and accepts the key. Returns `None` if none is
+/// configured.
 pub async fn check(config: &Config) -> Option<Finding> {
     let provider = match payments::build(config, &http_client(config)) {
         Ok(None) => return None,

@@ -15,14 +15,14 @@ use crate::config::file::ProviderSection;
 
 /// Timeout of a request for a model list.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Number of key variables shown as examples.
+/// Maximum number of key variables that a finding lists as examples.
 const SHOWN: usize = 3;
 
 /// The model list that a provider returned.
 pub struct ProviderListing {
     /// Name of the `[providers]` block.
     pub name: String,
-    /// The models, or the error of the request.
+    /// The listed models, or the error of the request.
     pub listed: Result<Vec<ListedModel>, UpstreamError>,
 }
 
@@ -58,7 +58,7 @@ pub fn check(config: &Config, listing: &[ProviderListing], notes: &[String]) -> 
         )
     }));
     findings.extend(without_variable(config, listing));
-    // The findings above cover these notes in more detail.
+    // The findings above describe these notes in more detail.
     let is_reported = |note: &str| {
         let mut names = listing
             .iter()
@@ -80,8 +80,8 @@ pub fn check(config: &Config, listing: &[ProviderListing], notes: &[String]) -> 
     findings
 }
 
-/// Reports blocks whose key variable is not set, unless the server has already rejected the request
-/// for lack of a key.
+/// Reports blocks whose key variable is not set, unless the server rejected the request for its
+/// model list because of the missing key.
 fn without_variable<'a>(
     config: &'a Config,
     listing: &'a [ProviderListing],
@@ -248,13 +248,13 @@ fn none_at_all(discover: bool) -> Finding {
     )
 }
 
-/// How a provider was configured.
+/// Source of a provider's configuration.
 enum Origin<'a> {
-    /// A block of the settings, with the variable of its key if known.
+    /// A block of the settings, with the name of its key variable if known.
     Block(Option<&'a str>),
     /// A block whose preset authenticates with access tokens instead of an API key.
     Identity,
-    /// The preset's default key variable is set.
+    /// The preset's default key variable, which is set.
     Variable(&'a str),
     /// A model server that was discovered on this machine.
     Found,
@@ -288,7 +288,7 @@ impl Origin<'_> {
         }
     }
 
-    /// The kind of secret that the provider receives.
+    /// Returns the kind of secret that the provider receives, for messages.
     fn shown(&self) -> &'static str {
         match self {
             Origin::Identity => "the credentials",

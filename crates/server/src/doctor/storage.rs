@@ -1,4 +1,4 @@
-//! Check of the storage: reachable, with the schema of this program version.
+//! Check of the storage: it is reachable and has the schema of this program version.
 
 use tollgate_types::Error;
 
@@ -7,10 +7,11 @@ use crate::config::{Config, StorageUrl};
 use crate::control::{Command, Reply, socket};
 use crate::{cause, wiring};
 
-/// Maximum difference between the clocks of this machine and the database.
+/// Maximum difference between the clocks of this machine and the database, in microseconds.
 const MAX_CLOCK_AHEAD_MICROS: u64 = 10_000_000;
 
-/// Asks the running server if it owns the database; otherwise opens storage as a start would.
+/// Checks the storage: queries the server if one owns the SQLite database, otherwise opens the
+/// storage as a start does.
 pub async fn check(config: &Config, served: bool) -> Finding {
     let what = "storage";
     match &config.storage {
@@ -78,7 +79,8 @@ fn to_finding(opened: anyhow::Result<()>, fine: &str, remedy: &str) -> Finding {
     }
 }
 
-/// Returns how far this machine's clock is ahead of the database, in microseconds.
+/// Opens and closes the storage. Returns the lead of this machine's clock over the database, in
+/// microseconds.
 async fn open(config: &Config) -> anyhow::Result<i64> {
     let app_state = wiring::app_state(config).await?;
     let answered = app_state.storage.engine.ping().await;

@@ -13,7 +13,8 @@ use super::*;
 use crate::config::Flags;
 use crate::config::env::Environment;
 
-/// Settings with this data directory and without discovery, so that this machine has no influence.
+/// Returns settings with this data directory and without discovery, so that servers on this machine
+/// have no influence.
 fn config(text: &str, data: &Path, environment: &[(&str, &str)]) -> Config {
     let path = data.with_extension("toml");
     fs::write(

@@ -15,11 +15,11 @@ use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Object, ObjectBuilder, OpenApi, Ref, RefOr, Required, Server, Type};
 
-/// The table of error codes in docs/errors. The page also shows its last three columns.
+/// The table of error codes in docs/errors. The documentation page shows its last three columns.
 const ERROR_TABLE: &str = include_str!("../../../../docs/errors/README.md");
 
-/// Example requests by operation id. They work unchanged, because every server has the simulator. A
-/// test validates each against its format.
+/// Example requests by operation id. They succeed on every server, because every server has the
+/// simulator. A test validates each example against its format.
 pub(super) const BODIES: &[(&str, &str)] = &[
     (
         "create_chat_completion",
@@ -129,7 +129,7 @@ const PATH_VALUES: &[(&str, &str, &str)] = &[
     ("get_template_preview", "slug", "product-on-white"),
 ];
 
-/// Operations with a cost that accept `x-max-cost`, and the operation that quotes the cost.
+/// Operations that accept `x-max-cost`: those with a cost, and the operation that quotes the cost.
 const BOUNDED: &[&str] = &[
     "create_chat_completion",
     "create_completion",
@@ -155,7 +155,7 @@ const BOUNDED: &[&str] = &[
     "compose_video",
 ];
 
-/// The responses that have a header.
+/// Responses that have a header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
     /// Responses with any status.
@@ -166,7 +166,8 @@ enum On {
     Failure,
 }
 
-/// Response headers: name, responses that have it, whether it is an integer, description.
+/// Response headers: name, responses that have it, whether its value is an integer, and
+/// description.
 const HEADERS: &[(&str, On, bool, &str)] = &[
     (
         "x-request-id",
@@ -268,10 +269,10 @@ const HEADERS: &[(&str, On, bool, &str)] = &[
     ),
 ];
 
-/// Headers of admin API responses.
+/// Names of the headers of admin API responses.
 const ADMIN_HEADERS: &[&str] = &["x-request-id", "request-id"];
 
-/// Adds the two security schemes for API keys.
+/// Modifier that adds the two security schemes for API keys to the OpenAPI document.
 pub struct Security;
 
 impl Modify for Security {
@@ -289,9 +290,9 @@ impl Modify for Security {
     }
 }
 
-/// Completes the public OpenAPI document with everything that the code does not declare: paths in
-/// OpenAPI syntax, headers, error codes, examples. The result does not depend on the order in which
-/// the API crates were merged.
+/// Completes the public OpenAPI document with parts that the code does not declare: paths in
+/// OpenAPI syntax, headers, error codes and examples. The result does not depend on the order in
+/// which the API crates were merged.
 pub fn tidy(document: &mut OpenApi) {
     document.servers = Some(vec![Server::new("/")]);
     plain_paths(document);
@@ -305,7 +306,7 @@ pub fn tidy(document: &mut OpenApi) {
     document.extensions.get_or_insert_default().merge(codes);
 }
 
-/// Alternative paths of operations: path, alias, suffix of the alias's operation ids.
+/// Alternative paths of operations: path, alias, and suffix of the alias's operation ids.
 const ALIASES: &[(&str, &str, &str)] = &[
     ("/v1/decisions", "/v1/systemone", "_systemone"),
     ("/v1/decisions", "/v1beta/decisions", "_v1beta"),
@@ -350,7 +351,7 @@ fn add_aliases(document: &mut OpenApi) {
     }
 }
 
-/// Adds to each operation the statuses of its failures. Each status has one shared description.
+/// Adds its error statuses to each operation. Each status has one shared description.
 fn add_failures(document: &mut OpenApi) {
     let mut found = BTreeSet::new();
     for (path, item) in &mut document.paths.paths {
@@ -380,7 +381,7 @@ fn add_failures(document: &mut OpenApi) {
     }
 }
 
-/// Returns the error statuses of an operation.
+/// Returns the error statuses of an operation. `posts` is true if its path accepts POST.
 fn failures(path: &str, operation: &Operation, posts: bool) -> Vec<u16> {
     let id = operation.operation_id.as_deref().unwrap_or_default();
     let has_body = operation.request_body.is_some();
@@ -451,8 +452,8 @@ fn plain_paths(document: &mut OpenApi) {
         .collect();
 }
 
-/// Completes the admin OpenAPI document. Its responses have only the headers common to all
-/// responses.
+/// Completes the admin OpenAPI document. Its responses have only the headers that all responses
+/// have.
 pub fn tidy_admin(document: &mut OpenApi) {
     document.servers = Some(vec![Server::new("/")]);
     plain_paths(document);
@@ -593,8 +594,8 @@ fn add_examples(operation: &mut Operation) {
     }
 }
 
-/// Returns all error codes, ordered by status. Status and type are those of the edge; the texts are
-/// from the table in docs/errors.
+/// Returns all error codes, ordered by status. Statuses and types are those of the edge crate; the
+/// texts are from the table in docs/errors.
 fn error_codes() -> Value {
     let mut codes = ErrorCode::ALL.to_vec();
     codes.sort_by_key(|code| status_and_type(*code).0);

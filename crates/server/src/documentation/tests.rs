@@ -222,7 +222,7 @@ fn examples_are_valid_requests() {
                 validate(body.as_bytes(), Purpose::Generate).unwrap();
             }
             "embed_content" | "batch_embed_contents" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 let content = match *operation {
                     "embed_content" => &body["content"],
@@ -237,7 +237,7 @@ fn examples_are_valid_requests() {
                 tollgate_formats::embeddings::validate(body.as_bytes()).unwrap();
             }
             "create_quote" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(
                     body["endpoint"].is_string() && body["request"].is_object(),
@@ -245,12 +245,12 @@ fn examples_are_valid_requests() {
                 );
             }
             "create_video" | "remix_video" | "generate_images" | "generate_video" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["prompt"].is_string(), "{body}");
             }
             "compose_video" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["mode"].is_string() && body["topic"].is_string(), "{body}");
             }
@@ -258,23 +258,23 @@ fn examples_are_valid_requests() {
                 tollgate_formats::decisions::read(body.as_bytes()).unwrap();
             }
             "create_calibration" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 let examples = body["examples"].as_array().unwrap();
                 assert!(body["model"].is_string() && examples.len() == 30, "{body}");
             }
             "choose_calibration" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["default"].is_boolean(), "{body}");
             }
             "create_speech" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["input"].is_string() && body["voice"].is_string(), "{body}");
             }
             "create_message_batch" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 let request = &body["requests"][0];
                 assert!(
@@ -283,12 +283,12 @@ fn examples_are_valid_requests() {
                 );
             }
             "create_batch" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["input_file_id"].is_string(), "{body}");
             }
             "create_moderation" => {
-                // The tests of the API crate cover the accepted bodies. This checks only the shape.
+                // The tests of the API crate check the content; this test checks the shape.
                 let body: serde_json::Value = serde_json::from_str(body).unwrap();
                 assert!(body["input"][0].is_string(), "{body}");
             }

@@ -1,11 +1,11 @@
-//! Parses a gateway's answers into the order of the questions' options.
+//! Parses the answers of a gateway. Probabilities have the order of the question's options.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate_types::Credits;
 use tollgate_types::decide::{Question, QuestionKind};
 
-/// The response body of a request.
+/// The response body of a decision request.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer {
     answers: Value,
@@ -20,18 +20,19 @@ struct Usage {
 /// The answer to one question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ParsedAnswer {
-    /// The model answered.
+    /// The model answered the question, with these probabilities.
     Answered(AnswerProbabilities),
     /// The model refused to answer.
     Refused,
-    /// The question failed with this error code; other questions of the request did not.
+    /// The question failed with this error code; other questions of the request may have answers.
     Failed(String),
 }
 
 /// The probabilities of one question's options.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AnswerProbabilities {
-    /// In the order of the question's options; for a yes/no question, yes comes first.
+    /// Probabilities in the order of the question's options. For a yes/no question, yes comes
+    /// first.
     pub(super) probabilities: Vec<f64>,
     /// The reported confidence, 0 to 1.
     pub(super) confidence: Option<f64>,
@@ -97,7 +98,8 @@ fn parsed(question: &Question, answer: &Value) -> Option<ParsedAnswer> {
     }))
 }
 
-/// Returns the probabilities in the order of the question's options; `None` if the number differs.
+/// Returns the probabilities in the order of the response, which is that of the question's options;
+/// `None` if the number of probabilities is not `number`.
 fn in_order(answer: &Value, number: usize) -> Option<Vec<f64>> {
     let named: &Map<String, Value> = answer.get("probabilities")?.as_object()?;
     let probabilities: Vec<f64> = named.values().filter_map(Value::as_f64).collect();

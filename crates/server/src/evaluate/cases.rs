@@ -8,52 +8,53 @@ use tollgate_formats::decisions::{self, Dialect};
 use tollgate_types::Error;
 use tollgate_types::decide::{Question, QuestionKind};
 
-/// Members of a line that are not part of the request.
+/// Member of a line with the correct answers, which is not sent.
 const TRUTH: &str = "truth";
+/// Member of a line with the name of its group, which is not sent.
 const GROUP: &str = "group";
-/// The name of the answer "no function".
+/// The name of the answer "no function" in truths.
 const NO_FUNCTION: &str = "none";
 /// Maximum difference between the sum of shares and 1.
 const SUM_TOLERANCE: f64 = 0.02;
 
-/// A state, questions about it and their correct answers.
+/// A test case: a state, questions about it, and their correct answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Line number, from 1.
+    /// Line number in the file, from 1.
     pub line: usize,
-    /// The group for which metrics are also computed.
+    /// The group of the case, for which separate metrics are computed.
     pub group: Option<String>,
     /// The request body.
     pub(super) body: Value,
     pub(super) questions: Vec<Question>,
-    /// The correct answer to each question; `None` if the line has none.
+    /// The correct answer to each question; `None` if the line contains none.
     pub(super) truths: Vec<Option<ExpectedAnswer>>,
 }
 
 /// The correct answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExpectedAnswer {
-    /// One option is correct.
+    /// The option with this index is correct.
     Option(usize),
-    /// Each option is correct with this share; the shares sum to 1.
+    /// The share of each option, in the order of the options. The shares sum to 1.
     Soft(Vec<f64>),
     /// The question cannot be answered.
     Unanswerable,
 }
 
-/// The target of the requests.
+/// The target of the evaluation requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvaluationTarget {
     /// Id of the evaluated model.
     pub model: String,
-    /// Calibration profile; the value of `options.calibration` in the request.
+    /// Calibration profile, sent as `options.calibration` in each request.
     pub calibration: Option<String>,
 }
 
 /// A line that cannot be sent as a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Line number, from 1.
+    /// Line number in the file, from 1.
     pub line: usize,
     /// Error message with a fix, without a final period.
     pub what: String,
@@ -110,12 +111,12 @@ fn case(line: usize, text: &str, target: &EvaluationTarget) -> Result<Case, Stri
     }
     let body = Value::Object(body);
     let decision_request = decisions::read(body.to_string().as_bytes()).map_err(|error| {
-        // The caller's message continues after this one.
+        // The caller appends text to this message, so the final period is removed.
         let refusal = Error::from(error).message;
         refusal.trim_end_matches('.').to_owned()
     })?;
     if decision_request.dialect != Dialect::Native {
-        return Err("write 'state' instead of 'input'".to_owned());
+        return Err("'input' is not supported here; write 'state' instead".to_owned());
     }
     Ok(Case {
         line,
@@ -191,7 +192,7 @@ fn soft(shares: &Map<String, Value>, names: &[String]) -> Result<ExpectedAnswer,
     }
 }
 
-/// Returns the possible answers by the names that truths use.
+/// Returns the possible answers to a question, by the names that truths use.
 fn names(kind: &QuestionKind) -> Vec<String> {
     match kind {
         QuestionKind::Noul { .. } => vec!["true".to_owned(), "false".to_owned()],
@@ -222,7 +223,7 @@ fn none_of(value_text: &str, names: &[String]) -> String {
     )
 }
 
-/// Joins the first names. A list may have 255 entries.
+/// Joins the first eight names with commas, because a question may have 255 options.
 fn listed(names: &[String]) -> String {
     const MAX_LISTED: usize = 8;
     let first = names
@@ -238,13 +239,13 @@ fn listed(names: &[String]) -> String {
 }
 
 impl Case {
-    /// Returns the request body.
+    /// Returns the request body as JSON text.
     pub(super) fn request(&self) -> Bytes {
         Bytes::from(self.body.to_string())
     }
 
-    /// Returns the request with reversed options and functions, without the questions that have an
-    /// order. `None` if no question remains.
+    /// Returns the request with reversed options and functions, without questions whose options are
+    /// ordered. `None` if no question remains.
     pub(super) fn reversed(&self) -> Option<Bytes> {
         let mut body = self.body.clone();
         let questions = body.get_mut("questions")?;
@@ -263,7 +264,7 @@ impl Case {
     }
 }
 
-/// Returns whether the order of the question's options has no meaning.
+/// Returns whether the options of a question can be reversed, because their order has no meaning.
 pub(super) fn is_reversible(question: &Question) -> bool {
     matches!(
         question.kind,

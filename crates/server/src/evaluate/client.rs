@@ -1,4 +1,4 @@
-//! Client that sends the evaluation requests concurrently.
+//! Client that sends evaluation requests concurrently.
 
 use std::time::Duration;
 
@@ -20,16 +20,18 @@ use super::cases::{Case, is_reversible};
 const DECISIONS: &str = "/v1/decisions";
 /// Timeout of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// Maximum attempts of a request that is refused with 503, and of one that is refused with 429. A
-/// rate limit resolves by waiting, so it gets more attempts.
+/// Maximum number of attempts of a request that is refused with 503.
 const MAX_ATTEMPTS: u32 = 5;
+/// Maximum number of attempts of a request that is refused with 429. It is greater than
+/// [`MAX_ATTEMPTS`], because a rate limit allows the request after some time.
 const MAX_RATE_LIMITED_ATTEMPTS: u32 = 60;
-/// Pause after the first attempt, which grows linearly with each attempt, and its upper bound. A
-/// `retry-after` of the gateway replaces it, up to the same bound.
+/// Pause after the first attempt. The pause grows linearly with each attempt; a `retry-after` of
+/// the gateway replaces it.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum pause between two attempts, also for a `retry-after`.
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
-/// A client of one gateway.
+/// A client of one gateway, authenticated with an API key.
 #[derive(Debug)]
 pub struct EvaluationClient {
     client: GatewayClient,
@@ -45,14 +47,14 @@ pub struct RunOptions {
     pub reversed: bool,
 }
 
-/// The result of one line.
+/// The result of one test case.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     /// Index of the case.
     pub(super) place: usize,
     /// The answer to each question.
     pub(super) parsed: Vec<ParsedAnswer>,
-    /// The probabilities in both orders, for each question that was answered in both.
+    /// The probabilities in both orders, for each question that was answered in both orders.
     pub(super) orders: Vec<(Vec<f64>, Vec<f64>)>,
     /// Duration of the request in the original order.
     pub(super) took: Duration,
@@ -62,18 +64,18 @@ pub(super) struct Outcome {
     pub(super) cost_of_orders: Credits,
 }
 
-/// The reason why a line has no result.
+/// The reason why a test case has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaseError {
-    /// All lines would fail: the error and its fix.
+    /// An error that affects all cases, with its fix.
     Fatal(String),
-    /// Only this line failed.
+    /// An error of this case only.
     CaseOnly(String),
 }
 
 impl EvaluationClient {
-    /// Creates a client for the gateway at this address, with or without `/v1`, and the key of an
-    /// account.
+    /// Creates a client for the gateway at this address, with or without `/v1`. `key` is an API key
+    /// of an account.
     ///
     /// # Errors
     ///
@@ -87,11 +89,12 @@ impl EvaluationClient {
     }
 
     /// Sends all cases. Returns the results in any order, and the failed lines with their messages.
-    /// Calls `on_progress` after each line with the number of lines done.
+    /// Calls `on_progress` after each case with the number of finished cases.
     ///
     /// # Errors
     ///
-    /// Returns the message if all lines would fail and no line has a result.
+    /// Returns an error message if a request fails for a reason that affects all cases, and no case
+    /// has a result.
     pub(super) async fn all(
         &self,
         cases: &[Case],
@@ -106,7 +109,7 @@ impl EvaluationClient {
             let line = cases.get(place).map_or(0, |case| case.line);
             match answered {
                 Ok(outcome) => outcomes.push(outcome),
-                // Results so far have been paid for, so they are returned.
+                // The results so far have been paid for, so they are returned.
                 Err(CaseError::Fatal(what)) if outcomes.is_empty() => {
                     return Err(format!("line {line}: {what}"));
                 }
@@ -188,7 +191,8 @@ fn both_orders(((question, first), second): QuestionPair<'_>) -> Option<(Vec<f64
     }
 }
 
-/// Converts an error response. A wrong key or model affects every line.
+/// Converts an error response. With a wrong key, model or path, or without credits, every case
+/// fails.
 fn refused(answer: &GatewayAnswer) -> CaseError {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let member = |name: &str| body.get("error").and_then(|error| error.get(name)?.as_str());

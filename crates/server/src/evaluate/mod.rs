@@ -1,5 +1,6 @@
 //! Evaluation of a model's decisions with questions whose answers are known: `tollgate decisions
-//! eval`. The requests go to a running gateway, so the result matches what callers get.
+//! eval`. The requests are sent to a running gateway, so the results are those that callers
+//! receive.
 //!
 //! Suggested reading order: [`cases`], `client.rs`, `answers.rs`, [`report`].
 
@@ -19,7 +20,7 @@ pub use report::Evaluation;
 /// The result of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Evaluated {
-    /// Metrics over all decisions, by type and by group.
+    /// Metrics of all decisions, also by type and by group.
     pub evaluation: Evaluation,
     /// Every decision whose correct answer is one of its options, in the order of the lines.
     pub examples: Vec<Example>,
@@ -38,11 +39,11 @@ impl fmt::Display for EvaluationError {
 impl std::error::Error for EvaluationError {}
 
 /// Sends all cases to the gateway and computes the metrics of its answers. Calls `on_progress`
-/// after each line with the number of lines done.
+/// after each case with the number of finished cases.
 ///
 /// # Errors
 ///
-/// Fails if the first response shows that every line would fail, or if an answer cannot be scored.
+/// Fails if an error affects all cases and no case has a result, or if an answer cannot be scored.
 pub async fn evaluate(
     gateway: &EvaluationClient,
     cases: &[Case],

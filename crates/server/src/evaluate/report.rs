@@ -1,4 +1,4 @@
-//! Metrics of the answers.
+//! Metrics of a model's answers to the test cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::client::Outcome;
 pub struct Evaluation {
     /// Id of the evaluated model.
     pub model: String,
-    /// Number of answered lines.
+    /// Number of lines whose request was answered.
     pub lines: usize,
     /// Failed lines with their messages.
     pub failed: Vec<FailedLine>,
@@ -37,8 +37,8 @@ pub struct Evaluation {
     pub by_type: BTreeMap<&'static str, Report>,
     /// The same metrics by group; empty if no line has a group.
     pub by_group: BTreeMap<String, Report>,
-    /// How well `abstain` separates unanswerable from answerable questions, as AUROC: 0.5 is
-    /// chance, 1 is perfect.
+    /// Separation of unanswerable from answerable questions by `abstain`, as AUROC: 0.5 is chance,
+    /// 1 is perfect. `None` if it cannot be computed.
     pub abstain_auroc: Option<f64>,
     /// Share of questions whose answer changes when the options are reversed, 0 to 1.
     pub order_flips: Option<f64>,
@@ -52,10 +52,10 @@ pub struct Evaluation {
     pub cost_per_1000_decisions: Option<Credits>,
 }
 
-/// A line without a result, and the reason.
+/// A line without a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedLine {
-    /// Line number, from 1.
+    /// Line number in the file, from 1.
     pub line: usize,
     /// Error code and message of the response, or the local error.
     pub message: String,
@@ -158,12 +158,12 @@ pub(super) fn of(
     })
 }
 
-/// The data that the metrics are computed from.
+/// The data from which the metrics are computed.
 #[derive(Default)]
 struct Collected {
     examples: Vec<Example>,
-    /// For each question: the stated probability that it cannot be answered, and whether that is
-    /// true.
+    /// For each question with a known answer: the reported probability that it cannot be answered,
+    /// and whether it is unanswerable.
     abstentions: Vec<(f64, bool)>,
     decisions: usize,
     unanswered: usize,
@@ -198,7 +198,7 @@ impl Collected {
     }
 }
 
-/// Returns the decision with its truth; `None` if the question cannot be answered.
+/// Returns the decision with its correct answer; `None` if the question cannot be answered.
 fn example(
     kind: AnswerKind,
     answered: &AnswerProbabilities,

@@ -51,7 +51,7 @@ impl Office {
         self.tokens.iter().find(|(known, ..)| *known == role).unwrap().1
     }
 
-    /// Sends a request with this role's token. A null body sends no body.
+    /// Sends a request with the token of an administrator with this role. A null body is not sent.
     pub async fn send(&self, role: Role, method: &str, path: &str, body: &Value) -> Answer {
         let body = match body {
             Value::Null => String::new(),

@@ -50,9 +50,9 @@ pub struct Tenant {
 /// A response of the gateway.
 pub struct Answer {
     pub status: u16,
-    /// Value of the header `x-tollgate-ignored`.
+    /// Value of the response header `x-tollgate-ignored`.
     pub ignored: Option<String>,
-    /// Value of the header `x-request-id`.
+    /// Value of the response header `x-request-id`.
     pub request_id: Option<String>,
     pub body: Value,
     pub text: String,
@@ -139,7 +139,7 @@ impl Scene {
         answer(self.app.serve(peer, request).await).await
     }
 
-    /// Writes new prices for every model except [`THINKING`] to the settings file.
+    /// Writes new prices of every model except [`THINKING`] to the settings file.
     pub fn change_prices(&self, prices: &str) {
         let text = settings(&self.upstream.base_url()).replace(PRICES, prices);
         std::fs::write(self.flags.config.as_ref().unwrap(), text).unwrap();
@@ -199,7 +199,7 @@ async fn answer(response: Response) -> Answer {
     }
 }
 
-/// Settings with one provider for each format, all at the same upstream.
+/// Returns settings with one provider for each format, all at the same upstream.
 fn settings(base_url: &str) -> String {
     let presets = ["openai-compatible", "anthropic", "openai-responses", "gemini"];
     let blocks = MODELS.iter().zip(presets).map(|(model, preset)| {

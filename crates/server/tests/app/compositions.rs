@@ -60,7 +60,7 @@ async fn accept(office: &Office, hold: &HoldRequest, nanos: i64) -> Result<(), E
     accepted
 }
 
-/// The part of one model, at the model's current price.
+/// Returns the part of one model, at the model's current price.
 fn part(office: &Office, number: u32, model: &str, provider: &str, usage: Usage) -> UsagePart {
     let catalog = office.scene.app_state.catalog.current();
     let model = catalog.resolve(model).unwrap().clone();

@@ -15,7 +15,7 @@ const PNG_DATA: &str = "iVBORw0KGgphYmM=";
 const PDF: &[u8] = b"%PDF-1.7";
 const PDF_DATA: &str = "JVBERi0xLjc=";
 
-/// Files of accounts, in memory. Reading the id `file-broken` fails.
+/// Files of accounts, in memory. A read of the id `file-broken` fails.
 #[derive(Default)]
 struct MemoryFiles(Mutex<HashMap<(AccountId, &'static str), StoredFile>>);
 
@@ -174,8 +174,8 @@ async fn a_service_without_files_has_none() {
 async fn what_a_file_is_decides_whether_it_can_be_sent() {
     let (scene, owner) = scene().await;
     let (messages, responses) = (MODELS[1], MODELS[2]);
-    // Files of another type than the part, of unknown type, too large, or of a type that the
-    // provider does not accept.
+    // These files have another type than the part, an unknown type, a type that the provider does
+    // not accept, or are too large.
     for (id, is_image, model) in [
         ("file-pdf", true, messages),
         ("file-pic", false, messages),

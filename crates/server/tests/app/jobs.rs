@@ -31,7 +31,7 @@ const KIND: &str = "test.print";
 const PAGE: i64 = 7;
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Blocks jobs of one kind until the gate opens.
+/// Gate that blocks jobs of one kind until it opens.
 struct Gate {
     arrived: Semaphore,
     opened: CancellationToken,
@@ -81,7 +81,7 @@ impl Printer {
     }
 }
 
-/// Runs jobs whose body selects the behavior between the request and its result.
+/// Handler of jobs. The body of a job selects the behavior between its request and its result.
 struct Printing(Arc<Printer>);
 
 fn end(work: &Work, status: JobStatus, charge: i64, outcome: Outcome) -> Box<JobEnd> {
@@ -202,7 +202,7 @@ pub struct Shop {
     printer: Arc<Printer>,
 }
 
-/// Creates a job whose body selects its behavior.
+/// Returns a job whose body selects its behavior.
 pub fn page(number: u128, body: &str) -> NewJob {
     NewJob {
         id: JobId::from_u128(number),
@@ -213,7 +213,7 @@ pub fn page(number: u128, body: &str) -> NewJob {
     }
 }
 
-/// A running worker. Aborting its task simulates the death of its process.
+/// A running worker. An aborted task simulates the death of its process.
 pub struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,

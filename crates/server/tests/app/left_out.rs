@@ -118,8 +118,8 @@ async fn a_tier_of_completions_is_what_it_is_in_a_chat() {
         (MODELS[2], "auto", 200),
         (MODELS[1], "golden", 400),
     ] {
-        // Another tier has another price with every provider, so both endpoints treat the tier the
-        // same way.
+        // With every provider, another tier has another price, so both endpoints handle the tier in
+        // the same way.
         let both = [
             scene
                 .post(&tenant, "/v1/chat/completions", &chat(model, tier))

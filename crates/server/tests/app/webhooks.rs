@@ -40,7 +40,7 @@ struct WebhookTest {
     wakes: std::cell::Cell<u128>,
 }
 
-/// A running sender. Aborting its task simulates the death of its process.
+/// A running sender. An aborted task simulates the death of its process.
 struct Sender {
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -105,7 +105,7 @@ impl WebhookTest {
         self.webhooks_with(self.shop.jobs.clone(), vec![allowed], Arc::new(ReferenceRenderer))
     }
 
-    /// Creates a sender that gets no notifications and has to poll.
+    /// Creates a sender that receives no notifications and has to poll.
     fn webhooks_of_another_process(&self) -> Arc<Webhooks> {
         let allowed = Allowed::parse(&self.webhook_test.address().to_string()).unwrap();
         let jobs = Arc::new(Jobs::new(self.shop.ledger.storage.jobs.clone()));
@@ -439,7 +439,7 @@ async fn addresses_that_could_not_be_posted_to_are_refused() {
     webhook_test.close(0).await;
 }
 
-/// Renders jobs with an even number. The first lookup fails.
+/// Renderer of jobs with an even number. Its first lookup fails.
 struct Even(std::sync::Mutex<bool>);
 
 #[async_trait]

@@ -63,7 +63,7 @@ impl AdminView {
 /// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AuditView {
-    /// Id of the entry. Later entries have higher ids.
+    /// Id of the entry. Later entries have greater ids.
     #[schema(value_type = String)]
     pub id: AuditId,
     /// Time of the action, RFC 3339.
@@ -77,7 +77,7 @@ pub struct AuditView {
     pub role: String,
     /// Name of the action, such as `account.change`.
     pub action: String,
-    /// Account that the action concerned; null if none.
+    /// Account that the action concerned; null if it concerned none.
     #[schema(value_type = Option<String>)]
     pub account: Option<AccountId>,
     /// Display name of the account.
@@ -86,10 +86,10 @@ pub struct AuditView {
     pub account_name: Option<String>,
     /// Id or name of the object of the action.
     pub object: String,
-    /// The object before the action, without secrets; null if unknown or new.
+    /// The object before the action, without secrets; null if it is unknown or the object is new.
     #[schema(value_type = Option<Object>)]
     pub before: Option<Value>,
-    /// The object after the action, without secrets; null if it was removed or the action failed.
+    /// The object after the action, without secrets; null if the action removed it or failed.
     #[schema(value_type = Option<Object>)]
     pub after: Option<Value>,
     /// The `x-request-id` of the admin API request; null for the command line and the settings

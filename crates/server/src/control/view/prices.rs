@@ -34,10 +34,10 @@ impl PriceView {
 /// A change of a model's prices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PriceChangeView {
-    /// Time since which the prices apply, RFC 3339.
+    /// Time since which the prices have applied, RFC 3339.
     pub at: String,
-    /// Origin of the change: `settings` for a start or reload of the server. For a forced change,
-    /// `cli` or the name of the administrator.
+    /// Origin of the change: `settings` for a start or reload of the server; `cli` or the name of
+    /// the administrator for a forced change.
     pub actor: String,
     /// Permanent id of the new prices.
     pub version: String,
@@ -65,20 +65,21 @@ pub struct MovedView {
     pub model: String,
     /// Permanent id of the proposed prices.
     pub version: String,
-    /// Current prices; null if the model never had any.
+    /// Current prices; null if the model has never had prices.
     #[schema(value_type = Option<BTreeMap<String, String>>)]
     pub before: Option<BTreeMap<String, Credits>>,
-    /// Prices proposed by the settings.
+    /// Prices in the settings.
     #[schema(value_type = BTreeMap<String, String>)]
     pub after: BTreeMap<String, Credits>,
-    /// Prices that change by more than a factor of ten, such as `input: 1 to 20`.
+    /// Prices that change by more than a factor of ten, or to or from zero, such as `input: 1 to
+    /// 20`.
     pub jumps: Vec<String>,
 }
 
 /// Differences between the prices in the settings and the current ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PriceCheckView {
-    /// Whether no price changes by more than a factor of ten.
+    /// Whether no price changes by more than a factor of ten, or to or from zero.
     pub clean: bool,
     /// Whether the new prices were applied, regardless of the size of the changes.
     pub forced: bool,

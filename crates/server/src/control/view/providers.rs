@@ -19,18 +19,18 @@ pub struct ServerView {
 pub struct ProviderView {
     /// Name of the provider in the settings.
     pub name: String,
-    /// Preset that defines its API format and quirks.
+    /// Preset that defines the provider's API format and its deviations.
     pub preset: String,
-    /// Base URL; null if it follows from other settings.
+    /// Base URL without its password; null if other settings determine it.
     pub base_url: Option<String>,
     /// Whether the provider returns simulated responses.
     pub simulated: bool,
-    /// Models of the last list that the provider returned. Null if none was requested, because the
-    /// gateway offers only models with prices.
+    /// Names of the models in the provider's last model list. Null without such a list, or if the
+    /// gateway offers only models with their own prices.
     pub models_found: Option<Vec<String>>,
-    /// Error of the last request for the list; null if it succeeded.
+    /// Error of the last request for the model list; null if it succeeded or no list was requested.
     pub listing_error: Option<String>,
-    /// Models of the provider that the gateway offers, with their health.
+    /// Targets at this provider that serve models of the catalog, with their health.
     pub targets: Vec<TargetView>,
 }
 
@@ -41,15 +41,17 @@ pub struct TargetView {
     pub upstream_model: String,
     /// Ids of the catalog models that this target serves.
     pub models: Vec<String>,
-    /// `closed`: healthy, receives calls. `open`: failing, other targets are tried first.
-    /// `half_open`: receives single trial calls. `cooling_down`: the provider requested a pause.
+    /// State of the circuit breaker. `closed`: the target is healthy and receives calls. `open`:
+    /// the target fails, so other targets are tried first. `half_open`: the target receives single
+    /// trial calls. `cooling_down`: the provider requested a pause.
     pub breaker: String,
-    /// Failures since the last success.
+    /// Number of failures since the last success.
     pub failures_in_a_row: u32,
-    /// Milliseconds until the target returns to its place in the order; 0 if it has it now.
+    /// Milliseconds until the target returns to its position in the order of targets; 0 if it has
+    /// this position now.
     pub retry_in_ms: u64,
-    /// Last error since the server started; null if there was none.
+    /// Last error since the server started; null if no call failed.
     pub last_error: Option<String>,
-    /// Time of the last error, RFC 3339.
+    /// Time of the last error, RFC 3339; null if no call failed.
     pub last_error_at: Option<String>,
 }

@@ -8,7 +8,7 @@ use super::Reply;
 use crate::control::alerts::AlertView;
 
 impl Reply {
-    /// Returns the account that the reply concerns, if the reply names one.
+    /// Returns the account of the changed object, if the reply contains it.
     pub fn account(&self) -> Option<AccountId> {
         match self {
             Reply::Account(account) => Some(account.id),
@@ -21,7 +21,8 @@ impl Reply {
         }
     }
 
-    /// Returns the id of the created object; empty if nothing was created.
+    /// Returns the id of the object in the reply to a command that creates one; otherwise an empty
+    /// string.
     pub fn object(&self) -> String {
         match self {
             Reply::Account(account) => account.id.to_string(),
@@ -39,7 +40,8 @@ impl Reply {
         }
     }
 
-    /// Returns the changed object as JSON, without secrets.
+    /// Returns the changed object as JSON, without secrets; `None` if the reply contains no such
+    /// object.
     pub fn recorded(&self) -> Option<Value> {
         fn whole(view: &impl Serialize) -> Option<Value> {
             to_value(view).ok()
@@ -58,7 +60,7 @@ impl Reply {
             Reply::Admin(admin) => whole(admin),
             Reply::PriceCheck(check) => whole(check),
             Reply::Member(member) => whole(member),
-            // The URL of the page is for the payer only.
+            // The URL of the page is for the payer only, so the log does not store it.
             Reply::Page(page) => {
                 let subscription = page.subscription.map(|id| json!({"id": id}));
                 page.top_up.as_ref().and_then(whole).or(subscription)

@@ -7,7 +7,7 @@ fn target() -> EvaluationTarget {
     }
 }
 
-/// A line with all four question types and these truths.
+/// Returns a line with all four question types and these truths.
 fn line(truth: &Value) -> String {
     json!({"state": "It is.", "questions": {
         "yes": {"type": "noul", "instructions": "Is it?", "abstain": true},

@@ -225,7 +225,7 @@ async fn a_grant_under_an_id_happens_once() {
         let answer = office.send(Role::Billing, "POST", &grants, &other).await;
         assert_eq!(answer.status, 409, "{name}: {}", answer.text);
     }
-    // Grant ids are unique within an account. A grant without an id is always new.
+    // Grant ids are unique within an account. A request without an id always creates another grant.
     let other = format!("{}/grants", office.account().await);
     assert_eq!(office.done("POST", &other, grant).await["repeated"], false);
     for credits in ["3.5", "4.5"] {

@@ -58,7 +58,7 @@ async fn rows_of_all_accounts_are_exported() {
         );
     }
 
-    // More grants than a page can contain.
+    // The account has more grants than a page can contain.
     let grants = format!("/admin/v1/accounts/{first}/grants");
     for _ in 0..501 {
         office.done("POST", &grants, json!({"amount": "0.001"})).await;

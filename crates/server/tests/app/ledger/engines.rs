@@ -18,7 +18,7 @@ use tollgate_types::{
     AccountId, Credits, HoldId, PriceVersion, Prices, RequestId, SubscriptionId, Timestamp, Usage,
 };
 
-/// 2026-11-20, 13:30:00 UTC.
+/// Time when the tests start: 2026-11-20, 13:30:00 UTC.
 pub const START: Timestamp = Timestamp::from_micros(1_795_181_400_000_000);
 /// The account of most tests.
 pub const ACCOUNT: AccountId = AccountId::from_u128(1);

@@ -103,9 +103,9 @@ proptest! {
     }
 }
 
-/// A token costs one nano-credit, and the plan includes 100 a week. Call 1: the allowance pays 30
-/// of 40 held. Call 2: allowance and credits pay 80 of 90. Call 3: exceeds its hold of 50 by 20. 7
-/// of call 2 are refunded.
+/// Creates a ledger in which a token costs one nano-credit and the plan includes 100 a week. Call
+/// 1: the allowance pays 30 of 40 held. Call 2: allowance and credits pay 80 of 90 held. Call 3
+/// exceeds its hold of 50 by 20. A refund returns 7 of call 2.
 async fn consistent_ledger(engine: Engine) -> TestLedger {
     let ledger = TestLedger::open(engine).await;
     ledger
@@ -255,7 +255,8 @@ async fn each_kind_of_falsified_row_is_found() {
 /// Price version in which all units are free.
 const FREE: PriceVersion = PriceVersion::from_u64(7);
 
-/// A job that holds 100. Its two models cost 30 and 40, at one nano-credit for each token.
+/// Creates a ledger with a job that holds 100. Its two models cost 30 and 40, at one nano-credit
+/// for each token.
 async fn with_parts(engine: Engine) -> TestLedger {
     let ledger = TestLedger::open(engine).await;
     ledger

@@ -9,11 +9,13 @@ use tollgate_types::{AccountId, Clock, Credits, Prices, Unit};
 use super::engines::{Engine, TestLedger, hold, settlement};
 
 const ACCOUNTS: u128 = 100;
-/// Calls of each account. A call has three transfers, so the total with the grants is a million.
+/// Number of calls of each account. A call has three transfers, so the total with the grants is a
+/// million.
 const CALLS: u128 = 3_333;
 const TRANSFERS: u64 = 1_000_000;
 
-/// Inserts the same calls inside the database, because a commit for each call takes too long.
+/// Statements that insert the calls within the database, because a commit for each call takes too
+/// long.
 const IN_POSTGRES: &str = "DO $$
 DECLARE
     tenant RECORD;
