@@ -1,4 +1,4 @@
-//! Converts between a caller's format and the upstream's, over the common form.
+//! Converts between a caller's format and the upstream's format, through the common form.
 
 use std::collections::VecDeque;
 
@@ -26,12 +26,12 @@ pub(crate) fn common_form(call: &TextCall) -> Result<GenerateRequest, UpstreamEr
     Ok(request)
 }
 
-/// Whether upstream bytes of this format go to the caller unchanged.
+/// Whether upstream bytes of this format are sent to the caller unchanged.
 pub(crate) fn relays(ctx: &CallContext, call: &TextCall, format: Format) -> bool {
     call.format == format && !ctx.inspected
 }
 
-/// The error of a body that no API crate has validated.
+/// Returns the error of a body that no API crate has validated and that does not match its format.
 pub(crate) fn not_in_format(error: &DecodeError) -> UpstreamError {
     let detail = format!("the request does not match the format: {}", error.code.as_str());
     let rejected = UpstreamError::new(UpstreamErrorKind::Rejected, UpstreamCause::Protocol, detail);
@@ -41,7 +41,8 @@ pub(crate) fn not_in_format(error: &DecodeError) -> UpstreamError {
     }
 }
 
-/// Encodes a whole answer for a caller of another format. Marks its reasoning with `origin`.
+/// Encodes a complete response for a caller of another format. Sets the origin of its reasoning to
+/// `origin`.
 pub(crate) fn whole(
     mut answer: GenerateResponse,
     origin: &str,
@@ -92,7 +93,7 @@ impl Decoder for gemini::StreamDecoder {
     }
 }
 
-/// Converts the events of a stream for a caller of another format. `events` are the upstream's.
+/// Converts the events of an upstream's stream for a caller of another format.
 pub(crate) fn stream(events: TextStream, decoder: impl Decoder, origin: &str) -> TextStream {
     let conversion = ConvertedStream {
         events,
@@ -167,7 +168,7 @@ impl<D: Decoder> ConvertedStream<D> {
     }
 }
 
-/// Ends each block of reasoning with a seal of this origin.
+/// Ends each block of reasoning with a seal that records this origin.
 pub(crate) struct Sealing {
     origin: String,
     /// Whether the current reasoning has no seal yet.
@@ -214,7 +215,8 @@ impl Sealing {
         out
     }
 
-    /// A seal without data, for upstreams that seal nothing: it records only the origin.
+    /// Returns a seal without data, which records only the origin, for upstreams that do not seal
+    /// reasoning.
     fn bare_seal(&self) -> StreamEvent {
         StreamEvent::ReasoningSeal {
             choice: 0,

@@ -1,4 +1,4 @@
-//! Parses answers of token-count endpoints.
+//! Parses responses of token-count endpoints.
 
 use tollgate_formats::counting;
 use tollgate_upstream::UpstreamError;
@@ -6,10 +6,10 @@ use tollgate_upstream::UpstreamError;
 use crate::http::{HttpClient, Response};
 use crate::refusal;
 
-/// Max bytes of an answer, which is a number and a few words.
+/// Maximum size of a response, in bytes.
 const LIMIT: usize = 64 << 10;
 
-/// Reads the number under `name` in the answer.
+/// Returns the number in the member `name` of the response.
 pub(crate) async fn tokens(response: Response, http: &HttpClient, name: &str) -> Result<u64, UpstreamError> {
     if !(200..300).contains(&response.status) {
         return Err(refusal::from_response(response, http.settings()).await);

@@ -17,15 +17,16 @@ use crate::registry::{self, ProviderConfig};
 /// Timeout of the health request that detects another gateway.
 const HEALTH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Address variables of official clients whose names do not follow from that of the key.
+/// Environment variables of the base URL, by preset, whose names are not derived from the name of
+/// the key's variable. Official clients use them.
 const ADDRESS_VARIABLES: &[(&str, &str)] = &[
     ("openai", "OPENAI_API_BASE"),
     ("gemini", "GOOGLE_GEMINI_BASE_URL"),
 ];
 
 /// Returns blocks for the presets whose key is in the environment, which `variable` reads. A preset
-/// without a default address needs its address variable, too, and a preset with regions needs the
-/// region's. If several presets share a variable, the first preset gets it. A key for another
+/// without a default address also needs its address variable, and a preset with regions a region
+/// variable. If several presets share a variable, the first preset uses it. A key for another
 /// server ([`other_address`]) counts as unset.
 pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<ProviderConfig> {
     let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
@@ -59,7 +60,7 @@ pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Vec<Provid
 }
 
 /// Returns the variable and its address if the environment assigns the preset's key to another
-/// host, such as `OPENAI_BASE_URL` beside `OPENAI_API_KEY`.
+/// host, such as `OPENAI_BASE_URL` together with `OPENAI_API_KEY`.
 pub fn other_address(preset: &str, variable: impl Fn(&str) -> Option<String>) -> Option<(String, String)> {
     let usual = host(registry::default_address(preset)?);
     let derived = registry::key_variables(preset)
@@ -72,7 +73,7 @@ pub fn other_address(preset: &str, variable: impl Fn(&str) -> Option<String>) ->
     })
 }
 
-/// Host of a URL; `None` if the URL is invalid.
+/// Returns the host of a URL; `None` if the URL is invalid.
 fn host(address: &str) -> Option<String> {
     url::Url::parse(address.trim())
         .ok()?
@@ -80,26 +81,26 @@ fn host(address: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// A model server that answered.
+/// A model server that responded to discovery.
 #[derive(Clone, Debug)]
 pub struct LocalServer {
     /// Configuration block for the server.
     pub config: ProviderConfig,
-    /// Preset of the server's kind, or the generic one.
+    /// Preset of this type of server, or the generic preset.
     pub preset: &'static Preset,
-    /// Models that the server lists now.
+    /// Models that the server listed when it was found.
     pub models: Vec<ListedModel>,
 }
 
-/// Finds model servers on their usual ports of this machine, except `own_port`, the gateway's.
-/// Queries all simultaneously, each with `timeout`. Every server with a model list counts; its
-/// answers determine its kind, not its port.
+/// Finds model servers on the default ports of the presets on this machine, except `own_port`, the
+/// gateway's port. Queries all ports concurrently, each with `timeout`. Every server with a model
+/// list counts. Its responses determine its preset, not its port.
 pub async fn local_servers(http: &Arc<HttpClient>, own_port: u16, timeout: Duration) -> Vec<LocalServer> {
     servers_at(http, default_addresses(own_port), timeout).await
 }
 
-/// Whether another gateway listens at the address. A gateway refuses to list its models without a
-/// key and logs the attempt, so the list is not requested.
+/// Whether another gateway listens at the address. The model list of a gateway is not requested:
+/// without a key, the gateway would refuse the request and log it.
 async fn is_gateway(http: &Arc<HttpClient>, address: &str, timeout: Duration) -> bool {
     let health = url::Url::parse(address)
         .ok()
@@ -183,11 +184,11 @@ async fn get(
     response.whole(listing::LIMIT).await
 }
 
-/// Values of `owned_by` in the model lists of servers: vLLM's `protocol.py`, SGLang's
-/// `protocol.py`, llama.cpp's `server.cpp`.
+/// Values of `owned_by` in the model lists of servers, and the presets of these servers: vLLM's
+/// `protocol.py`, SGLang's `protocol.py`, llama.cpp's `server.cpp`.
 const OWNERS: &[(&str, &str)] = &[("vllm", "vllm"), ("sglang", "sglang"), ("llamacpp", "llama.cpp")];
 
-/// Preset of a server, by the owner of its first model.
+/// Returns the preset of a server, by the owner of its first model.
 fn preset_of_owner(list: &[u8]) -> Option<&'static Preset> {
     let list: Value = serde_json::from_slice(list).ok()?;
     let owner = list.pointer("/data/0/owned_by")?.as_str()?;
@@ -195,7 +196,7 @@ fn preset_of_owner(list: &[u8]) -> Option<&'static Preset> {
     preset(name)
 }
 
-/// Preset of a server, by the endpoints that only this kind has.
+/// Returns the preset of a server, by the endpoints that only this type of server has.
 async fn preset_of_endpoints(http: &Arc<HttpClient>, root: &BaseUrl, timeout: Duration) -> &'static Preset {
     let json = async |path: &str| -> Value {
         let body = get(http, root, path, timeout).await.ok();
@@ -220,8 +221,8 @@ async fn preset_of_endpoints(http: &Arc<HttpClient>, root: &BaseUrl, timeout: Du
     preset(name).unwrap_or(&PRESETS[PRESETS.len() - 1])
 }
 
-/// Keeps the preset's name for a server on the preset's usual port, or the only one of its preset.
-/// Adds the port to other names, so that each name means one server.
+/// Uses the preset's name for a server on the preset's default port, and for the only server of its
+/// preset. Appends the port to other names, so that each name identifies one server.
 fn make_names_unique(found: &mut [LocalServer]) {
     let kinds: Vec<&str> = found.iter().map(|server| server.preset.name).collect();
     for server in found {
@@ -239,7 +240,7 @@ fn port_of(config: &ProviderConfig) -> Option<u16> {
 }
 
 impl LocalServer {
-    /// The server of an earlier search; `None` for an unknown preset.
+    /// Returns a server that an earlier search found; `None` for an unknown preset.
     pub fn of(name: &str, preset_name: &str, address: Option<&str>) -> Option<Self> {
         Some(Self::at(name, preset(preset_name)?, address))
     }
@@ -256,12 +257,12 @@ impl LocalServer {
         }
     }
 
-    /// Whether both are the server on the same port, or have the same name.
+    /// Whether both servers have the same port or the same name.
     pub fn is_same(&self, other: &Self) -> bool {
         self.config.name == other.config.name || port_of(&self.config) == port_of(&other.config)
     }
 
-    /// Whether a block with this preset and optional address means this server.
+    /// Whether a block with this preset and optional address refers to this server.
     pub fn is_at(&self, preset_name: &str, address: Option<&str>) -> bool {
         let usual = || preset(preset_name).and_then(|preset| preset.base_url);
         let parsed = |address: &str| BaseUrl::parse(address).ok();

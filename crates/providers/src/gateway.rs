@@ -10,7 +10,7 @@ use tollgate_upstream::UpstreamError;
 
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Timeouts};
 
-/// Max bytes of an answer.
+/// Maximum size of a response, in bytes.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// One endpoint of a gateway, with an API key.
@@ -25,12 +25,12 @@ impl fmt::Debug for GatewayClient {
     }
 }
 
-/// A gateway's answer, successful or not.
+/// A gateway's response, successful or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayAnswer {
-    /// HTTP status of the answer, possibly an error status.
+    /// HTTP status of the response, possibly an error status.
     pub status: u16,
-    /// The `Retry-After` header.
+    /// Value of the `Retry-After` header, if it is a number of seconds.
     pub retry_after: Option<Duration>,
     /// The complete body, verbatim.
     pub body: Bytes,
@@ -52,7 +52,7 @@ impl GatewayClient {
         })
     }
 
-    /// Posts JSON and returns the complete answer. `timeout` limits the wait for the headers and
+    /// Posts JSON and returns the complete response. `timeout` limits the wait for the headers and
     /// for each chunk.
     pub async fn post(&self, body: Bytes, timeout: Duration) -> Result<GatewayAnswer, UpstreamError> {
         let timeouts = Timeouts {

@@ -1,10 +1,11 @@
-//! The only HTTP client: pool, TLS, timeouts, bounds and redaction.
+//! The HTTP client for providers: connection pool, TLS, timeouts, limits and redaction.
 //!
-//! It uses hyper-util's client instead of reqwest to save CPU per request. reqwest adds a URL
-//! parser, redirects, cookies, decompression and boxed bodies; the gateway needs none of them. The
-//! constant parts of a call are computed once, in its [`Endpoint`]. Redirects are not followed: a
-//! request carries a key and a prompt, and both are meant only for the address that the operator
-//! configured. Compression is neither requested nor accepted: the bytes of an answer are relayed.
+//! It uses hyper-util's client instead of reqwest to reduce the CPU time of a request. reqwest adds
+//! a URL parser, redirects, cookies, decompression and boxed bodies; the gateway needs none of
+//! them. An [`Endpoint`] computes the constant parts of a call once. The client follows no
+//! redirects: a request contains a key and a prompt, and both are meant only for the address that
+//! the operator configured. It neither requests nor accepts compression, because response bytes are
+//! relayed.
 
 mod body;
 mod connect;
@@ -37,28 +38,29 @@ pub(crate) use error_text::ErrorTexts;
 pub(crate) use request::RequestBody;
 pub(crate) use socket::Socket;
 
-/// Max buffered bytes of a connection's unread head or body, and so the max size of a response
-/// head.
+/// Maximum size of a connection's buffered, unread headers or body, in bytes. It also limits the
+/// size of response headers.
 const READ_BUFFER: usize = 64 * 1024;
-/// Max bytes that an HTTP/2 upstream may send ahead of the stream's reader.
+/// Maximum number of bytes that an HTTP/2 upstream may send before the stream's reader consumes
+/// them.
 const STREAM_WINDOW: u32 = 256 * 1024;
 
 /// Timeouts and limits of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Max time to establish a TCP connection.
+    /// Maximum time to establish a TCP connection.
     pub connect_timeout: Duration,
-    /// Max time to establish a TCP connection and complete its TLS handshake.
+    /// Maximum time to establish a TCP connection and complete its TLS handshake.
     pub tls_timeout: Duration,
     /// Time after which an unused connection is closed.
     pub pool_idle: Duration,
-    /// Max number of unused connections to one address, for each thread.
+    /// Maximum number of unused connections to one address, for each thread.
     pub pool_max_idle: usize,
-    /// Max bytes of a whole answer.
+    /// Maximum size of a complete response body, in bytes.
     pub body_limit: usize,
-    /// Max bytes that are read of an error body and of a model list.
+    /// Maximum number of bytes that are read of an error body.
     pub error_body_limit: usize,
-    /// Max time to read an error body after its headers.
+    /// Maximum time to read an error body after its headers.
     pub error_body_timeout: Duration,
 }
 
@@ -78,9 +80,9 @@ impl Default for HttpSettings {
 
 type TlsClient = Client<TlsConnector, RequestBody>;
 
-/// The HTTP client of the process, shared by all providers. TLS connections are in pools of the
-/// client, one for each thread. Plain connections are in the pool of each [`Endpoint`]; the module
-/// `plain` explains why.
+/// The HTTP client of the process, shared by all providers. Each thread has its own pool of TLS
+/// connections. Each [`Endpoint`] has its own pool of plain connections; the module `plain`
+/// explains the reason.
 pub struct HttpClient {
     settings: HttpSettings,
     tls: ThreadLocal<TlsClient>,
@@ -106,17 +108,18 @@ impl HttpClient {
         })
     }
 
-    /// Timeouts and limits of the client.
+    /// Returns the timeouts and limits of the client.
     pub fn settings(&self) -> &HttpSettings {
         &self.settings
     }
 
-    /// Checks that the machine's trusted certificates can be read, which `https` needs.
+    /// Checks that the trusted certificates of the machine can be read. URLs with `https` need
+    /// them.
     pub fn check_tls(&self) -> Result<(), EndpointError> {
         self.roots.config().map(|_| ())
     }
 
-    /// TLS configuration with the machine's trusted certificates.
+    /// Returns the TLS configuration with the machine's trusted certificates.
     pub(crate) fn tls_config(&self) -> Result<Arc<rustls::ClientConfig>, EndpointError> {
         self.roots.config()
     }
@@ -209,7 +212,7 @@ impl HttpClient {
                 let (head, body) = answered.map_err(failure::send_error)?.into_parts();
                 let is_shared = head.version == Version::HTTP_2;
                 if head.status.is_server_error() && !is_shared {
-                    // The server may close it without notice.
+                    // The server may close the connection without notice.
                     if let Some(connected) = connection.connection_metadata().as_ref() {
                         connected.poison();
                     }
@@ -262,16 +265,17 @@ impl HttpClient {
 /// Timeouts of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// Max time until the response headers.
+    /// Maximum time until the response headers arrive.
     pub(crate) headers: Duration,
-    /// Max time between two chunks of the body.
+    /// Maximum time between two chunks of the body.
     pub(crate) idle: Duration,
-    /// Whether to send the request again if its connection closes before any byte of the answer.
+    /// Whether to send the request again if a reused connection closes before any byte of the
+    /// response.
     pub(crate) resend: bool,
 }
 
 impl Timeouts {
-    /// Timeouts of a call, without a resend.
+    /// Returns the timeouts of a call, without a resend.
     pub(crate) fn of(ctx: &CallContext) -> Self {
         Self {
             headers: ctx.header_timeout,
@@ -280,13 +284,13 @@ impl Timeouts {
         }
     }
 
-    /// Allows a second send on a new connection if a reused one closes before any byte of the
-    /// answer. For text and embeddings, but not for jobs that are billed per submission.
+    /// Allows a second attempt on a new connection if a reused connection closes before any byte of
+    /// the response. Text and embedding calls use it, but not jobs that are billed per submission.
     pub(crate) fn resending(self) -> Self {
         Self { resend: true, ..self }
     }
 
-    /// Timeouts of a small, quick call: `timeout` for each phase.
+    /// Returns the timeouts of a short call: `timeout` for the headers and for each chunk.
     pub(crate) fn brief(timeout: Duration) -> Self {
         Self {
             headers: timeout,
@@ -306,12 +310,12 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Value of a header; `None` if it is absent or not text.
+    /// Returns the value of a header; `None` if it is absent or not text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The media type without its parameters; empty when none is given.
+    /// Returns the media type without its parameters; empty if not declared.
     pub(crate) fn media_type(&self) -> &str {
         let whole = self.header(CONTENT_TYPE.as_str()).unwrap_or_default();
         whole.split(';').next().unwrap_or_default().trim()
@@ -336,13 +340,13 @@ impl Response {
         self.chunks.whole(limit).await
     }
 
-    /// The body as a stream of chunks.
+    /// Returns the body as a stream of chunks.
     pub(crate) fn chunks(self) -> Result<BodyChunks, UpstreamError> {
         self.check_encoding()?;
         Ok(self.chunks)
     }
 
-    /// Treatment of the error messages of this endpoint.
+    /// Returns the policy for error messages of this endpoint.
     pub(crate) fn error_texts(&self) -> Arc<ErrorTexts> {
         self.error_texts.clone()
     }

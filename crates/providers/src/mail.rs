@@ -1,4 +1,4 @@
-//! Sends mail over SMTP (RFC 5321).
+//! Sends e-mail over SMTP (RFC 5321).
 
 use std::fmt;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use tollgate_upstream::{Mail, Mailer, NotifyError};
 /// TLS mode of the SMTP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailTls {
-    /// TLS from the start; the usual port is 465.
+    /// TLS from the start; the default port is 465.
     Always,
-    /// STARTTLS after the greeting, required; the usual port is 587.
+    /// STARTTLS after the greeting, required; the default port is 587.
     StartTls,
     /// Unencrypted, for a server on this machine.
     Never,
 }
 
-/// Server, login and sender.
+/// Settings of the SMTP server, the login and the sender.
 #[derive(Debug)]
 pub struct MailSettings {
     /// Host name or IP address.
@@ -32,15 +32,15 @@ pub struct MailSettings {
     pub port: u16,
     /// TLS mode, which must match the port.
     pub tls: MailTls,
-    /// User and password.
+    /// User name and password.
     pub login: Option<(String, SecretString)>,
     /// Sender, such as `Tollgate <billing@example.com>`.
     pub from: String,
-    /// Max time of an SMTP exchange.
+    /// Maximum time of an SMTP exchange.
     pub timeout: Duration,
 }
 
-/// Invalid mail settings, in words for the operator.
+/// Error of invalid mail settings, with a message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MailSettingsError(String);
 
@@ -52,7 +52,7 @@ impl fmt::Display for MailSettingsError {
 
 impl std::error::Error for MailSettingsError {}
 
-/// Sends mail through one server.
+/// Sends e-mail through one SMTP server.
 pub struct SmtpMailer {
     from: Mailbox,
     transport: AsyncSmtpTransport<Tokio1Executor>,

@@ -1,4 +1,5 @@
-//! Moderation in OpenAI's shape, `POST …/moderations`, which other providers' classifiers use, too.
+//! Moderation in OpenAI's format, `POST …/moderations`, which the classifiers of other providers
+//! also use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use tollgate_upstream::{CallContext, ModerationCall, ModerationProvider, Upstrea
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, RequestBody, Timeouts};
 use crate::refusal;
 
-/// Max bytes of an answer: 2,000 results of a few kilobytes.
+/// Maximum size of a response, in bytes: 2,000 results of several kilobytes each.
 const BODY_LIMIT: usize = 8 << 20;
 
-/// A client of one moderation endpoint.
+/// Client of one moderation endpoint.
 pub struct Moderations {
     endpoint: Endpoint,
     http: Arc<HttpClient>,
@@ -29,7 +30,7 @@ impl fmt::Debug for Moderations {
 }
 
 impl Moderations {
-    /// Builds the classifier. Every request carries the credentials.
+    /// Builds the client. Every request contains the credentials.
     pub fn new(
         base: &BaseUrl,
         path: &'static str,
@@ -104,7 +105,7 @@ struct WireResult {
     category_applied_input_types: Map<String, Value>,
 }
 
-/// Converts a result. A null category is one that the model does not check. Without `flagged`, any
+/// Converts a result. The model does not check categories that are null. Without `flagged`, any
 /// true category flags the input.
 fn result_from_wire(wire: WireResult) -> Moderation {
     let score_of = |name: &str| wire.category_scores.get(name).and_then(Value::as_f64);

@@ -1,6 +1,6 @@
-//! Classifies upstream refusals. Status and machine-readable codes decide. Messages, which
-//! providers change, only show which token limit a refused request exceeds if no code does. A
-//! message reaches the log or a caller only if the provider's settings allow it, with keys
+//! Classifies error responses of upstreams by status and machine-readable codes. Messages are only
+//! a fallback, because providers change them: if no code names an exceeded token limit, the message
+//! may. The log and callers receive a message only if the provider's settings allow it, with keys
 //! redacted.
 
 mod exceeded;
@@ -39,7 +39,8 @@ const ERROR_KINDS: &[(UpstreamErrorKind, &[&str])] = &[
         ],
     ),
     (
-        // The operator's account is empty or closed. As with an invalid key, the operator must act.
+        // The operator's account has no credit or is closed. As for an invalid key, the operator
+        // must act.
         UpstreamErrorKind::Credentials,
         &[
             "insufficient_quota",
@@ -92,9 +93,9 @@ const ERROR_KINDS: &[(UpstreamErrorKind, &[&str])] = &[
 
 /// The field of the chat and completions formats that requests the usage of a stream.
 pub(crate) const STREAM_OPTIONS: &str = "stream_options";
-/// Max bytes of a code, type or parameter name.
+/// Maximum size of a code, type or parameter name, in bytes.
 const MAX_WORD_BYTES: usize = 96;
-/// Max accepted wait of a retry hint.
+/// Maximum retry delay that is accepted from a response.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Converts a response with an error status.
@@ -130,8 +131,8 @@ pub(crate) fn from_body(status: u16, body: &Bytes) -> UpstreamError {
     }
 }
 
-/// Converts an error object of a response with status 200, alone or in a stream. The upstream may
-/// have done the work.
+/// Converts the error object of a response with status 200, or of a stream. The upstream may
+/// already have done the work.
 pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
     let report = ErrorReport::read(body);
     let kind = match report.status {
@@ -146,7 +147,7 @@ pub(crate) fn from_object(body: &Bytes) -> UpstreamError {
     }
 }
 
-/// Like [`from_object`], with the error message.
+/// Like [`from_object`], but includes the error message.
 pub(crate) fn from_object_of(error_texts: &ErrorTexts, body: &Bytes) -> UpstreamError {
     UpstreamError {
         upstream_text: error_texts.read(body),
@@ -181,7 +182,7 @@ fn of_status(status: u16, report: &ErrorReport) -> UpstreamError {
         429 if known_kind == Some(UpstreamErrorKind::Credentials) => UpstreamErrorKind::Credentials,
         429 => UpstreamErrorKind::RateLimited,
         404 => UpstreamErrorKind::Unavailable,
-        // vLLM's parameters for a prompt that is too long; no format has parameters with these
+        // vLLM names these parameters if a prompt is too long. No format has parameters with these
         // names.
         400 | 422 if matches!(report.param.as_deref(), Some("input_tokens" | "input_text")) => {
             UpstreamErrorKind::ContextLength
@@ -219,15 +220,15 @@ struct ErrorReport {
     kind: Option<String>,
     inner: Option<String>,
     param: Option<String>,
-    /// HTTP status in the body.
+    /// HTTP status in the error object.
     status: Option<u16>,
-    /// Retry delay (Google's `RetryInfo`).
+    /// Retry delay, from Google's `RetryInfo`.
     retry_delay: Option<Duration>,
-    /// Whether it quotes input that moderation has flagged (OpenRouter).
+    /// Whether the error contains input that moderation has flagged (OpenRouter).
     is_flagged: bool,
-    /// Token limit that the message names as exceeded.
+    /// Token limit that the request exceeds according to the message.
     exceeded: Option<Exceeded>,
-    /// Whether the body is an object with an error.
+    /// Whether the body is a JSON object that contains an error.
     is_object: bool,
 }
 
@@ -239,17 +240,17 @@ impl ErrorReport {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         let upstream_text = |text: &Option<String>| text.as_deref().and_then(word);
         let status = report.code.as_deref().and_then(|code| code.parse().ok());
-        // Google's details are an array of objects.
+        // The details in Google's errors are an array of objects.
         let listed = |name: &str| -> Option<&Value> {
             let list = value.pointer("/error/details")?.as_array()?;
             list.iter().find_map(|detail| detail.get(name))
         };
-        // Path in Azure's, Anthropic's or Google's errors.
+        // Paths in Azure's, Anthropic's and Google's errors.
         let inner = value
             .pointer("/error/innererror/code")
             .or_else(|| value.pointer("/error/details/error_code"))
             .or_else(|| listed("reason"))
-            // FastAPI's path, in which fal puts its own codes.
+            // Path in FastAPI's errors. fal returns its codes there.
             .or_else(|| value.pointer("/detail/0/type"));
         let kind = upstream_text(&report.kind).or_else(|| word(value.pointer("/error/status")?.as_str()?));
         let violation = listed("fieldViolations").and_then(|list| word(list.pointer("/0/field")?.as_str()?));
@@ -288,7 +289,7 @@ impl ErrorReport {
             .map(|(kind, _)| *kind)
     }
 
-    /// Text for the log.
+    /// Returns the description of the error for the log.
     fn describe(&self, media_type: &str, body: &Bytes) -> String {
         let named = [
             ("code", &self.code),
@@ -300,21 +301,22 @@ impl ErrorReport {
             .into_iter()
             .filter_map(|(name, word)| Some(format!("{name}={}", word.as_ref()?)))
             .collect();
-        if words.is_empty() {
-            format!("no error code in {} bytes of {media_type}", body.len())
-        } else {
-            words.join(" ")
+        match (words.is_empty(), body.len(), media_type) {
+            (false, _, _) => words.join(" "),
+            (true, 0, _) => "the body is empty".to_owned(),
+            (true, bytes, "") => format!("no error code in {bytes} bytes"),
+            (true, bytes, _) => format!("no error code in {bytes} bytes of {media_type}"),
         }
     }
 }
 
-/// Parses a duration of protocol buffers, such as `34.5s`.
+/// Parses a duration in the JSON format of Protocol Buffers, such as `34.5s`.
 fn seconds(text: &str) -> Option<Duration> {
     let seconds = text.strip_suffix('s')?.parse::<f64>().ok()?;
     Some(Duration::try_from_secs_f64(seconds).ok()?.min(MAX_RETRY_AFTER))
 }
 
-/// Path in FastAPI's `[{"loc": ["body", "messages", 0, "role"]}]`.
+/// Returns the path of a parameter in FastAPI's `[{"loc": ["body", "messages", 0, "role"]}]`.
 fn location(detail: &Value) -> Option<String> {
     let steps = detail.get(0)?.get("loc")?.as_array()?;
     let mut path = String::new();
@@ -329,15 +331,17 @@ fn location(detail: &Value) -> Option<String> {
     word(&path)
 }
 
-/// The text, if it is a machine-readable word and not prose.
+/// Returns the text if it is a machine-readable word: 1 to [`MAX_WORD_BYTES`] ASCII letters, digits
+/// or `_-.:/[]`.
 pub(crate) fn word(text: &str) -> Option<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/[]".contains(&byte);
     let is_word = !text.is_empty() && text.len() <= MAX_WORD_BYTES && text.bytes().all(fits);
     is_word.then(|| text.to_owned())
 }
 
-/// Retry hint: `retry-after-ms`, or `retry-after` in seconds or as a date (RFC 9110, section
-/// 10.2.3). A date is compared with the response's own date, so that clocks need not agree.
+/// Returns the retry delay of a response: `retry-after-ms`, or `retry-after` in seconds or as a
+/// date (RFC 9110, section 10.2.3). A date is compared with the response's own date, so that the
+/// clocks need not agree.
 fn retry_after(response: &Response) -> Option<Duration> {
     let number = |name: &str| response.header(name)?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms")
@@ -355,4 +359,27 @@ fn retry_after(response: &Response) -> Option<Duration> {
 pub(crate) fn http_date(text: &str) -> Option<i64> {
     let zoned = jiff::fmt::rfc2822::parse(text).ok()?;
     Some(zoned.timestamp().as_second())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_details_name_codes_or_the_size_of_the_body() {
+        let detail = |body: &'static str, media_type: &str| {
+            let body = Bytes::from_static(body.as_bytes());
+            ErrorReport::read(&body).describe(media_type, &body)
+        };
+        assert_eq!(detail("", ""), "the body is empty");
+        assert_eq!(detail("gone", ""), "no error code in 4 bytes");
+        assert_eq!(
+            detail("gone", "text/plain"),
+            "no error code in 4 bytes of text/plain"
+        );
+        assert_eq!(
+            detail(r#"{"error":{"code":"gone"}}"#, "application/json"),
+            "code=gone"
+        );
+    }
 }

@@ -20,16 +20,16 @@ use crate::openai_responses::{self, OpenAiResponses};
 use crate::sim::Simulator;
 use crate::tokens::Identity;
 
-/// Preset of servers without a preset of their kind.
+/// Preset of servers that have no specific preset.
 pub(crate) const ANY_SERVER: &str = "openai-compatible";
 
-/// A block `[providers.NAME]` with its secrets read.
+/// A block `[providers.NAME]` whose secrets have been read.
 #[derive(Clone, Debug)]
 pub struct ProviderConfig {
     /// Name of the block.
     pub name: Arc<str>,
-    /// Preset. By default, the one with the block's name, or `openai-compatible` if there is a
-    /// `base_url`.
+    /// Name of the preset. By default, the preset with the block's name, or `openai-compatible` if
+    /// there is a `base_url`.
     pub preset: Option<String>,
     /// Base URL, if it differs from the preset's.
     pub base_url: Option<String>,
@@ -39,7 +39,7 @@ pub struct ProviderConfig {
     pub region: Option<String>,
     /// AWS access keys, for presets that sign requests. Ignored if there is an `api_key`.
     pub access_keys: Option<AccessKeys>,
-    /// Billed project, for presets with projects.
+    /// Billed project, for presets that have projects.
     pub project: Option<String>,
     /// Identity that requests access tokens, for presets that use tokens.
     pub identity: Option<Identity>,
@@ -48,22 +48,23 @@ pub struct ProviderConfig {
     /// Whether batches use the provider's batch API, for presets that have one. Default: yes,
     /// except with a `base_url`.
     pub native_batches: Option<bool>,
-    /// Whether a stream ends when its caller disconnects. Default: yes for the operator's own
-    /// servers.
+    /// Whether the gateway ends a stream when its caller disconnects. Default: yes for the
+    /// operator's own servers.
     pub stops_on_disconnect: Option<bool>,
-    /// Whether a request for several answers makes one call for each, for presets of chat
-    /// completions. Default: as in the preset.
+    /// Whether each of several requested choices needs its own call, for presets of chat
+    /// completions. Default: as in the preset, but no for a hosted server with the preset
+    /// `openai-compatible`.
     pub separate_answers: Option<bool>,
-    /// Treatment of the provider's error messages. Default: logged for servers in the operator's
+    /// Policy for the provider's error messages. Default: logged for servers in the operator's
     /// network, otherwise hidden.
     pub error_text: Option<ErrorText>,
     /// Additional headers of every request, such as an organisation or a project. Their values are
-    /// secrets, too.
+    /// treated as secrets.
     pub headers: Vec<(String, SecretString)>,
 }
 
 impl ProviderConfig {
-    /// A block with only its name.
+    /// Creates a block with a name only.
     pub fn named(name: impl Into<Arc<str>>) -> Self {
         Self {
             name: name.into(),
@@ -83,22 +84,22 @@ impl ProviderConfig {
         }
     }
 
-    /// Whether the connection closes when a stream's caller disconnects. The operator's own server
-    /// then stops generating. The stream of a hosted server is read to the end for its usage
-    /// report, because the whole answer is billed.
+    /// Whether the gateway closes the connection when a stream's caller disconnects. The operator's
+    /// own server then stops generating. The gateway reads the stream of a hosted server to the end
+    /// for its usage report, because the whole response is billed.
     pub fn stops_on_disconnect(&self) -> bool {
         self.stops_on_disconnect.unwrap_or_else(|| self.is_own_server())
     }
 
-    /// Whether several answers need one call each, if the block or its address decides that. A
-    /// hosted server bills the input of each call, so it gets one call.
+    /// Whether each of several choices needs its own call, if the block or its address decides
+    /// this. A hosted server bills the input of each call, so it receives one call for all choices.
     fn needs_call_per_answer(&self) -> Option<bool> {
         let is_hosted = preset_name(self).ok() == Some(ANY_SERVER) && !self.is_own_server();
         self.separate_answers.or(is_hosted.then_some(false))
     }
 
-    /// Whether it is the operator's own model server: by its preset, or by its address if the
-    /// preset is generic.
+    /// Whether the block is for the operator's own model server: by its preset, or by its address
+    /// if the preset is generic.
     fn is_own_server(&self) -> bool {
         let address = || BaseUrl::parse(self.base_url.as_deref()?).ok();
         let preset = preset_name(self).ok().and_then(preset);
@@ -108,13 +109,13 @@ impl ProviderConfig {
         })
     }
 
-    /// Whether batches use the provider's batch API, if it has one.
+    /// Whether the provider executes batches with its batch API, if it has one.
     fn uses_batches(&self) -> bool {
         self.native_batches.unwrap_or(self.base_url.is_none())
     }
 }
 
-/// An invalid block, in words for the operator.
+/// Error of an invalid block, with a message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Name of the block.
@@ -131,51 +132,54 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Builds the providers of some presets.
+/// Builds the providers of one or more presets.
 pub trait Adapter: Sync {
-    /// Names of the adapter's presets.
+    /// Returns the names of the adapter's presets.
     fn presets(&self) -> Vec<&'static str>;
 
-    /// Environment variable that usually contains the preset's key, if it needs one.
+    /// Returns the environment variable that usually contains the preset's key; `None` if the
+    /// preset needs no key.
     fn key_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// Environment variable to use if the first one is not set.
+    /// Returns the environment variable that is used if the first one is not set; `None` if there
+    /// is only one.
     fn other_key_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// Default base URL of the preset, which its key is for.
+    /// Returns the default base URL of the preset, for which its key is valid.
     fn default_address(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// Environment variable of the base URL, for presets without a default.
+    /// Returns the environment variable of the base URL, for presets without a default base URL.
     fn address_variable(&self, preset: &str) -> Option<&'static str> {
         let _ = preset;
         None
     }
 
-    /// Environment variables of the preset's region, in order of precedence; empty if it has no
-    /// regions.
+    /// Returns the environment variables of the preset's region, in order of precedence; empty if
+    /// it has no regions.
     fn region_variables(&self, preset: &str) -> &'static [&'static str] {
         let _ = preset;
         &[]
     }
 
-    /// Environment variables of AWS access keys, for presets that sign requests: id, secret,
-    /// session token.
+    /// Returns the environment variables of AWS access keys, for presets that sign requests: id,
+    /// secret, session token.
     fn access_key_variables(&self, preset: &str) -> Option<[&'static str; 3]> {
         let _ = preset;
         None
     }
 
-    /// Environment variables of a preset that uses tokens: path of an account's key file, and
-    /// project.
+    /// Returns the names of the environment variables of a preset that authenticates with access
+    /// tokens: one for the path of the service account's key file, one for the project. `None` for
+    /// other presets.
     fn identity_variables(&self, preset: &str) -> Option<[&'static str; 2]> {
         let _ = preset;
         None
@@ -208,7 +212,7 @@ pub const ADAPTERS: &[&dyn Adapter] = &[
     &Simulated,
 ];
 
-/// Builds the provider of a block. Does not connect.
+/// Builds the provider of a block without connecting to it.
 pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn Provider>, ConfigError> {
     let name = preset_name(config)?;
     match adapter_of(name) {
@@ -223,7 +227,7 @@ pub fn build(config: &ProviderConfig, http: &Arc<HttpClient>) -> Result<Arc<dyn 
     }
 }
 
-/// Returns a setting of the block that the preset does not have, if any.
+/// Returns a setting of the block that the preset does not support, if any.
 fn unsupported_setting(adapter: &dyn Adapter, name: &str, config: &ProviderConfig) -> Option<&'static str> {
     let is_shown_tokens = adapter.identity_variables(name).is_some();
     let settings = [
@@ -248,17 +252,17 @@ fn unsupported_setting(adapter: &dyn Adapter, name: &str, config: &ProviderConfi
     found.map(|(setting, _)| setting)
 }
 
-/// Names of all presets, in the order of the documentation.
+/// Returns the names of all presets, in the order of the documentation.
 pub fn preset_names() -> impl Iterator<Item = &'static str> {
     ADAPTERS.iter().flat_map(|adapter| adapter.presets())
 }
 
-/// Environment variable that usually contains the preset's key.
+/// Returns the environment variable that usually contains the preset's key.
 pub fn default_key_variable(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.key_variable(preset_name)
 }
 
-/// Environment variables that may contain the preset's key, in order of precedence.
+/// Returns the environment variables that may contain the preset's key, in order of precedence.
 pub fn key_variables(preset_name: &str) -> impl Iterator<Item = &'static str> {
     let adapter = adapter_of(preset_name);
     let usual = adapter.and_then(|adapter| adapter.key_variable(preset_name));
@@ -266,27 +270,30 @@ pub fn key_variables(preset_name: &str) -> impl Iterator<Item = &'static str> {
     usual.into_iter().chain(other)
 }
 
-/// Default base URL of the preset, which its key is for.
+/// Returns the default base URL of the preset, for which its key is valid.
 pub fn default_address(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.default_address(preset_name)
 }
 
-/// Environment variable of the base URL, for presets without a default.
+/// Returns the environment variable of the base URL, for presets without a default base URL.
 pub fn address_variable(preset_name: &str) -> Option<&'static str> {
     adapter_of(preset_name)?.address_variable(preset_name)
 }
 
-/// Environment variables of the preset's region; empty if it has no regions.
+/// Returns the environment variables of the preset's region; empty if it has no regions.
 pub fn region_variables(preset_name: &str) -> &'static [&'static str] {
     adapter_of(preset_name).map_or(&[], |adapter| adapter.region_variables(preset_name))
 }
 
-/// Environment variables of AWS access keys, for presets that sign requests.
+/// Returns the environment variables of AWS access keys, for presets that sign requests: id,
+/// secret, session token.
 pub fn access_key_variables(preset_name: &str) -> Option<[&'static str; 3]> {
     adapter_of(preset_name)?.access_key_variables(preset_name)
 }
 
-/// Environment variables of a preset that uses tokens: path of an account's key file, and project.
+/// Returns the names of the environment variables of a preset that authenticates with access
+/// tokens: one for the path of the service account's key file, one for the project. `None` for
+/// other presets.
 pub fn identity_variables(preset_name: &str) -> Option<[&'static str; 2]> {
     adapter_of(preset_name)?.identity_variables(preset_name)
 }
@@ -383,7 +390,7 @@ impl Adapter for Compatible {
     }
 }
 
-/// Parses a base URL and adds the block's treatment of error messages.
+/// Parses a base URL and adds the block's policy for error messages.
 fn address(config: &ProviderConfig, text: &str) -> Result<BaseUrl, ConfigError> {
     let base = BaseUrl::parse(text).map_err(|error| config_error(config, error))?;
     Ok(base.with_error_text(config.error_text))
@@ -415,7 +422,7 @@ fn base_url(preset: &Preset, config: &ProviderConfig) -> Result<BaseUrl, ConfigE
 fn credentials(auth: Auth, config: &ProviderConfig) -> Result<Vec<Credential>, EndpointError> {
     let key = config.api_key.as_ref().map(|key| match auth {
         Auth::Bearer => Credential::bearer(key),
-        // A JWT starts with `{"` in base64 (RFC 7519).
+        // A JWT starts with `eyJ`, which is `{"` in base64 (RFC 7519).
         Auth::HeaderOrToken(_) if key.expose_secret().trim_start().starts_with("eyJ") => {
             Credential::bearer(key)
         }
@@ -428,7 +435,7 @@ fn credentials(auth: Auth, config: &ProviderConfig) -> Result<Vec<Credential>, E
     key.into_iter().chain(others).collect()
 }
 
-/// Base URL and credentials of a provider with its own format.
+/// Returns the base URL and the credentials of a provider with its own format.
 fn native(
     config: &ProviderConfig,
     usual: &str,
@@ -541,7 +548,10 @@ impl Adapter for Amazon {
             let [variable, _] = bedrock::REGION_VARIABLES;
             config_error(
                 config,
-                format!("no region is set: set `region = \"us-east-1\"`, or {variable}"),
+                format!(
+                    "no region is set: add `region`, such as `region = \"us-east-1\"`, or set the \
+                     environment variable {variable}"
+                ),
             )
         })?;
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -1,5 +1,6 @@
-//! Provider-native batches: many requests executed within a day, at a lower price. Calls do not
-//! wait for results: a batch is polled by its handle until it has ended, then its results are read.
+//! Provider-native batches: many requests that the provider executes within a day, at a lower
+//! price. A caller submits a batch, polls it by its handle until it has ended, then reads its
+//! results.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,20 +35,20 @@ pub struct BatchLimits {
 /// An encoded request of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedRequest {
-    /// The request on one line, without a line break.
+    /// The encoded request, without a line break.
     pub text: Bytes,
-    /// Metadata that all requests of a submission share, such as a format version.
+    /// Metadata that all requests of a submission must share, such as a format version.
     pub dialect: Arc<str>,
 }
 
 /// A batch to submit.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// Idempotency key, stored by providers that support it; see [`BatchProvider::find`].
+    /// Idempotency key, stored by providers that support [`BatchProvider::find`].
     pub key: String,
     /// Operation of the requests.
     pub kind: BatchKind,
-    /// Dialect of all requests.
+    /// Metadata of all requests, see [`EncodedRequest::dialect`].
     pub dialect: Arc<str>,
     /// Encoded requests, one line each.
     pub requests: Vec<Bytes>,
@@ -60,12 +61,12 @@ pub struct Submission {
 pub enum BatchState {
     /// The batch has not ended.
     Running,
-    /// The batch has ended. Results are at these places; requests without a result were not
-    /// executed, for the given reason.
+    /// The batch has ended. [`BatchProvider::results`] reads the results at each of these places;
+    /// requests without a result were not executed, for the given reason.
     Ended(Vec<String>, BatchEnd),
     /// No request was executed, and none will be.
     Failed(UpstreamError),
-    /// The provider does not know the batch, or no longer.
+    /// The provider has no record of the batch, or no longer has one.
     Lost,
 }
 
@@ -85,14 +86,14 @@ pub enum BatchEnd {
 pub struct BatchResult {
     /// Custom id of the request.
     pub name: String,
-    /// Answer, or why there is none.
+    /// Response, or the reason why the request was not executed.
     pub answer: BatchAnswer,
 }
 
 /// Outcome of a single request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchAnswer {
-    /// Response as to a single request.
+    /// The request was executed.
     Response {
         /// HTTP status of the response.
         status: u16,
@@ -105,31 +106,33 @@ pub enum BatchAnswer {
     Cancelled,
 }
 
-/// Results in any order. The stream ends after its first error; if it ends without one, it is
-/// complete.
+/// Stream of results, in any order. It ends after its first error; if it ends without an error, it
+/// is complete.
 pub type BatchResults = Pin<Box<dyn Stream<Item = Result<BatchResult, UpstreamError>> + Send>>;
 
 /// Port for provider-native batches.
 #[async_trait]
 pub trait BatchProvider: Send + Sync {
-    /// Whether the operator enables native batches. Existing batches are polled even if not.
+    /// Whether the operator enables native batches. Existing batches are polled even if this is
+    /// false.
     fn is_enabled(&self) -> bool;
 
-    /// Maximum size of one submission.
+    /// Returns the maximum size of one submission.
     fn limits(&self) -> BatchLimits;
 
     /// Whether a batch may contain requests of this kind.
     fn supports(&self, kind: BatchKind) -> bool;
 
-    /// Encodes a text request as the batch line `name`, like a single request. Nothing is sent.
+    /// Encodes a text request as the batch line `name`, like a single request. Sends nothing.
     fn write_text(&self, call: &TextCall, name: &str) -> Result<EncodedRequest, UpstreamError>;
 
-    /// Encodes an embeddings request as the batch line `name`, like a single request. Nothing is
-    /// sent.
+    /// Encodes an embeddings request as the batch line `name`, like a single request. Sends
+    /// nothing.
     fn write_embed(&self, call: &EmbedCall, name: &str) -> Result<EncodedRequest, UpstreamError>;
 
-    /// Uploads the requests for a later [`submit`](Self::submit) and returns a reference. It
-    /// executes nothing, so it may be repeated. `None` if `submit` sends them itself.
+    /// Uploads the requests for a later [`submit`](Self::submit) and returns a reference. Executes
+    /// nothing, so that callers may repeat it. Returns `None` if `submit` sends the requests
+    /// itself.
     async fn stage(
         &self,
         ctx: &CallContext,
@@ -139,14 +142,15 @@ pub trait BatchProvider: Send + Sync {
         Ok(None)
     }
 
-    /// Submits the requests for execution and returns the handle. Must not be repeated for the same
-    /// requests, unless the error proves that they were not accepted.
+    /// Submits the requests for execution and returns the handle. Callers must not repeat it for
+    /// the same requests, unless the error proves that the provider did not accept them.
     async fn submit(&self, ctx: &CallContext, submission: &Submission) -> Result<String, UpstreamError>;
 
     /// Whether [`find`](Self::find) can find an accepted submission.
     fn can_find(&self) -> bool;
 
-    /// Handle of the batch that was submitted under this key, if the provider accepted it.
+    /// Returns the handle of the batch that was submitted under this key; `None` if the provider
+    /// did not accept it.
     async fn find(&self, ctx: &CallContext, key: &str) -> Result<Option<String>, UpstreamError>;
 
     /// Requests the state of a batch. An error concerns the status request only, not the batch.
@@ -155,7 +159,7 @@ pub trait BatchProvider: Send + Sync {
     /// Reads the results at one of the places of [`BatchState::Ended`].
     async fn results(&self, ctx: &CallContext, place: &str) -> Result<BatchResults, UpstreamError>;
 
-    /// Requests cancellation. Whether the batch stops is reported by [`poll`](Self::poll).
+    /// Requests cancellation. [`poll`](Self::poll) reports whether the batch stops.
     async fn cancel(&self, ctx: &CallContext, handle: &str) -> Result<(), UpstreamError>;
 
     /// Deletes the provider's copies of an ended batch.
@@ -167,7 +171,7 @@ pub trait BatchProvider: Send + Sync {
         places: &[String],
     ) -> Result<(), UpstreamError>;
 
-    /// Decodes the answer to a text request, like that of a single request.
+    /// Decodes the response to a text request of a batch, like that to a single request.
     fn read_text(
         &self,
         ctx: &CallContext,
@@ -176,7 +180,7 @@ pub trait BatchProvider: Send + Sync {
         body: Bytes,
     ) -> Result<TextAnswer, UpstreamError>;
 
-    /// Decodes the answer to an embeddings request, like that of a single request.
+    /// Decodes the response to an embeddings request of a batch, like that to a single request.
     fn read_embed(
         &self,
         ctx: &CallContext,

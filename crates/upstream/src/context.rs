@@ -16,15 +16,15 @@ pub enum Permit {
 /// Context of one upstream call.
 #[derive(Clone, Debug)]
 pub struct CallContext {
-    /// Id of the API request that it serves.
+    /// Id of the API request that the call serves.
     pub request: RequestId,
     /// Permission for the call.
     pub permit: Permit,
     /// Maximum wait for the response headers.
     pub header_timeout: Duration,
-    /// Maximum silence between two chunks of the body.
+    /// Maximum time between two chunks of the body.
     pub idle_timeout: Duration,
-    /// Whether the gateway inspects the answer, and so needs it in the common form even if the
+    /// Whether the gateway inspects the response, and so needs it in the common form even if the
     /// upstream speaks the caller's format.
     pub inspected: bool,
 }

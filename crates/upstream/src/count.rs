@@ -9,7 +9,8 @@ use crate::text::TextCall;
 /// Port for token counts. Upstreams that support it do not charge for it.
 #[async_trait]
 pub trait CountProvider: Send + Sync {
-    /// Tokens of the call's input as its model reads it, templates, tools and media included. The
-    /// call is encoded like one for text generation. An implausible count is a protocol error.
+    /// Returns the number of tokens of the call's input as its model reads it, templates, tools and
+    /// media included. The call is encoded like one for text generation. An implausible count is a
+    /// protocol error.
     async fn count(&self, ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError>;
 }

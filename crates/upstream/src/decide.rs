@@ -15,34 +15,35 @@ use crate::error::UpstreamError;
 pub enum DecisionWay {
     /// The upstream accepts questions and returns probabilities.
     Native {
-        /// Maximum questions per request.
+        /// Maximum number of questions per request.
         questions: usize,
-        /// Maximum options per choice.
+        /// Maximum number of options per choice.
         options: usize,
-        /// Whether it supports function questions; if not, they are sent as choices.
+        /// Whether the upstream supports function questions; if not, the gateway sends them as
+        /// choices.
         tools: bool,
-        /// Whether it supports `abstain`; if not, a separate question is sent.
+        /// Whether the upstream supports `abstain`; if not, the gateway sends a separate question.
         abstain: bool,
     },
     /// The upstream returns the probability of each label as the next token.
     Logits {
-        /// Maximum labels per request.
+        /// Maximum number of labels per request.
         labels: usize,
     },
     /// The upstream returns the log probabilities of the most likely next tokens.
     TopLogprobs {
-        /// Maximum tokens returned.
+        /// Maximum number of tokens returned per position.
         max: usize,
     },
     /// Answers are sampled: the upstream returns one of the labels.
     Sampled {
-        /// Maximum answers per request.
+        /// Maximum number of answers per request.
         max_answers: u32,
     },
 }
 
 impl DecisionWay {
-    /// Source of the probabilities, as reported to the caller.
+    /// Returns the source of the probabilities, as reported to the caller.
     pub const fn source(self) -> DecisionSource {
         match self {
             DecisionWay::Native { .. } => DecisionSource::Native,
@@ -78,8 +79,8 @@ pub struct RelayAnswer {
 pub struct LabelCall {
     /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// State that the question is about. Its media are data URLs. It comes first, so that a
-    /// provider's prompt cache serves all questions about it.
+    /// State that the question is about. Its media are data URLs. The state precedes the question,
+    /// so that a provider's prompt cache serves all questions about it.
     pub state: Arc<State>,
     /// Instructions, each label with its option, and the answer format.
     pub question: Arc<str>,
@@ -118,16 +119,16 @@ pub struct LabelDraws {
     /// Count of each label, in the order of the call. A server may return fewer answers than
     /// requested, never more.
     pub counts: Vec<u32>,
-    /// Answers that match no label.
+    /// Number of answers that match no label.
     pub others: u32,
-    /// Answers among `others` that were still reasoning at the token limit.
+    /// Number of answers among `others` that were still reasoning at the token limit.
     pub unfinished: u32,
     /// Usage reported by the upstream.
     pub usage: Option<Usage>,
 }
 
 impl LabelDraws {
-    /// Number of answers, including those that match no label.
+    /// Returns the number of answers, including those that match no label.
     pub fn answers(&self) -> u32 {
         self.counts.iter().sum::<u32>() + self.others
     }
@@ -136,17 +137,19 @@ impl LabelDraws {
 /// Port for typed decisions.
 #[async_trait]
 pub trait DecideProvider: Send + Sync {
-    /// Methods that this model supports for this state, best first; empty if none. Methods that the
-    /// deployment was found not to support, or that do not accept the state's media, are left out.
+    /// Returns the methods that this model supports for this state, best first; empty if none.
+    /// Excludes methods that the deployment was found not to support, and methods that do not
+    /// accept the state's media.
     fn decision_ways(&self, upstream_model: &str, state: &State) -> Vec<DecisionWay>;
 
-    /// Relays questions unchanged. `None` if the deployment turns out not to answer questions.
+    /// Relays questions unchanged. Returns `None` if the deployment turns out not to answer
+    /// questions.
     async fn relay(&self, ctx: &CallContext, call: &RelayCall) -> Result<Option<RelayAnswer>, UpstreamError> {
         let _ = (ctx, call);
         Ok(None)
     }
 
-    /// Up to `number` labels that are single tokens of the model.
+    /// Returns up to `number` labels that are single tokens of the model.
     async fn labels(
         &self,
         ctx: &CallContext,
@@ -157,8 +160,8 @@ pub trait DecideProvider: Send + Sync {
         Ok(letters().take(number).collect())
     }
 
-    /// Reads the probability of each label. `None` if the deployment turns out not to support
-    /// `way`.
+    /// Reads the probability of each label. Returns `None` if the deployment turns out not to
+    /// support `way`.
     async fn read_labels(
         &self,
         ctx: &CallContext,
@@ -169,7 +172,8 @@ pub trait DecideProvider: Send + Sync {
         Ok(None)
     }
 
-    /// Samples answers with one request. `None` if the deployment turns out not to support it.
+    /// Samples answers with one request. Returns `None` if the deployment turns out not to support
+    /// it.
     async fn draw_labels(
         &self,
         ctx: &CallContext,
@@ -181,7 +185,7 @@ pub trait DecideProvider: Send + Sync {
     }
 }
 
-/// The letters A to Z, each a single token in every known vocabulary.
+/// Returns the letters A to Z, each a single token in every known vocabulary.
 pub fn letters() -> impl Iterator<Item = String> {
     ('A'..='Z').map(String::from)
 }

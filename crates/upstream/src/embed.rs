@@ -14,7 +14,7 @@ use crate::text::Outline;
 /// A validated request as the caller sent it, with the gateway's changes.
 #[derive(Clone, Debug)]
 pub struct EmbedCall {
-    /// The caller's bytes in OpenAI's format. An adapter for that format splices and forwards them;
+    /// The caller's bytes in OpenAI's format. An adapter for that format edits and forwards them;
     /// others decode them.
     pub body: Bytes,
     /// Result of the format's scan of `body`.
@@ -23,7 +23,7 @@ pub struct EmbedCall {
     pub upstream_model: Arc<str>,
 }
 
-/// Vectors in OpenAI's format, ready to be sent once the cost is known, or in the common form.
+/// Vectors in OpenAI's format, ready to be sent once the cost is calculated, or in the common form.
 #[derive(Clone, Debug)]
 pub enum EmbedPayload {
     /// A body in OpenAI's format, with the vectors in the requested encoding.
@@ -40,28 +40,28 @@ pub enum EmbedPayload {
 /// Embeddings, one vector for each input.
 #[derive(Clone, Debug)]
 pub struct EmbedAnswer {
-    /// Vectors in either form.
+    /// Vectors in OpenAI's format or in the common form.
     pub payload: EmbedPayload,
-    /// Usage reported by the upstream; `None` if it reported nothing, which differs from zero.
+    /// Usage reported by the upstream; `None` if it reported none, which differs from zero.
     pub usage: Option<Usage>,
-    /// Bytes of the vectors, as evidence that there was an answer.
+    /// Size of the vectors in bytes, as evidence that the upstream responded.
     pub output_bytes: u64,
 }
 
 /// Port for embeddings.
 #[async_trait]
 pub trait EmbedProvider: Send + Sync {
-    /// Sends the call once and returns all vectors. Errors tell whether any byte was sent.
+    /// Sends the call once and returns all vectors. Errors state whether any byte was sent.
     async fn embed(&self, ctx: &CallContext, call: &EmbedCall) -> Result<EmbedAnswer, UpstreamError>;
 
-    /// Non-standard top-level fields that are passed through to the upstream. Others are rejected
-    /// on receipt.
+    /// Returns the non-standard top-level fields that are passed through to the upstream. The
+    /// gateway rejects others on receipt.
     fn allowed_fields(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Standard top-level fields that are dropped because the upstream rejects them and the vectors
-    /// do not depend on them. The caller receives the list of ignored fields.
+    /// Returns the standard top-level fields that are dropped because the upstream rejects them and
+    /// the vectors do not depend on them. The caller receives the list of ignored fields.
     fn dropped_fields(&self) -> &'static [&'static str] {
         &[]
     }

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tollgate_types::{ErrorCode, Retry, Usage};
 
-/// Where the failure occurred.
+/// Stage of the call at which the failure occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamCause {
     /// No connection: no byte of the request was sent.
     Connect,
-    /// The upstream answered with an error status.
+    /// The upstream responded with an error status.
     Status,
-    /// The connection broke, or the answer violates the protocol.
+    /// The connection broke, or the response violates the protocol.
     Protocol,
-    /// The upstream did not answer in time.
+    /// The upstream did not respond in time.
     Timeout,
 }
 
@@ -23,13 +23,13 @@ pub enum UpstreamCause {
 pub enum UpstreamErrorKind {
     /// The upstream is broken, overloaded or unreachable; try another candidate.
     Unavailable,
-    /// The upstream refuses the operator's credentials.
+    /// The upstream rejects the operator's credentials.
     Credentials,
     /// The upstream's rate limit was exceeded.
     RateLimited,
-    /// The upstream rejects the request itself; every candidate would.
+    /// The upstream rejects the request itself; every candidate would reject it.
     Rejected,
-    /// The upstream ignores the parameter `param`, on which the answer depends; another candidate
+    /// The upstream ignores the parameter `param`, on which the response depends; another candidate
     /// may support it.
     Unsupported,
     /// The upstream blocks the content of the prompt.
@@ -44,7 +44,7 @@ pub enum UpstreamErrorKind {
 /// Policy for the text of upstream errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorText {
-    /// Not logged, not passed on.
+    /// Neither logged nor passed on.
     #[default]
     Hide,
     /// Logged, but not passed on to callers.
@@ -53,7 +53,7 @@ pub enum ErrorText {
     Pass,
 }
 
-/// Text of an upstream error, as far as it may be used.
+/// Text of an upstream error, as far as [`ErrorText`] allows its use.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct UpstreamText {
     /// The text, with keys and control characters removed and of bounded length; `None` if hidden.
@@ -79,7 +79,7 @@ impl fmt::Debug for UpstreamText {
 pub enum RejectedPart {
     /// The output cap exceeds the model's limit.
     OutputCap,
-    /// The server does not know `stream_options`.
+    /// The server does not support `stream_options`.
     StreamOptions,
 }
 
@@ -88,13 +88,13 @@ pub enum RejectedPart {
 pub struct UpstreamError {
     /// Meaning of the failure for the caller.
     pub kind: UpstreamErrorKind,
-    /// Where the failure occurred.
+    /// Stage of the call at which the failure occurred.
     pub cause: UpstreamCause,
     /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// Wait requested by the upstream.
+    /// Wait before a retry, as requested by the upstream.
     pub retry_after: Option<Duration>,
-    /// Whether the same request may be sent again.
+    /// Retry policy: whether and when the same request may be sent again.
     pub retry: Retry,
     /// Details for the log only; bounded length, without prompt text.
     pub detail: String,
@@ -106,15 +106,15 @@ pub struct UpstreamError {
     pub added_cap: Option<u64>,
     /// The rejected part of the request, if the gateway can send the request without it.
     pub rejected: Option<RejectedPart>,
-    /// Whether the upstream answered this request with its own error object under status 500, which
-    /// shows that it is running.
+    /// Whether the upstream responded with its own error object under status 500, which shows that
+    /// it is running.
     pub is_reported: bool,
     /// Usage that the upstream reported for the failed call.
     pub reported: Option<Box<Usage>>,
 }
 
 impl UpstreamError {
-    /// A failure without an HTTP status.
+    /// Creates an error without an HTTP status.
     pub fn new(kind: UpstreamErrorKind, cause: UpstreamCause, detail: impl Into<String>) -> Self {
         let retry = match cause {
             UpstreamCause::Connect => Retry::Safe,
@@ -136,7 +136,7 @@ impl UpstreamError {
         }
     }
 
-    /// The same error with the usage that the upstream reported.
+    /// Returns the same error with the usage that the upstream reported.
     #[must_use]
     pub fn reporting(self, reported: Option<Usage>) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl UpstreamError {
         }
     }
 
-    /// The upstream's text, if it may be passed on to callers.
+    /// Returns the upstream's text, if it may be passed on to callers.
     pub fn passed_text(&self) -> Option<&str> {
         let upstream_text = self
             .upstream_text
@@ -154,17 +154,17 @@ impl UpstreamError {
         upstream_text.text.as_deref()
     }
 
-    /// No connection could be established.
+    /// Creates an error for a connection that could not be established.
     pub fn connect(detail: impl Into<String>) -> Self {
         Self::new(UpstreamErrorKind::Unavailable, UpstreamCause::Connect, detail)
     }
 
-    /// The connection broke, or the answer is malformed.
+    /// Creates an error for a broken connection or a malformed response.
     pub fn protocol(detail: impl Into<String>) -> Self {
         Self::new(UpstreamErrorKind::Unavailable, UpstreamCause::Protocol, detail)
     }
 
-    /// The upstream did not answer in time.
+    /// Creates an error for an upstream that did not respond in time.
     pub fn timeout(detail: impl Into<String>) -> Self {
         Self::new(UpstreamErrorKind::Unavailable, UpstreamCause::Timeout, detail)
     }

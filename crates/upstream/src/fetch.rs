@@ -1,5 +1,5 @@
-//! Fetching media by URL: images, audio and documents in a prompt. URLs are untrusted, so the
-//! implementation decides which hosts may be reached.
+//! Fetches media by URL: images, audio, videos and documents in a prompt. URLs are untrusted, so
+//! the implementation decides which hosts may be reached.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tollgate_types::decide::StateMediaKind;
 /// Kind of media, which determines the size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MediaKind {
-    /// PNG, JPEG, WebP and the like.
+    /// Image, such as PNG, JPEG or WebP.
     Image,
     /// Speech, music or another recording.
     Audio,
@@ -31,8 +31,8 @@ impl MediaKind {
         MediaKind::Document,
     ];
 
-    /// Timeout of a fetch, including redirects. It allows a large image at 1 MiB/s; audio and video
-    /// get longer.
+    /// Returns the timeout of a fetch, including redirects. It suffices for an image of the maximum
+    /// size at 1 MiB/s; audio and video have longer timeouts.
     pub const fn fetch_timeout(self) -> Duration {
         Duration::from_secs(match self {
             MediaKind::Image | MediaKind::Document => 20,
@@ -41,7 +41,7 @@ impl MediaKind {
         })
     }
 
-    /// Maximum size of a medium, in bytes.
+    /// Returns the maximum size of a medium, in bytes.
     pub const fn max_bytes(self) -> u64 {
         match self {
             MediaKind::Image | MediaKind::Document => 20 << 20,
@@ -71,7 +71,7 @@ pub struct FetchRequest<'a> {
     pub account: Option<AccountId>,
     /// Expected kind of media.
     pub kind: MediaKind,
-    /// Maximum bytes, if lower than the limit of the kind.
+    /// Maximum size in bytes. The limit of the kind applies if it is lower.
     pub max_bytes: u64,
     /// Accepted media types, in lower case and without parameters.
     pub media_types: &'a [&'static str],
@@ -86,11 +86,11 @@ pub struct Fetched {
     pub media_type: &'static str,
 }
 
-/// Why a fetch failed. The text is for the caller and reveals nothing about networks: a forbidden
-/// address and an unreachable one read the same. The cause is in the log.
+/// Reason why a fetch failed. The caller sees the text, which reveals nothing about networks: the
+/// text for a forbidden address is the same as for an unreachable one. The log contains the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchError {
-    /// Scheme, port, user name or syntax of the URL, or of a redirect, is not allowed.
+    /// The scheme, port, user name or syntax of the URL, or of a redirect, is not allowed.
     NotAnAddress,
     /// The host is forbidden, could not be reached, or returned an error.
     Unreachable,
@@ -98,9 +98,10 @@ pub enum FetchError {
     TooLarge,
     /// The fetch timed out.
     TooSlow,
-    /// The content is not of an accepted type.
+    /// The content is not of an accepted media type.
     WrongType,
-    /// Not started: too many concurrent fetches, of this account or overall.
+    /// The fetch did not start: this account, or the gateway as a whole, has too many concurrent
+    /// fetches.
     Busy,
 }
 
@@ -144,17 +145,17 @@ pub enum MediaProperties {
     Video {
         /// Duration of the video.
         duration: Duration,
-        /// Whether it has an audio track.
+        /// Whether the video has an audio track.
         has_audio: bool,
     },
-    /// No installed program can measure it.
+    /// No installed program can measure the medium.
     Unknown,
 }
 
 /// Port for measuring media.
 #[async_trait]
 pub trait MediaInspector: Send + Sync {
-    /// Measures a medium. `WrongType` if it is not of this kind, `TooLarge` if it exceeds the
-    /// limits of the decoder.
+    /// Measures a medium. Returns `WrongType` if it is not of this kind, `TooLarge` if it exceeds
+    /// the limits of the decoder.
     async fn measure(&self, kind: MediaKind, bytes: &Bytes) -> Result<MediaProperties, FetchError>;
 }

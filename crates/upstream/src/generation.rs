@@ -32,7 +32,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Number of pixels, width times height.
+    /// Returns the number of pixels, width times height.
     pub const fn pixels(self) -> u64 {
         self.width as u64 * self.height as u64
     }
@@ -73,7 +73,7 @@ pub enum GenerationState {
     Failed(UpstreamError),
     /// Generation was cancelled.
     Cancelled,
-    /// The upstream does not know the submission, or no longer.
+    /// The upstream has no record of the submission, or no longer has one.
     Lost,
 }
 
@@ -99,11 +99,11 @@ pub struct OutputItem {
 /// Location of the bytes of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Contained in the upstream's response.
+    /// Bytes of the output, contained in the upstream's response.
     Bytes(Bytes),
-    /// Stored by the upstream; download with [`MediaProvider::fetch`].
+    /// Reference to an output that the upstream stores, for [`MediaProvider::fetch`].
     Upstream(String),
-    /// At a public URL.
+    /// Public URL of the output.
     Address(String),
 }
 
@@ -113,13 +113,13 @@ pub type ContentStream = Pin<Box<dyn Stream<Item = Result<Bytes, UpstreamError>>
 /// Port for generating media.
 #[async_trait]
 pub trait MediaProvider<C: Sync>: Send + Sync {
-    /// Maximum outputs of one submission to this model.
+    /// Returns the maximum number of outputs of one submission to this model.
     fn max_outputs(&self, upstream_model: &str) -> u32 {
         let _ = upstream_model;
         1
     }
 
-    /// Whether a submission repeated under its key is executed only once.
+    /// Whether the upstream executes a submission only once if it is repeated under its key.
     fn is_idempotent(&self) -> bool {
         false
     }
@@ -131,14 +131,15 @@ pub trait MediaProvider<C: Sync>: Send + Sync {
         Ok(())
     }
 
-    /// Submits the call once. Each attempt has a different key. Errors tell whether any byte was
+    /// Submits the call once. Each attempt has a different key. Errors state whether any byte was
     /// sent.
     async fn submit(&self, ctx: &CallContext, call: &C, key: &str) -> Result<Submitted, UpstreamError>;
 
-    /// Requests the state. An error concerns the status request only, not the generation.
+    /// Requests the state of a submission. An error concerns the status request only, not the
+    /// generation.
     async fn poll(&self, ctx: &CallContext, handle: &[u8]) -> Result<GenerationState, UpstreamError>;
 
-    /// Requests cancellation. Whether it stops is reported by [`MediaProvider::poll`].
+    /// Requests cancellation. [`MediaProvider::poll`] reports whether the generation stops.
     async fn cancel(&self, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError>;
 
     /// Downloads the bytes of [`Content::Upstream`].

@@ -20,11 +20,11 @@ pub enum ImageTask {
 /// Encoding of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageFormat {
-    /// Lossless, media type `image/png`.
+    /// PNG: lossless, media type `image/png`.
     Png,
-    /// Lossy, media type `image/jpeg`.
+    /// JPEG: lossy, media type `image/jpeg`.
     Jpeg,
-    /// Media type `image/webp`.
+    /// WebP: media type `image/webp`.
     Webp,
 }
 
@@ -32,7 +32,7 @@ impl ImageFormat {
     /// All image formats.
     pub const ALL: [ImageFormat; 3] = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Webp];
 
-    /// Name in the API, such as `png`.
+    /// Returns the name in the API, such as `png`.
     pub const fn as_str(self) -> &'static str {
         match self {
             ImageFormat::Png => "png",
@@ -41,12 +41,12 @@ impl ImageFormat {
         }
     }
 
-    /// The format with this API name; `None` if unknown.
+    /// Returns the format with this API name; `None` if unknown.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
     }
 
-    /// Media type, such as `image/png`.
+    /// Returns the media type, such as `image/png`.
     pub const fn mime_type(self) -> &'static str {
         match self {
             ImageFormat::Png => "image/png",
@@ -63,11 +63,12 @@ pub struct ImageCall {
     pub upstream_model: Arc<str>,
     /// Task of the call.
     pub task: ImageTask,
-    /// Prompt. Empty only if the task needs none.
+    /// Prompt of the call; empty only if the task needs none.
     pub prompt: String,
     /// Content to avoid.
     pub negative_prompt: Option<String>,
-    /// Input images, in the caller's order: none to generate, one to vary or inpaint.
+    /// Input images, in the caller's order: none for generation, exactly one for a variation or for
+    /// inpainting.
     pub images: Vec<Source>,
     /// Mask for inpainting; its transparent areas are regenerated.
     pub mask: Option<Source>,
@@ -83,7 +84,7 @@ pub struct ImageCall {
     pub resolution: Option<Arc<str>>,
     /// The model's name of the quality level.
     pub quality: Option<Arc<str>>,
-    /// Requested encoding. If the upstream does not support it, the gateway re-encodes.
+    /// Requested encoding. If the upstream does not support it, the gateway converts the images.
     pub format: Option<ImageFormat>,
     /// Seed for reproducible output.
     pub seed: Option<u64>,

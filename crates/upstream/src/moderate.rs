@@ -1,4 +1,5 @@
-//! Moderation by an upstream: categories of a text or image that a content policy may forbid.
+//! Moderation by an upstream: classifies a text or image by the categories that a content policy
+//! may forbid.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub struct ModerationCall {
 /// Port for moderation.
 #[async_trait]
 pub trait ModerationProvider: Send + Sync {
-    /// Classifies all inputs. The answer has a result for each input.
+    /// Classifies all inputs. The response has one result for each input.
     async fn moderate(
         &self,
         ctx: &CallContext,

@@ -19,7 +19,8 @@ pub struct Post {
 /// A plain-text e-mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mail {
-    /// Unique id, the same when the e-mail is sent again. Letters, digits, `_` and `-`.
+    /// Unique id, the same on each attempt to send the e-mail. Contains only letters, digits, `_`
+    /// and `-`.
     pub id: String,
     /// Address of the recipient.
     pub to: String,
@@ -29,7 +30,7 @@ pub struct Mail {
     pub text: String,
 }
 
-/// Why a delivery failed. The text is for the log and for operators.
+/// Reason why a delivery failed. The text is for the log and for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotifyError {
     /// Whether the failure is permanent, so that the delivery is not retried.
@@ -39,7 +40,7 @@ pub struct NotifyError {
 }
 
 impl NotifyError {
-    /// A transient failure: the delivery may be retried.
+    /// Creates the error of a transient failure: the delivery may be retried.
     pub fn transient(detail: impl Into<String>) -> Self {
         Self {
             is_final: false,
@@ -47,7 +48,7 @@ impl NotifyError {
         }
     }
 
-    /// A permanent failure: the delivery must not be retried.
+    /// Creates the error of a permanent failure: the delivery must not be retried.
     pub fn permanent(detail: impl Into<String>) -> Self {
         Self {
             is_final: true,
@@ -67,17 +68,18 @@ impl std::error::Error for NotifyError {}
 /// Port for posting to untrusted URLs. The implementation decides which hosts may be reached.
 #[async_trait]
 pub trait Poster: Send + Sync {
-    /// Whether a URL is acceptable by its syntax. Sends nothing.
+    /// Checks the syntax of a URL, without sending anything.
     fn check(&self, url: &str) -> Result<(), NotifyError>;
 
-    /// Posts, and returns once the receiver has confirmed. Redirects are not followed.
+    /// Posts the request, and returns once the receiver has confirmed it. Redirects are not
+    /// followed.
     async fn post(&self, post: &Post) -> Result<(), NotifyError>;
 }
 
 /// Port for sending e-mail.
 #[async_trait]
 pub trait Mailer: Send + Sync {
-    /// Whether a text is a valid e-mail address. Sends nothing.
+    /// Checks that a text is a valid e-mail address, without sending anything.
     fn check(&self, mailbox: &str) -> Result<(), NotifyError>;
 
     /// Sends an e-mail, and returns once a server has accepted it.

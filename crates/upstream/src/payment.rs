@@ -18,17 +18,18 @@ pub struct NewPayer {
 /// A checkout page for credits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCheckout {
-    /// Idempotency key and reference: events carry it, and a repeated request creates one page.
+    /// Idempotency key and reference. Events contain it, and a repeated request creates only one
+    /// page.
     pub top_up: TopUpId,
     /// The provider's customer id.
     pub payer: String,
-    /// Price of the top-up.
+    /// Amount that the customer pays.
     pub money: Money,
     /// Line item on the page and on the receipt.
     pub title: String,
-    /// Redirect URL after payment.
+    /// URL to which the page redirects after payment.
     pub success_url: String,
-    /// Redirect URL after cancellation.
+    /// URL to which the page redirects after cancellation.
     pub cancel_url: String,
 }
 
@@ -44,8 +45,8 @@ pub enum BillingInterval {
 /// A checkout page for a subscription, which the provider then renews.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPlanCheckout {
-    /// Idempotency key and reference: events of the subscription carry it, and a repeated request
-    /// creates one page.
+    /// Idempotency key and reference. Events of the subscription contain it, and a repeated request
+    /// creates only one page.
     pub subscription: SubscriptionId,
     /// The provider's customer id.
     pub payer: String,
@@ -55,16 +56,16 @@ pub struct NewPlanCheckout {
     pub interval: BillingInterval,
     /// Line item on the page and on the invoices.
     pub title: String,
-    /// Redirect URL after payment.
+    /// URL to which the page redirects after payment.
     pub success_url: String,
-    /// Redirect URL after cancellation.
+    /// URL to which the page redirects after cancellation.
     pub cancel_url: String,
 }
 
 /// A created checkout page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
-    /// The provider's id of the page.
+    /// The payment provider's id of the page.
     pub reference: String,
     /// URL of the page.
     pub url: String,
@@ -73,7 +74,7 @@ pub struct Checkout {
 /// A charge on a stored card, without the customer present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedCharge {
-    /// Idempotency key: a repeated request charges once.
+    /// Idempotency key: a repeated request charges the card only once.
     pub top_up: TopUpId,
     /// The provider's customer id.
     pub payer: String,
@@ -95,7 +96,7 @@ pub enum ChargeOutcome {
     },
     /// The charge failed permanently.
     Declined {
-        /// Error code, such as `card_declined`.
+        /// The provider's error code, such as `card_declined`.
         why: String,
     },
 }
@@ -103,7 +104,7 @@ pub enum ChargeOutcome {
 /// A payment, as recorded by the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paid {
-    /// Reference that was given when the payment was requested.
+    /// Id of the top-up, which the gateway sent as the reference of the payment.
     pub top_up: TopUpId,
     /// The provider's id of the payment, the same in all of its events.
     pub reference: String,
@@ -114,7 +115,8 @@ pub struct Paid {
 /// A subscription at the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanReference {
-    /// Reference that was given at checkout; `None` if it was created elsewhere.
+    /// Id of the subscription, which the gateway sent as the reference of the checkout; `None` if
+    /// the subscription was not created by the gateway.
     pub subscription: Option<SubscriptionId>,
     /// The provider's id of the subscription.
     pub reference: String,
@@ -140,7 +142,7 @@ pub struct PlanInvoice {
 pub struct PlanStatus {
     /// Action at the end of the period.
     pub course: RenewalState,
-    /// Its latest invoice, if paid.
+    /// Latest invoice of the subscription, if it is paid.
     pub paid: Option<PlanInvoice>,
 }
 
@@ -151,7 +153,7 @@ pub enum PaymentEvent {
     Paid(Paid),
     /// A payment failed permanently.
     Failed {
-        /// Reference that was given when the payment was requested.
+        /// Id of the top-up, which the gateway sent as the reference of the payment.
         top_up: TopUpId,
         /// Error code of the failure.
         why: String,
@@ -173,7 +175,7 @@ pub enum PaymentEvent {
     PlanEnded(PlanReference),
     /// A checkout for a subscription expired or failed.
     PlanNotStarted {
-        /// Reference that was given at checkout.
+        /// Id of the subscription, which the gateway sent as the reference of the checkout.
         subscription: SubscriptionId,
         /// Error code of the failure.
         why: String,
@@ -185,7 +187,7 @@ pub enum PaymentEvent {
     },
 }
 
-/// Why an event was rejected.
+/// Reason why an event was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventError {
     /// The signature is missing or invalid.
@@ -206,7 +208,7 @@ impl fmt::Display for EventError {
     }
 }
 
-/// Error of a payment provider, for operators; contains no secrets.
+/// Error of a payment provider, for operators. It contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentError {
     /// Whether a retry may help, such as after a timeout.
@@ -226,16 +228,17 @@ impl std::error::Error for PaymentError {}
 /// Port for payments of credits and plans.
 #[async_trait]
 pub trait PaymentProvider: Send + Sync {
-    /// Name of the provider, such as `stripe`.
+    /// Returns the name of the provider, such as `stripe`.
     fn name(&self) -> &'static str;
 
-    /// Creates a customer and returns the provider's id. Idempotent.
+    /// Creates a customer and returns the provider's id of the customer. Idempotent.
     async fn create_payer(&self, payer: &NewPayer) -> Result<String, PaymentError>;
 
     /// Creates a checkout page for credits.
     async fn open_checkout(&self, checkout: &NewCheckout) -> Result<Checkout, PaymentError>;
 
-    /// URL of the customer portal, with receipts and cards. The portal links back to `return_url`.
+    /// Returns a URL of the customer portal, with receipts and cards. The portal links to
+    /// `return_url`.
     async fn open_portal(&self, payer: &str, return_url: &str) -> Result<String, PaymentError>;
 
     /// Charges a stored card.
@@ -244,22 +247,22 @@ pub trait PaymentProvider: Send + Sync {
     /// Creates a checkout page for a subscription.
     async fn open_plan_checkout(&self, checkout: &NewPlanCheckout) -> Result<Checkout, PaymentError>;
 
-    /// Expires a checkout page by the provider's id, so that it can no longer be paid. Returns
-    /// false if it was paid already.
+    /// Expires a checkout page by the provider's id, so that the page can no longer be paid.
+    /// Returns false if it was paid already.
     async fn close_checkout(&self, reference: &str) -> Result<bool, PaymentError>;
 
     /// Reads the status of a subscription.
     async fn plan_status(&self, reference: &str) -> Result<PlanStatus, PaymentError>;
 
-    /// Sets the action at the end of the period; [`RenewalState::Ended`] ends the subscription now.
-    /// Returns the resulting state: an ended subscription stays ended.
+    /// Sets the action at the end of the period; [`RenewalState::Ended`] ends the subscription
+    /// immediately. Returns the resulting state: an ended subscription remains ended.
     async fn set_renewal_state(
         &self,
         reference: &str,
         course: RenewalState,
     ) -> Result<RenewalState, PaymentError>;
 
-    /// Whether a payment, by the provider's id, belongs to the invoice of a subscription.
+    /// Whether the payment with this id at the provider belongs to the invoice of a subscription.
     async fn is_invoice_payment(&self, reference: &str) -> Result<bool, PaymentError>;
 
     /// Verifies the signature of an event and parses it. `signature` is the value of the header
@@ -271,9 +274,9 @@ pub trait PaymentProvider: Send + Sync {
         now: Timestamp,
     ) -> Result<PaymentEvent, EventError>;
 
-    /// Name of the HTTP header with an event's signature.
+    /// Returns the name of the HTTP header that contains an event's signature.
     fn signature_header(&self) -> &'static str;
 
-    /// Checks that the provider is reachable and accepts the key; for `doctor`.
+    /// Checks that the provider is reachable and accepts the API key. The `doctor` command uses it.
     async fn probe(&self) -> Result<(), PaymentError>;
 }

@@ -14,17 +14,17 @@ use crate::generation::{ContentStream, Source};
 /// Encoding of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AudioFormat {
-    /// MPEG audio layer III, `audio/mpeg`.
+    /// MPEG audio layer III, media type `audio/mpeg`.
     Mp3,
     /// Opus in Ogg.
     Opus,
     /// AAC with ADTS headers.
     Aac,
-    /// Lossless, `audio/flac`.
+    /// FLAC: lossless, media type `audio/flac`.
     Flac,
     /// WAV with 16-bit samples.
     Wav,
-    /// 16-bit samples at 24 kHz, little-endian, without a header.
+    /// Raw 16-bit samples at 24 kHz, little-endian, without a header.
     Pcm,
 }
 
@@ -39,7 +39,7 @@ impl AudioFormat {
         AudioFormat::Pcm,
     ];
 
-    /// Name in the API, such as `mp3`.
+    /// Returns the name in the API, such as `mp3`.
     pub const fn as_str(self) -> &'static str {
         match self {
             AudioFormat::Mp3 => "mp3",
@@ -51,12 +51,12 @@ impl AudioFormat {
         }
     }
 
-    /// The format with this API name; `None` if unknown.
+    /// Returns the format with this API name; `None` if unknown.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
     }
 
-    /// Media type, such as `audio/mpeg`.
+    /// Returns the media type, such as `audio/mpeg`.
     pub const fn mime_type(self) -> &'static str {
         match self {
             AudioFormat::Mp3 => "audio/mpeg",
@@ -84,15 +84,15 @@ pub struct SpeechCall {
     pub instructions: Option<Arc<str>>,
     /// Encoding that the caller requested.
     pub format: AudioFormat,
-    /// Speed from 0.25 to 4, where 1 is normal. `None` leaves it to the model.
+    /// Speed from 0.25 to 4, where 1 is normal. `None` selects the model's default.
     pub speed: Option<f64>,
 }
 
-/// Answer to a speech request.
+/// Response to a speech request.
 pub struct SpeechAnswer {
     /// Audio in the requested format.
     pub audio: AudioContent,
-    /// Usage reported by the upstream; `None` if it reported nothing. The gateway counts characters
+    /// Usage reported by the upstream; `None` if it reported none. The gateway counts characters
     /// itself.
     pub usage: Option<Usage>,
 }
@@ -108,13 +108,13 @@ pub enum AudioContent {
 /// Port for speech synthesis.
 #[async_trait]
 pub trait SpeechProvider: Send + Sync {
-    /// Sends the request once and returns when the audio starts. Errors tell whether any byte was
+    /// Sends the request once and returns when the audio starts. Errors state whether any byte was
     /// sent.
     async fn speak(&self, ctx: &CallContext, call: &SpeechCall) -> Result<SpeechAnswer, UpstreamError>;
 }
 
-/// Output format of a transcript. The gateway writes all of them; it decides which data the
-/// upstream must return.
+/// Output format of a transcript. The gateway writes every format itself; the format determines
+/// which data the upstream must return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TranscriptFormat {
     /// A JSON object with the text.
@@ -139,7 +139,7 @@ impl TranscriptFormat {
         TranscriptFormat::Vtt,
     ];
 
-    /// Name in the API, such as `verbose_json`.
+    /// Returns the name in the API, such as `verbose_json`.
     pub const fn as_str(self) -> &'static str {
         match self {
             TranscriptFormat::Json => "json",
@@ -150,7 +150,7 @@ impl TranscriptFormat {
         }
     }
 
-    /// The format with this API name; `None` if unknown.
+    /// Returns the format with this API name; `None` if unknown.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
     }
@@ -177,11 +177,11 @@ pub struct TranscriptionCall {
     pub upstream_model: Arc<str>,
     /// Recording to transcribe.
     pub audio: Source,
-    /// Duration, if the gateway could measure it.
+    /// Duration of the recording, if the gateway could measure it.
     pub duration: Option<Duration>,
     /// The caller's file name. Its extension may indicate the format.
     pub filename: Arc<str>,
-    /// Spoken language, as ISO 639-1 code.
+    /// Spoken language, as an ISO 639-1 code.
     pub language: Option<Arc<str>>,
     /// Preceding text or spelling hints for the model.
     pub prompt: Option<Arc<str>>,
@@ -200,7 +200,7 @@ pub struct TranscriptionCall {
 pub struct Transcript {
     /// Text of the whole recording.
     pub text: String,
-    /// Detected language, in the upstream's terms.
+    /// Detected language, as the upstream names it.
     pub language: Option<String>,
     /// Duration of the recording, as reported by the upstream.
     pub duration: Option<Duration>,
@@ -209,7 +209,7 @@ pub struct Transcript {
     pub segments: Vec<Segment>,
     /// Words, if requested and returned by the upstream.
     pub words: Vec<Word>,
-    /// Tokens reported by the upstream; `None` if it reported nothing. Seconds follow from
+    /// Tokens reported by the upstream; `None` if it reported none. The seconds follow from
     /// `duration`.
     pub usage: Option<Usage>,
 }
@@ -217,9 +217,9 @@ pub struct Transcript {
 /// A segment of a transcript.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Segment {
-    /// Start, in seconds.
+    /// Start time in the recording, in seconds.
     pub start: f64,
-    /// End, in seconds.
+    /// End time in the recording, in seconds.
     pub end: f64,
     /// Text of the segment.
     pub text: String,
@@ -242,9 +242,9 @@ pub struct Segment {
 pub struct Word {
     /// Text of the word.
     pub word: String,
-    /// Start, in seconds.
+    /// Start time in the recording, in seconds.
     pub start: f64,
-    /// End, in seconds.
+    /// End time in the recording, in seconds.
     pub end: f64,
 }
 
@@ -258,8 +258,8 @@ pub trait TranscribeProvider: Send + Sync {
         Ok(())
     }
 
-    /// Sends a recording once and returns the complete transcript. Errors tell whether any byte was
-    /// sent.
+    /// Sends a recording once and returns the complete transcript. Errors state whether any byte
+    /// was sent.
     async fn transcribe(
         &self,
         ctx: &CallContext,

@@ -15,8 +15,8 @@ use crate::context::CallContext;
 use crate::error::UpstreamError;
 use crate::fetch::MediaKind;
 
-/// Result of a format's scan of a body, passed on so that an adapter of the same format need not
-/// repeat it. Opaque, since ports do not depend on formats.
+/// Result of a format's scan of a body, passed on so that an adapter of the same format does not
+/// scan it again. The type is opaque, since ports do not depend on formats.
 #[derive(Clone)]
 pub struct Outline(Arc<dyn Any + Send + Sync>);
 
@@ -26,7 +26,7 @@ impl Outline {
         Self(Arc::new(known))
     }
 
-    /// The result, if it is of type `T`.
+    /// Returns the result, if it is of type `T`.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
@@ -43,9 +43,9 @@ impl fmt::Debug for Outline {
 pub struct TextCall {
     /// Format of `body`.
     pub format: Format,
-    /// The caller's bytes. An adapter of the same format splices and forwards them; others decode
+    /// The caller's bytes. An adapter of the same format edits and forwards them; others decode
     /// them. Empty if the gateway changed the request, such as by inlining media: then `common`
-    /// alone describes it.
+    /// alone describes the request.
     pub body: Bytes,
     /// Result of the format's scan of `body`.
     pub outline: Option<Outline>,
@@ -53,7 +53,7 @@ pub struct TextCall {
     pub common: Option<Arc<GenerateRequest>>,
     /// The provider's name of the model.
     pub upstream_model: Arc<str>,
-    /// Model name as the caller wrote it; answers carry it.
+    /// Model name as the caller wrote it; responses contain it.
     pub public_model: Arc<str>,
     /// Whether the caller requested a stream.
     pub stream: bool,
@@ -67,17 +67,18 @@ pub struct TextCall {
     pub previews: Vec<&'static str>,
     /// Whether the catalog marks the model as reasoning.
     pub reasons: bool,
-    /// Whether to request one answer only, regardless of the request's `n`.
+    /// Whether to request a single choice, regardless of the request's `n`.
     pub is_single: bool,
     /// Abilities of the model according to the catalog.
     pub abilities: Arc<Abilities>,
-    /// Output tokens that the hold covers: the cap for a format that requires one, if the caller
-    /// set none.
+    /// Number of output tokens that the hold covers. Adapters of formats that require a cap send it
+    /// if the caller set none.
     pub output_cap: u64,
 }
 
 impl TextCall {
-    /// A call with this body, for a complete answer with usage. Other fields have defaults.
+    /// Creates a call with this body that requests a complete response with usage. Other fields
+    /// have defaults.
     pub fn new(format: Format, public_model: Arc<str>, body: Bytes) -> Self {
         Self {
             format,
@@ -97,13 +98,13 @@ impl TextCall {
         }
     }
 
-    /// Whether an upstream of this format receives the caller's bytes; if not, it receives
+    /// Whether an upstream of this format receives the caller's bytes; otherwise, it receives
     /// `common`.
     pub fn is_in(&self, format: Format) -> bool {
         self.format == format && !self.body.is_empty()
     }
 
-    /// Frees the caller's bytes and their outline once the call was sent.
+    /// Releases the caller's bytes and their outline after the call was sent.
     pub fn release(&mut self) {
         self.body = Bytes::new();
         self.outline = None;
@@ -119,36 +120,37 @@ pub enum Payload<T> {
     Common(Box<T>),
 }
 
-/// Reply of an upstream to a text call.
+/// Response of an upstream to a text call.
 pub enum TextReply {
-    /// The complete answer in one body.
+    /// The complete response in one body.
     Whole(TextAnswer),
-    /// The answer as a stream of events.
+    /// The response as a stream of events.
     Stream(TextStream),
 }
 
-/// A complete answer.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct TextAnswer {
-    /// The answer. Raw bytes are the upstream's: the sender inserts the public model name and the
-    /// cost.
+    /// The response. Raw bytes are as the upstream sent them: the sender inserts the public model
+    /// name and the cost.
     pub payload: Payload<GenerateResponse>,
     /// Result of the format's scan of raw bytes.
     pub outline: Option<Outline>,
-    /// Usage reported by the upstream; `None` if it reported nothing, which differs from zero.
+    /// Usage reported by the upstream; `None` if it reported none, which differs from zero.
     pub usage: Option<Usage>,
-    /// Bytes of generated text, reasoning and tool arguments: the basis of an estimate without a
-    /// usage report.
+    /// Size of the generated text, reasoning and tool arguments in bytes: the basis of an estimate
+    /// if the upstream reports no usage.
     pub output_bytes: u64,
-    /// Number of answers if the upstream reports that all of them ended at the cap; otherwise 0.
+    /// Number of choices, if the upstream reports that all of them ended at the output cap;
+    /// otherwise 0.
     pub capped_answers: u32,
 }
 
-/// A streamed answer. Dropping it cancels the upstream call. The stream ends after a chunk of kind
-/// [`ChunkKind::End`] or after an error; if it ends without either, it was cut.
+/// A streamed response. Dropping it cancels the upstream call. The stream ends after a chunk of
+/// kind [`ChunkKind::End`] or after an error; if it ends without either, the connection was cut.
 pub type TextStream = BoxStream<'static, Result<TextChunk, UpstreamError>>;
 
-/// One event of a streamed answer.
+/// One event of a streamed response.
 #[derive(Clone, Debug)]
 pub struct TextChunk {
     /// Kind of the event.
@@ -157,7 +159,7 @@ pub struct TextChunk {
     pub payload: Option<Payload<StreamEvent>>,
     /// Cumulative usage reported in the event. Later reports replace earlier ones.
     pub usage: Option<Usage>,
-    /// Bytes of generated text, reasoning and tool arguments in the event.
+    /// Size of the generated text, reasoning and tool arguments in the event, in bytes.
     pub output_bytes: u64,
 }
 
@@ -168,7 +170,7 @@ pub enum ChunkKind {
     Preamble,
     /// Content, or the finish reason of a choice while others are open.
     Content,
-    /// The finish reason of the last choice: the answer is complete.
+    /// The finish reason of the last choice: the response is complete.
     Finish,
     /// The usage report.
     Usage,
@@ -179,30 +181,30 @@ pub enum ChunkKind {
 /// Port for text generation.
 #[async_trait]
 pub trait TextProvider: Send + Sync {
-    /// Sends the call once and returns when the response headers have arrived. Errors tell whether
+    /// Sends the call once and returns when the response headers have arrived. Errors state whether
     /// any byte was sent.
     async fn generate(&self, ctx: &CallContext, call: &TextCall) -> Result<TextReply, UpstreamError>;
 
-    /// Whether it accepts bodies of this format unchanged, and answers in it. Calls in other
-    /// formats, and their answers, use the common form.
+    /// Whether the provider accepts bodies of this format unchanged and responds in it. Calls in
+    /// other formats are converted through the common form, as are their responses.
     fn takes(&self, format: Format) -> bool;
 
-    /// Whether a model with these abilities accepts system turns within the conversation, in a
-    /// format that the provider takes unchanged.
+    /// Whether a model with these abilities accepts system messages within the conversation, in a
+    /// format that the provider accepts unchanged.
     fn takes_system_turns(&self, abilities: &Abilities) -> bool {
         let _ = abilities;
         true
     }
 
     /// Whether the upstream enforces this response format. If not, the gateway validates the
-    /// answer.
+    /// response.
     fn enforces_schema(&self, format: &ResponseFormat) -> bool {
         let _ = format;
         true
     }
 
-    /// Returns an error if the upstream cannot represent something in the request; otherwise the
-    /// hints that are ignored. Parameters have their common-form names.
+    /// Returns an error if the upstream cannot represent a part of the request; otherwise the
+    /// optional parameters that it ignores. Parameters have their common-form names.
     fn check_compatible(
         &self,
         request: &GenerateRequest,
@@ -212,47 +214,48 @@ pub trait TextProvider: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Whether reasoning in the call is dropped, in a format that it takes, because another
-    /// provider sealed it.
+    /// Whether the provider drops reasoning in the call, in a format that it accepts unchanged,
+    /// because another provider sealed it.
     fn drops_reasoning(&self, call: &TextCall) -> bool {
         let _ = call;
         false
     }
 
-    /// Media types of this kind that the upstream accepts as bytes only; `None` if it accepts URLs,
-    /// or no media of this kind. The gateway fetches referenced media before the call.
+    /// Returns the media types of this kind that the upstream accepts as bytes only; `None` if it
+    /// accepts URLs, or no media of this kind. The gateway fetches referenced media before the
+    /// call.
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
         let _ = kind;
         None
     }
 
-    /// Whether several answers need one call each, since the upstream may return fewer than
-    /// requested, or report the output of one alone.
+    /// Whether each of several choices needs its own call, since the upstream may return fewer
+    /// choices than requested, or report the output tokens of only one.
     fn needs_call_per_answer(&self) -> bool {
         false
     }
 
-    /// Whether requests need an output cap: if the caller set none, the call's `output_cap` is
-    /// sent.
+    /// Whether requests need an output cap. If the caller set none, the adapter sends the call's
+    /// `output_cap`.
     fn requires_cap(&self) -> bool {
         false
     }
 
-    /// Top-level fields of this accepted format that the upstream does not support: a request that
-    /// uses one goes to another candidate, or is rejected.
+    /// Returns the top-level fields of this accepted format that the upstream does not support. A
+    /// request that uses one is sent to another candidate, or is rejected.
     fn unsupported_fields(&self, format: Format) -> &'static [&'static str] {
         let _ = format;
         &[]
     }
 
-    /// Non-standard top-level fields that are passed through to the upstream. Others are rejected
-    /// on receipt.
+    /// Returns the non-standard top-level fields that are passed through to the upstream. The
+    /// gateway rejects others on receipt.
     fn allowed_fields(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Standard top-level fields that are dropped because the upstream rejects them and the answer
-    /// does not depend on them. The caller receives the list of ignored fields.
+    /// Returns the standard top-level fields that are dropped because the upstream rejects them and
+    /// the response does not depend on them. The caller receives the list of ignored fields.
     fn dropped_fields(&self) -> &'static [&'static str] {
         &[]
     }

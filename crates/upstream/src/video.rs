@@ -25,7 +25,7 @@ pub struct VideoCall {
     pub upstream_model: Arc<str>,
     /// Task of the call.
     pub task: VideoTask,
-    /// The model's name of the task, if it has one.
+    /// The model's name of the task, if the model names it.
     pub mode: Option<Arc<str>>,
     /// Prompt that describes the video and its audio.
     pub prompt: String,
@@ -37,7 +37,7 @@ pub struct VideoCall {
     pub references: Vec<Source>,
     /// The video to extend.
     pub video: Option<Source>,
-    /// Duration of the new part.
+    /// Duration of the generated video; for an extension, of the new part only.
     pub duration: Duration,
     /// Size in pixels.
     pub size: Size,

@@ -39,7 +39,7 @@ const COUNT_PATH: &str = "/messages/count_tokens";
 pub struct Anthropic {
     id: Arc<str>,
     pub(super) batches: BatchServer,
-    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
+    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
     origin: String,
     pub(super) http: Arc<HttpClient>,
     pub(super) base: BaseUrl,
@@ -49,7 +49,7 @@ pub struct Anthropic {
     decisions: TextLabels,
 }
 
-/// One path, with one endpoint for each version of the format.
+/// A path of the API, with one endpoint for each version of the format.
 #[derive(Debug)]
 pub(super) struct Versions {
     path: &'static str,
@@ -185,7 +185,7 @@ impl Anthropic {
         self.read_whole(ctx, call, body)
     }
 
-    /// Decodes a whole answer.
+    /// Decodes a complete response.
     pub(super) fn read_whole(
         &self,
         ctx: &CallContext,
@@ -221,7 +221,8 @@ impl Anthropic {
     }
 }
 
-/// Time of the request in Unix seconds, from its UUIDv7: answers of this format have no time.
+/// Returns the time of the request in Unix seconds, from its UUIDv7. Responses in this format
+/// contain no time.
 fn seconds(request: RequestId) -> i64 {
     i64::try_from((request.as_u128() >> 80) / 1_000).unwrap_or(0)
 }
@@ -272,8 +273,8 @@ impl TextProvider for Anthropic {
     }
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
-        // Anthropic fetches documents, too, but their cost depends on their size, and the hold is
-        // taken before the fetch.
+        // Anthropic can fetch documents itself, but their cost depends on their size, and the hold
+        // is placed before the fetch.
         match kind {
             MediaKind::Document => Some(&["application/pdf", "text/plain"]),
             _ => None,

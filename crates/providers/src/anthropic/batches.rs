@@ -1,6 +1,6 @@
 //! Message batches: the submission contains all requests, and the results are one file. Anthropic
-//! does not accept a batch name from the client, so a batch whose submission had no answer cannot
-//! be found again.
+//! accepts no batch name from the client. If the response to a submission is lost, the batch cannot
+//! be found.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ fn read(line: &[u8]) -> Option<BatchResult> {
     })
 }
 
-/// The HTTP status that a single request with this error would have had.
+/// Returns the HTTP status that a single request with this error would have had.
 fn status_of(error: &Value) -> u16 {
     match error
         .pointer("/error/type")
@@ -128,7 +128,7 @@ fn status_of(error: &Value) -> u16 {
 }
 
 impl Anthropic {
-    /// Sets whether the provider uses Anthropic's batch API.
+    /// Sets whether the provider executes batches with Anthropic's batch API.
     pub fn with_batches(mut self, are_wanted: bool) -> Self {
         self.batches.is_enabled = are_wanted;
         self
@@ -149,7 +149,7 @@ impl BatchProvider for Anthropic {
         kind == BatchKind::Text
     }
 
-    /// The dialect is the format version, followed by the previews.
+    /// Sets the dialect to the format version, followed by the previews.
     fn write_text(&self, call: &TextCall, name: &str) -> Result<EncodedRequest, UpstreamError> {
         let (body, version) = self.prepare(call)?;
         let head = format!("{{\"custom_id\":{},\"params\":", Value::from(name));

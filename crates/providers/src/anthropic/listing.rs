@@ -1,15 +1,15 @@
-//! `GET /models`: a page of records. The first page has all current models. Other servers of the
-//! format, such as vLLM, list their models in OpenAI's shape.
+//! `GET /models`: a page of records. The first page contains all current models. Other servers of
+//! the format, such as vLLM, list their models in OpenAI's format.
 
 use serde_json::Value;
 use tollgate_upstream::{ListedModel, UpstreamError};
 
 use crate::openai_compatible::listing;
 
-/// Max bytes of a model list.
+/// Maximum size of a model list, in bytes.
 pub(super) const LIMIT: usize = 1 << 20;
 
-/// Parses a model list in Anthropic's or OpenAI's shape.
+/// Parses a model list in Anthropic's or OpenAI's format.
 pub(super) fn read(body: &[u8]) -> Result<Vec<ListedModel>, UpstreamError> {
     let invalid_list = || UpstreamError::protocol("the response is not a model list");
     let value: Value = serde_json::from_slice(body).map_err(|_| invalid_list())?;

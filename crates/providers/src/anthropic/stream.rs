@@ -1,4 +1,5 @@
-//! Streamed answers: one chunk for each event, with the upstream's bytes where no change is needed.
+//! Streamed responses: one chunk for each event, with the upstream's bytes where no change is
+//! needed.
 
 use futures_util::stream::unfold;
 use tollgate_formats::anthropic_messages::{EventKind, Relay, Relayed, STOP_EVENT};
@@ -60,7 +61,7 @@ impl Events {
                 }
                 None => match std::future::poll_fn(|cx| self.chunks.poll_next(cx)).await {
                     Some(chunk) => self.reader.push(chunk?),
-                    // Only the closing event is missing.
+                    // Only the final event is missing.
                     None if self.is_finished => return Ok(end()),
                     None => return Err(UpstreamError::protocol("the stream ended early")),
                 },

@@ -6,10 +6,11 @@ use futures_util::{StreamExt, stream};
 use tollgate_types::Retry;
 use tollgate_upstream::{BatchResult, BatchResults, ContentStream, UpstreamError};
 
-/// Max bytes of a result line. Results of embedding requests can be long.
+/// Maximum size of a result line, in bytes. Results of embedding requests can be long.
 const MAX_LINE_BYTES: usize = 256 << 20;
 
-/// Puts JSON on one line. Line breaks occur only between its values, so spaces replace them.
+/// Converts JSON to a single line. Line breaks occur only between values, so they are replaced with
+/// spaces.
 pub(crate) fn to_single_line(text: &Bytes) -> Bytes {
     let breaks = |byte: &u8| matches!(byte, b'\n' | b'\r');
     if !text.iter().any(breaks) {
@@ -27,8 +28,8 @@ pub(crate) fn without_retry(error: UpstreamError) -> UpstreamError {
     }
 }
 
-/// Parses results with `read`, line by line. Skips a line that `read` rejects: its request stays
-/// without an answer.
+/// Parses results with `read`, line by line. Skips a line that `read` rejects: its request has no
+/// result.
 pub(crate) fn results(content: ContentStream, read: fn(&[u8]) -> Option<BatchResult>) -> BatchResults {
     Box::pin(stream::unfold(
         Some(Lines::new(content)),

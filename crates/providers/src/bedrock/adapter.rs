@@ -42,21 +42,21 @@ const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
 #[derive(Debug)]
 pub struct Bedrock {
     id: Arc<str>,
-    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
+    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
     origin: String,
     http: Arc<HttpClient>,
     clock: SystemClock,
     region: String,
-    /// Signs requests; `None` if requests carry a Bedrock API key.
+    /// Keys that sign requests; `None` if requests contain a Bedrock API key.
     keys: Option<AccessKeys>,
-    /// Runtime plane: model calls.
+    /// Plane for model calls.
     runtime: Plane,
-    /// Control plane: the model list.
+    /// Plane for the model list.
     control: Plane,
     decisions: TextLabels,
 }
 
-/// Address and endpoint of one plane.
+/// A plane of the Bedrock API: runtime or control.
 #[derive(Debug)]
 struct Plane {
     base: BaseUrl,
@@ -64,8 +64,8 @@ struct Plane {
 }
 
 impl Bedrock {
-    /// Builds the provider of the configuration block `id`. Without `address`, it uses AWS's
-    /// address for the region.
+    /// Builds the provider of the configuration block `id`. Uses the URL of AWS for the region if
+    /// `address` is `None`.
     pub fn new(
         id: Arc<str>,
         region: &str,
@@ -140,7 +140,7 @@ impl Bedrock {
         Ok(response)
     }
 
-    /// Path and headers of a request, including the signature.
+    /// Returns the path and headers of a request, including the signature.
     fn variant(
         &self,
         plane: &Plane,
@@ -203,7 +203,7 @@ impl Bedrock {
             .iter()
             .any(|choice| !choice.parts.is_empty() || !choice.tool_calls.is_empty());
         let usage = answer.usage;
-        // An answer whose stop sequence matched first is empty and complete.
+        // A response whose stop sequence matched first is empty and complete.
         if !has_content && usage.is_none() {
             return Err(invalid_answer("the response has no content"));
         }
@@ -215,7 +215,7 @@ impl Bedrock {
     }
 }
 
-/// Regions in China have a separate domain.
+/// Returns the domain of a region's endpoints. Regions in China have a separate domain.
 fn domain(region: &str) -> &'static str {
     match region.starts_with("cn-") {
         true => "amazonaws.com.cn",
@@ -223,7 +223,7 @@ fn domain(region: &str) -> &'static str {
     }
 }
 
-/// Bytes of text, reasoning and tool arguments.
+/// Returns the size of text, reasoning and tool arguments, in bytes.
 fn output_bytes(answer: &tollgate_types::generate::GenerateResponse) -> u64 {
     let mut bytes = 0;
     for choice in &answer.choices {
@@ -243,13 +243,13 @@ fn output_bytes(answer: &tollgate_types::generate::GenerateResponse) -> u64 {
     bytes as u64
 }
 
-/// The model behind an inference profile. CountTokens accepts no profiles
-/// (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html), and only Anthropic's models.
+/// Returns the model of an inference profile. CountTokens accepts only models, no profiles, and
+/// only Anthropic's models (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html).
 fn foundation_model(model: &str) -> &str {
     model.find("anthropic.").map_or(model, |at| &model[at..])
 }
 
-/// Builds the error of a refusal, from its status and the name of its exception.
+/// Converts an error response, by its status and the name of its exception.
 async fn refused(response: Response, http: &HttpClient) -> UpstreamError {
     let named = response.header("x-amzn-errortype").unwrap_or_default();
     let exceeds_quota = named.starts_with("ServiceQuotaExceededException");
@@ -258,7 +258,7 @@ async fn refused(response: Response, http: &HttpClient) -> UpstreamError {
         error.kind = UpstreamErrorKind::RateLimited;
     }
     if error.status == Some(408) {
-        // The model was working when it timed out.
+        // The model was generating when the request timed out.
         error.retry = Retry::Unknown;
     }
     error

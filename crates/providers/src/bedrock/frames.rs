@@ -1,21 +1,21 @@
-//! Frames of `application/vnd.amazon.eventstream`: lengths and a checksum, headers, a payload, a
-//! checksum over all (Smithy, "Amazon Event Stream Specification").
+//! Frames of `application/vnd.amazon.eventstream`. A frame contains two lengths and their checksum,
+//! headers, a payload, and a checksum of all of them (Smithy, "Amazon Event Stream Specification").
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Bytes of the two lengths and their checksum.
+/// Size of the two lengths and their checksum, in bytes.
 const PRELUDE: usize = 12;
-/// Bytes of the checksum at the end.
+/// Size of the checksum at the end, in bytes.
 const CHECKSUM: usize = 4;
-/// Max bytes of a frame. AWS allows 16 MiB of payload.
+/// Maximum size of a frame, in bytes. AWS allows 16 MiB of payload.
 const MAX_FRAME_BYTES: usize = 17 << 20;
 
 /// A frame of the event stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// `:message-type`: `event`, `exception` or `error`.
+    /// Value of the header `:message-type`: `event`, `exception` or `error`.
     pub(super) kind: String,
-    /// `:event-type`, `:exception-type` or `:error-code`.
+    /// Value of the header `:event-type`, `:exception-type` or `:error-code`.
     pub(super) name: String,
     /// JSON text of the event or the error.
     pub(super) payload: Bytes,
@@ -33,7 +33,7 @@ pub(super) enum FrameError {
 }
 
 impl FrameError {
-    /// Text for the log.
+    /// Returns the text for the log.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             FrameError::Length => "a stream frame has an invalid length",
@@ -54,7 +54,7 @@ impl FrameReader {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// Whether the buffer holds an incomplete frame.
+    /// Whether the buffer contains an incomplete frame.
     pub(super) fn is_mid_frame(&self) -> bool {
         !self.buffer.is_empty()
     }
@@ -66,8 +66,8 @@ impl FrameReader {
             return Ok(None);
         };
         let (total, headers) = (number(prelude, 0), number(prelude, 4));
-        // Check the checksum first: a corrupt length would make the reader wait for bytes that
-        // never come.
+        // The checksum is verified first: with a corrupt length, the reader would wait for bytes
+        // that never arrive.
         if crc32fast::hash(&prelude[..8]) != number(prelude, 8) {
             return Err(FrameError::Checksum);
         }
@@ -125,7 +125,7 @@ fn read_headers(mut rest: Bytes, frame: &mut Frame) -> Option<()> {
     Some(())
 }
 
-/// Reads bytes after their length, which takes one byte or two.
+/// Reads a byte string that follows its length of `width` bytes.
 fn take(rest: &mut Bytes, width: usize) -> Option<Bytes> {
     let length = match width {
         1 => usize::from(rest.try_get_u8().ok()?),

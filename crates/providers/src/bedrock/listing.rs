@@ -1,13 +1,13 @@
-//! `GET /foundation-models` of the control plane: the text models that can be called by model id.
+//! `GET /foundation-models` of the control plane: the text models that accept calls by model id.
 
 use serde_json::Value;
 use tollgate_upstream::{ListedModel, UpstreamError};
 
-/// Max bytes of a model list.
+/// Maximum size of a model list, in bytes.
 pub(super) const LIMIT: usize = 4 << 20;
 
-/// Parses a list. Omits models that only inference profiles can call: their names depend on the
-/// account.
+/// Parses a list. Omits models that are available only through inference profiles: the names of the
+/// profiles depend on the account.
 pub(super) fn read(body: &[u8]) -> Result<Vec<ListedModel>, UpstreamError> {
     let invalid_list = || UpstreamError::protocol("the response is not a model list");
     let value: Value = serde_json::from_slice(body).map_err(|_| invalid_list())?;

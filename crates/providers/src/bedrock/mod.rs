@@ -2,7 +2,8 @@
 //! Bedrock API key.
 //!
 //! Credentials come from the settings. The adapter neither queries a metadata service nor assumes a
-//! role. Temporary credentials work until they expire; a reload of the settings reads new ones.
+//! role. Temporary credentials are valid until they expire; a reload of the settings reads new
+//! ones.
 
 mod adapter;
 mod credentials;

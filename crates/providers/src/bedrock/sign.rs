@@ -1,8 +1,8 @@
-//! Signature Version 4: the signing key is valid for one day, region and service (AWS Identity and
+//! Signature Version 4. A signing key is valid for one day, region and service (AWS Identity and
 //! Access Management user guide, "Create a signed AWS API request").
 //!
-//! AWS's own crate for it depends on about twenty crates of the SDK; this module needs only the
-//! hash crates that the project already uses.
+//! AWS's own crate for signatures depends on about twenty crates of the SDK; this module needs only
+//! the hash crates that the project already uses.
 
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::ExposeSecret;
@@ -14,7 +14,7 @@ use crate::http::escape;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// The signed parts of a request, which has no query.
+/// The signed parts of a request. The request has no query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SignedRequest<'r> {
     /// `GET` or `POST`.
@@ -29,15 +29,15 @@ pub(super) struct SignedRequest<'r> {
 /// Credential scope and time of the signature.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'s> {
-    /// `us-east-1`
+    /// AWS region, such as `us-east-1`.
     pub(super) region: &'s str,
-    /// `bedrock`
+    /// AWS service, such as `bedrock`.
     pub(super) service: &'s str,
-    /// `20150830T123600Z`
+    /// Time in the format of `x-amz-date`, such as `20150830T123600Z`.
     pub(super) time: &'s str,
 }
 
-/// The value of `x-amz-date`: `20150830T123600Z`.
+/// Returns the value of the header `x-amz-date`, such as `20150830T123600Z`.
 pub(super) fn date(now: Timestamp) -> String {
     let text = now.to_rfc3339();
     let seconds = text.get(..19).unwrap_or_default();
@@ -46,7 +46,7 @@ pub(super) fn date(now: Timestamp) -> String {
     date
 }
 
-/// The value of `authorization`.
+/// Returns the value of the header `authorization`.
 pub(super) fn authorization(request: &SignedRequest<'_>, scope: &Scope<'_>, keys: &AccessKeys) -> String {
     let day = scope.time.get(..8).unwrap_or_default();
     let credential_scope = format!("{day}/{}/{}/aws4_request", scope.region, scope.service);
@@ -65,7 +65,7 @@ pub(super) fn authorization(request: &SignedRequest<'_>, scope: &Scope<'_>, keys
     )
 }
 
-/// The canonical request, which both sides hash.
+/// Returns the canonical request, which the client and the server hash.
 fn canonical(request: &SignedRequest<'_>, names: &str) -> String {
     let mut out = format!("{}\n{}\n\n", request.method, escape(request.path, "/"));
     for (name, value) in request.headers {
@@ -95,8 +95,8 @@ mod tests {
 
     use super::*;
 
-    /// The published test suite of Signature Version 4: these keys, this scope, and these
-    /// signatures.
+    /// The keys, the scope and the signatures are those of the published test suite of Signature
+    /// Version 4.
     #[test]
     fn signatures_are_those_of_the_published_vectors() {
         let keys = AccessKeys {
@@ -113,7 +113,7 @@ mod tests {
             ("host", "example.amazonaws.com"),
             ("x-amz-date", "20150830T123600Z"),
         ];
-        // get-vanilla, post-vanilla, get-utf8, get-space, get-unreserved.
+        // Test cases get-vanilla, post-vanilla, get-utf8, get-space and get-unreserved.
         for (method, path, signature) in [
             (
                 "GET",

@@ -1,4 +1,4 @@
-//! Streamed answers: converts frames to events of the common form.
+//! Streamed responses: converts frames to events of the common form.
 
 use std::collections::VecDeque;
 
@@ -74,7 +74,7 @@ impl Events {
                 }
                 None => match std::future::poll_fn(|cx| self.chunks.poll_next(cx)).await {
                     Some(chunk) => self.reader.push(&chunk?),
-                    // Usage follows the stop reason; without it the answer is still complete.
+                    // Usage follows the stop reason; without it, the response is still complete.
                     None if self.is_finished && !self.reader.is_mid_frame() => return Ok(end()),
                     None => return Err(UpstreamError::protocol("the stream ended early")),
                 },
@@ -110,8 +110,8 @@ impl Events {
     }
 }
 
-/// The error of an exception in the middle of a stream. The upstream has already done some of the
-/// work.
+/// Returns the error of an exception in the middle of a stream, when the upstream has already done
+/// a part of the work.
 pub(super) fn failure(name: &str) -> UpstreamError {
     let kind = match name {
         "throttlingException" => UpstreamErrorKind::RateLimited,

@@ -1,4 +1,4 @@
-//! The adapter against a scripted upstream on loopback.
+//! Tests of the adapter against a scripted upstream on loopback.
 
 mod faults;
 
@@ -83,7 +83,7 @@ fn chat(members: Value) -> TextCall {
     }
 }
 
-/// Chunks and answer of one call.
+/// Chunks and response of one call.
 #[derive(Debug, Default)]
 struct Collected {
     kinds: Vec<ChunkKind>,
@@ -241,7 +241,7 @@ async fn streamed_frames_are_read_from_any_chunk_sizes() {
     }
 }
 
-/// The signature that the service computes from the received request, by the steps of its
+/// Returns the signature that the service computes from the received request, by the steps of its
 /// documentation.
 fn expected_signature(request: &ReceivedRequest) -> (String, String) {
     let authorization = request.header("authorization").unwrap();

@@ -21,7 +21,7 @@ use crate::media::{self, Form, MAX_STATUS_BYTES, QueueAdapter, Request, Server, 
 
 /// Delay before the first poll of a graph.
 const POLL_AFTER: Duration = Duration::from_secs(1);
-/// Max images of a graph whose output count is a parameter.
+/// Maximum number of images of a graph whose output count is a parameter.
 const MAX_OUTPUTS: u32 = 4;
 
 /// A ComfyUI server whose models are the operator's workflows.
@@ -33,13 +33,13 @@ pub(crate) struct ComfyUi {
 #[derive(Serialize, Deserialize)]
 struct Handle {
     id: String,
-    /// Client id of the queued graph. The progress WebSocket needs it.
+    /// Client id under which the graph was queued. The progress WebSocket needs it.
     #[serde(default)]
     client: String,
 }
 
 impl ComfyUi {
-    /// Builds the adapter from workflows by model name.
+    /// Builds the adapter from the workflows, whose names are the model names.
     pub(crate) fn new(workflows: BTreeMap<String, Workflow>) -> Self {
         Self { workflows }
     }
@@ -49,8 +49,8 @@ impl ComfyUi {
         known.ok_or_else(|| UpstreamError::connect("no workflow has the name of the model"))
     }
 
-    /// Whether the model exists and has no such slot. An unknown model lacks no slot: the
-    /// submission refuses it.
+    /// Whether the model exists and its workflow does not have the slot. False for an unknown
+    /// model, which the submission rejects.
     fn lacks(&self, model: &str, slot: &str) -> bool {
         self.workflows
             .get(model)
@@ -66,7 +66,8 @@ impl ComfyUi {
     ) -> Result<Submitted, UpstreamError> {
         let workflow = self.workflow(input.model)?;
         let mut values = input.values;
-        // ComfyUI does not execute an identical graph again, so each request has its own seed.
+        // ComfyUI does not execute an identical graph again, so each request needs a different
+        // seed.
         values.entry("seed").or_insert_with(|| json!(seed_of(key)));
         for (slot, source) in input.files {
             let upload = upload(server, ctx, slot, source, key)
@@ -80,7 +81,7 @@ impl ComfyUi {
         let queued: Result<QueuedGraph, UpstreamError> = server.read(ctx, request, MAX_STATUS_BYTES).await;
         let QueuedGraph { prompt_id: id } = queued.map_err(graph_error)?;
         if id.is_empty() {
-            return Err(UpstreamError::protocol("the graph has no id"));
+            return Err(UpstreamError::protocol("the response has an empty `prompt_id`"));
         }
         Ok(Submitted::Accepted {
             handle: to_handle(&Handle {
@@ -99,7 +100,7 @@ struct WorkflowInput<'a> {
     files: Vec<(&'static str, &'a Source)>,
 }
 
-/// Derives a seed of 48 bits from the key, small enough for every node.
+/// Derives a seed of 48 bits from the key. Every node accepts a seed of this size.
 fn seed_of(key: &str) -> u64 {
     let digest = Sha256::digest(key);
     let bytes = digest.iter().take(6);
@@ -126,7 +127,8 @@ async fn upload(
         .await
 }
 
-/// Maps an error of an upload. The graph was not sent yet.
+/// Converts an error of an upload, which precedes the submission of the graph, so that the call can
+/// be retried.
 fn upload_error(error: UpstreamError) -> UpstreamError {
     match error.cause {
         UpstreamCause::Status => error,
@@ -138,7 +140,8 @@ fn upload_error(error: UpstreamError) -> UpstreamError {
     }
 }
 
-/// Maps a refusal of a graph to an operator's error: the caller wrote no part of the graph.
+/// Converts the rejection of a graph to an error for the operator: the operator wrote the graph,
+/// not the caller.
 fn graph_error(error: UpstreamError) -> UpstreamError {
     match error.kind {
         UpstreamErrorKind::Rejected => UpstreamError {
@@ -155,7 +158,7 @@ async fn queue_status(server: &Server, ctx: &CallContext) -> Result<QueueStatus,
     server.read(ctx, Request::get(&path), MAX_STATUS_BYTES).await
 }
 
-/// Reads the state of a graph from the history; `None` until it ends.
+/// Returns the state of a graph from the history; `None` until the graph has ended.
 async fn history_state(
     server: &Server,
     ctx: &CallContext,
@@ -287,7 +290,7 @@ impl QueueAdapter for ComfyUi {
                         });
                     }
                     None => return Ok(GenerationState::Running { percent: None }),
-                    // The end is announced before the history contains it.
+                    // The server announces the end before the history contains the graph.
                     Some(ProgressEvent::Ended) => {
                         if let Some(state) = queue_status(server, ctx).await?.state(&id) {
                             return Ok(state);
@@ -318,7 +321,8 @@ impl QueueAdapter for ComfyUi {
         server.send_command(ctx, Request::json(&path, &body)).await
     }
 
-    /// The models are workflows, which the settings name; the server lists none.
+    /// Checks that the server is reachable and returns an empty list: the models are the workflows
+    /// in the settings.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         server.check_reachable("/queue", timeout).await?;
         Ok(Vec::new())

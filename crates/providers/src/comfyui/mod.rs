@@ -11,7 +11,7 @@ pub(crate) use workflow::read_all;
 
 /// Name of the preset in the configuration.
 pub(crate) const PRESET: &str = "comfyui";
-/// Default base URL: this machine, ComfyUI's port.
+/// Default base URL: ComfyUI's default port on this machine.
 pub(crate) const BASE_URL: &str = "http://127.0.0.1:8188";
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tollgate_upstream::UpstreamError;
 use crate::http::{Socket, escape};
 use crate::media::Server;
 
-/// Max time to wait for a message. A running graph sends one for each step.
+/// Maximum time to wait for a message. A running graph sends one for each step.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A message about a graph.
@@ -17,7 +17,7 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) enum ProgressEvent {
     /// Progress of the current node in percent.
     Percent(u8),
-    /// The graph has ended: done, failed or cancelled.
+    /// The graph has ended: it succeeded, failed or was interrupted.
     Ended,
 }
 
@@ -66,7 +66,8 @@ fn read(message: &str, id: &str) -> Option<ProgressEvent> {
     }
 }
 
-/// Percent of a sampler's steps. A node with one step does not measure the graph's progress.
+/// Returns the progress of a sampler's steps in percent. `None` for invalid values, and for a node
+/// with only one step, which does not indicate the progress of the graph.
 fn percent(steps: &Value) -> Option<ProgressEvent> {
     let (value, max) = (steps["value"].as_f64()?, steps["max"].as_f64()?);
     if max <= 1.0 || !(0.0..=max).contains(&value) {

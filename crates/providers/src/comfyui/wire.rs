@@ -10,16 +10,16 @@ use crate::http::escape;
 use crate::media::Server;
 use crate::refusal;
 
-/// Output keys under which nodes list the files they wrote.
+/// Output keys under which nodes list the files that they wrote.
 const KINDS: [&str; 3] = ["images", "gifs", "videos"];
 
-/// Response to a queued graph.
+/// Response to the submission of a graph.
 #[derive(Deserialize)]
 pub(super) struct QueuedGraph {
     pub(super) prompt_id: String,
 }
 
-/// Response to an uploaded file.
+/// Response to the upload of a file.
 #[derive(Deserialize)]
 pub(super) struct Uploaded {
     name: String,
@@ -28,7 +28,7 @@ pub(super) struct Uploaded {
 }
 
 impl Uploaded {
-    /// Name of the file as a node's input.
+    /// Returns the file name as a value for a node's input.
     pub(super) fn input(&self) -> Value {
         match self.subfolder.is_empty() {
             true => json!(self.name),
@@ -37,7 +37,7 @@ impl Uploaded {
     }
 }
 
-/// `GET /queue`. Each entry is a list that starts with a number and an id.
+/// Response of `GET /queue`. Each entry is a list that starts with a number and an id.
 #[derive(Deserialize)]
 pub(super) struct QueueStatus {
     queue_running: Vec<Value>,
@@ -49,7 +49,8 @@ impl QueueStatus {
         self.queue_running.iter().any(|entry| entry[1] == id)
     }
 
-    /// Number of graphs before this one; `None` if it is not waiting.
+    /// Returns the number of graphs before this one, running ones included; `None` if it is not
+    /// waiting.
     fn queue_position(&self, id: &str) -> Option<usize> {
         let number = |entry: &Value| entry[0].as_f64().unwrap_or(f64::INFINITY);
         let own = number(self.queue_pending.iter().find(|entry| entry[1] == id)?);
@@ -57,7 +58,7 @@ impl QueueStatus {
         Some(waiting.count() + self.queue_running.len())
     }
 
-    /// State of a graph in the queue; `None` if it is not in the queue.
+    /// Returns the state of a graph in the queue; `None` if it is not in the queue.
     pub(super) fn state(&self, id: &str) -> Option<GenerationState> {
         if self.is_running(id) {
             return Some(GenerationState::Running { percent: None });
@@ -68,7 +69,7 @@ impl QueueStatus {
     }
 }
 
-/// `GET /history`: ended graphs by id.
+/// Response of `GET /history`: ended graphs by id.
 pub(super) type History = BTreeMap<String, Entry>;
 
 #[derive(Deserialize)]
@@ -90,7 +91,7 @@ struct File {
 }
 
 impl Entry {
-    /// State of an ended graph.
+    /// Returns the state of an ended graph.
     pub(super) fn state(self, server: &Server) -> Result<GenerationState, UpstreamError> {
         let messages = self.status["messages"].as_array();
         let mut messages = messages.into_iter().flatten();

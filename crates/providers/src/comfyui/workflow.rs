@@ -1,6 +1,6 @@
-//! Workflows: graphs with slots. A slot is a text such as `{{prompt}}` in an input of a node. An
-//! input that consists of one slot takes the value itself, with its type. Within a longer text, the
-//! value is inserted as text.
+//! Workflows: graphs with slots. A slot is a text such as `{{prompt}}` in an input of a node. If an
+//! input consists of a single slot, the value replaces it with its JSON type; within a longer text,
+//! the value is inserted as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(crate) struct Workflow {
     slots: BTreeSet<String>,
 }
 
-/// Values by slot. A slot without a value becomes an empty text.
+/// Values by slot. A slot without a value is replaced with an empty text.
 pub(super) type Values = BTreeMap<&'static str, Value>;
 
 impl Workflow {

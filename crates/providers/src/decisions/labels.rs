@@ -3,22 +3,22 @@
 use serde_json::Value;
 use tollgate_upstream::{LabelReading, UpstreamError};
 
-/// Max excess of a log probability over 0 that counts as a rounding error.
+/// Maximum excess of a log probability over 0 that counts as a rounding error.
 const ROUNDING_TOLERANCE: f64 = 1e-2;
-/// Markers for a leading space in raw tokens of some vocabularies.
+/// Markers for a leading space in raw tokens of certain vocabularies.
 const SPACE_MARKERS: [char; 2] = ['\u{0120}', '\u{2581}'];
 
 /// A token's text and its log probability.
 pub(crate) type TokenLogprob = (String, f64);
 
-/// Index of the label that a token or an answer spells, exactly or ignoring case.
+/// Returns the index of the label that a token or a response spells, exactly or ignoring case.
 pub(crate) fn label_index(text: &str, labels: &[String]) -> Option<usize> {
     let text = text.trim_matches(|letter: char| letter.is_whitespace() || SPACE_MARKERS.contains(&letter));
     let exact = labels.iter().position(|label| label == text);
     exact.or_else(|| labels.iter().position(|label| label.eq_ignore_ascii_case(text)))
 }
 
-/// Log of the sum of two probabilities, given as logs.
+/// Returns the logarithm of the sum of two probabilities, given as logarithms.
 fn log_add(one: f64, two: f64) -> f64 {
     let (large, small) = (one.max(two), one.min(two));
     match small == f64::NEG_INFINITY {
@@ -27,7 +27,8 @@ fn log_add(one: f64, two: f64) -> f64 {
     }
 }
 
-/// Returns label probabilities from the reported tokens; `None` if too few were reported.
+/// Returns label probabilities from the reported tokens; `None` if fewer than two tokens were
+/// reported, or fewer than `asked` if that is lower.
 pub(crate) fn reading(
     token_logprobs: &[TokenLogprob],
     labels: &[String],
@@ -50,7 +51,8 @@ pub(crate) fn reading(
     checked_logprob(sum)?;
     let mut ranked: Vec<f64> = token_logprobs.iter().map(|(_, logprob)| *logprob).collect();
     ranked.sort_by(|one, two| two.total_cmp(one));
-    // A sampled token is always reported, however improbable: it does not bound the others.
+    // A sampled token is always reported, even an improbable one, so it is no bound for the
+    // unreported tokens.
     let last = asked.min(ranked.len()).saturating_sub(1);
     Ok(Some(LabelReading {
         logprobs,
@@ -60,7 +62,8 @@ pub(crate) fn reading(
     }))
 }
 
-/// Checks a log probability; returns an error if it exceeds 0.
+/// Returns the log probability, at most 0. Returns an error if it exceeds 0 by more than
+/// [`ROUNDING_TOLERANCE`] or is not a number.
 pub(crate) fn checked_logprob(logprob: f64) -> Result<f64, UpstreamError> {
     match logprob.is_nan() || logprob > ROUNDING_TOLERANCE {
         true => Err(UpstreamError::protocol("a token's log probability is invalid")),
@@ -68,7 +71,7 @@ pub(crate) fn checked_logprob(logprob: f64) -> Result<f64, UpstreamError> {
     }
 }
 
-/// Top tokens of the first output position, from a response in OpenAI's chat shape.
+/// Returns the top tokens of the first output position, from a response in OpenAI's chat format.
 pub(crate) fn chat_logprobs(logprobs: Option<&Value>) -> Result<Vec<TokenLogprob>, UpstreamError> {
     let first = logprobs.and_then(|logprobs| logprobs.pointer("/content/0/top_logprobs")?.as_array());
     first.map_or(Ok(Vec::new()), |list| token_logprobs(list))

@@ -1,5 +1,5 @@
-//! Capabilities that a deployment was found to lack. Stored in memory: after a restart, the gateway
-//! tries again.
+//! Capabilities that a deployment was found to lack. They are stored in memory: after a restart,
+//! the gateway tries again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use tollgate_upstream::{UpstreamError, UpstreamErrorKind};
 /// Source of the probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capability {
-    /// An endpoint that takes questions.
+    /// An endpoint that accepts questions.
     Questions,
     /// Log probabilities of given token ids.
     TokenIds,
     /// The server's own completion endpoint, with the top tokens.
     Completion,
-    /// Log probabilities of the top tokens of an answer.
+    /// Log probabilities of the top tokens of a chat response.
     Logprobs,
 }
 
@@ -28,7 +28,7 @@ impl Capability {
         };
         let is_rejected = error.kind == UpstreamErrorKind::Rejected;
         match self {
-            // A model that cannot decide is unknown or refused at this endpoint.
+            // At this endpoint, a model that does not support decisions is unknown or rejected.
             Capability::Questions => {
                 matches!(error.status, Some(404 | 405 | 501)) || (is_rejected && names(&["model"]))
             }
@@ -44,11 +44,11 @@ impl Capability {
 #[derive(Debug, Default)]
 struct KnownModel {
     lacks: Vec<Capability>,
-    /// Max number of top tokens, learned from an answer with fewer than requested.
+    /// Maximum number of top tokens, learned from a response with fewer than requested.
     max: Option<usize>,
 }
 
-/// Findings by model.
+/// Missing capabilities and limits, by model.
 #[derive(Debug, Default)]
 pub(crate) struct Memory(Mutex<HashMap<String, KnownModel>>);
 
@@ -57,7 +57,7 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the model is not known to lack the capability.
+    /// Whether the model was not found to lack the capability.
     pub(crate) fn may_have(&self, model: &str, capability: Capability) -> bool {
         let models = self.models();
         models
@@ -74,7 +74,7 @@ impl Memory {
         }
     }
 
-    /// Limits `asked` to the number of top tokens that the model is known to return.
+    /// Returns `asked`, limited to the number of top tokens that the model was found to return.
     pub(crate) fn max(&self, model: &str, asked: usize) -> usize {
         let models = self.models();
         let found = models.get(model).and_then(|known| known.max);

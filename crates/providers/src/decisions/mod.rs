@@ -1,6 +1,6 @@
-//! Decisions with text models: the prompt requests a label. Its probability is read from the first
-//! token of the answer, or several answers are counted. This module has the shared code; each
-//! provider's requests are in its own folder.
+//! Decisions by text models. The prompt requests a label. The gateway reads the label's probability
+//! from the first token of the response, or counts the labels of several responses. This module
+//! contains the shared code; each provider's folder contains its requests.
 
 mod labels;
 mod memory;
@@ -23,7 +23,7 @@ pub(crate) fn accepts_media(kinds: &[StateMediaKind], state: &State) -> bool {
     state.media.iter().all(|one| kinds.contains(&one.kind))
 }
 
-/// JSON schema of an answer that is one of the labels.
+/// Returns the JSON schema of a response that is one of the labels.
 pub(crate) fn schema(labels: &[String]) -> Value {
     json!({
         "type": "object",
@@ -33,7 +33,7 @@ pub(crate) fn schema(labels: &[String]) -> Value {
     })
 }
 
-/// Index of the label in an answer: JSON of [`schema`] or the label alone.
+/// Returns the index of the label in a response, which is JSON of [`schema`] or the label alone.
 pub(crate) fn answered_label(text: &str, labels: &[String]) -> Option<usize> {
     let shaped: Option<Value> = serde_json::from_str(text.trim()).ok();
     match shaped.as_ref().and_then(|value| value.get("answer")?.as_str()) {
@@ -42,7 +42,7 @@ pub(crate) fn answered_label(text: &str, labels: &[String]) -> Option<usize> {
     }
 }
 
-/// Counts the labels in the answers of one request. Reads at most `asked` answers: a server may
+/// Counts the labels in the choices of one response. Reads at most `asked` choices: a server may
 /// return more.
 pub(crate) fn count_answers(
     response: &GenerateResponse,
@@ -78,15 +78,15 @@ fn text_of(choice: &Choice) -> String {
     texts.collect()
 }
 
-/// Whether the output limit ended the answer during reasoning: there is no text yet, or only
-/// reasoning that the server leaves in the text.
+/// Whether the output limit ended the choice during reasoning: the text is empty, or contains only
+/// the reasoning that the server does not separate from it.
 fn is_unfinished(choice: &Choice, text: &str) -> bool {
     let text = text.trim_start();
     choice.finish == FinishReason::Length && (text.is_empty() || text.starts_with("<think"))
 }
 
-/// A minimal call that every deployment with the capability accepts. It shows whether the
-/// deployment or the caller's request caused a refusal.
+/// Returns a minimal call that every deployment with the capability accepts. It shows whether the
+/// deployment or the caller's request caused a rejection.
 pub(crate) fn probe(call: &LabelCall) -> LabelCall {
     LabelCall {
         upstream_model: call.upstream_model.clone(),
@@ -101,8 +101,8 @@ pub(crate) fn probe(call: &LabelCall) -> LabelCall {
     }
 }
 
-/// Evaluates an attempt. Returns `None` and records the model if it lacks the capability. Runs
-/// `probe` if the refusal does not name its cause.
+/// Evaluates an attempt. If the deployment lacks the capability, records the model and returns
+/// `None`. Runs `probe` if a rejection does not name its cause.
 pub(crate) async fn attempt_outcome<T, P>(
     memory: &Memory,
     model: &str,

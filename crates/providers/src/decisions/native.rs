@@ -1,4 +1,4 @@
-//! Upstreams with an endpoint for questions.
+//! Decisions by upstreams with an endpoint for questions.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use tollgate_upstream::{RelayAnswer, RelayCall, UpstreamCause, UpstreamError, Up
 use crate::http::{HttpClient, Response};
 use crate::refusal;
 
-/// Whether the shape can express the state.
+/// Whether the request format can express the state.
 pub(crate) fn can_express(shape: Shape, state: &State) -> bool {
     check_compatible(shape, state, &[]).is_ok()
 }
@@ -32,7 +32,7 @@ pub(crate) fn body(shape: Shape, call: &RelayCall) -> Result<Bytes, UpstreamErro
     )))
 }
 
-/// Decodes the answers of a response.
+/// Decodes the answers in a response.
 pub(crate) async fn relayed(
     response: Response,
     http: &HttpClient,
@@ -63,7 +63,7 @@ pub(crate) async fn relayed(
     }
 }
 
-/// A question that every model with the endpoint can answer.
+/// Returns a call with a question that every model with the endpoint can answer.
 pub(crate) fn probe(call: &RelayCall) -> RelayCall {
     RelayCall {
         upstream_model: call.upstream_model.clone(),

@@ -1,5 +1,5 @@
-//! Decisions of providers that use the common form: the request of a label call and the reading of
-//! its answer.
+//! Decisions of providers that use the common form: encodes the request of a label call and decodes
+//! its response.
 
 use std::sync::Arc;
 
@@ -21,17 +21,18 @@ use super::{
     Capability, Memory, accepts_media, attempt_outcome, chat_logprobs, count_answers, probe, reading, schema,
 };
 
-/// Encodes label calls for a text provider and records findings about its models.
+/// Encodes label calls for a text provider and records which capabilities its models lack.
 #[derive(Debug)]
 pub(crate) struct TextLabels {
     media: &'static [StateMediaKind],
-    /// Max number of top tokens in a request; 0 if the provider reports none.
+    /// Maximum number of top tokens in a request; 0 if the provider reports none.
     max: usize,
     memory: Memory,
 }
 
 impl TextLabels {
-    /// For a provider that accepts these media kinds and reports up to `max` top tokens.
+    /// Creates the encoder for a provider that accepts these media kinds and reports up to `max`
+    /// top tokens.
     pub(crate) fn new(media: &'static [StateMediaKind], max: usize) -> Self {
         Self {
             media,
@@ -40,12 +41,12 @@ impl TextLabels {
         }
     }
 
-    /// Findings about the provider's models.
+    /// Returns the recorded capabilities of the provider's models.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Ways in which the model can decide on this state.
+    /// Returns the methods that the model supports for this state, best first.
     pub(crate) fn ways(&self, model: &str, state: &State) -> Vec<DecisionWay> {
         let mut ways = Vec::with_capacity(2);
         if !accepts_media(self.media, state) {
@@ -60,7 +61,7 @@ impl TextLabels {
         ways
     }
 
-    /// Reads the probability that the answer starts with each label.
+    /// Reads the probability that the response starts with each label.
     pub(crate) async fn read(
         &self,
         provider: &dyn TextProvider,
@@ -104,7 +105,7 @@ impl TextLabels {
         }))
     }
 
-    /// Draws one answer: these providers return one answer a request.
+    /// Samples one answer: these providers return one answer per request.
     pub(crate) async fn draw(
         &self,
         provider: &dyn TextProvider,
@@ -130,7 +131,7 @@ impl TextLabels {
     }
 }
 
-/// Builds one user turn with the state, its media and the question.
+/// Builds a request with one user message, which contains the state, its media and the question.
 fn request(call: &LabelCall) -> GenerateRequest {
     let mut parts: Vec<Part> = state_parts(&call.state).into_iter().map(part).collect();
     parts.push(Part::Text(call.question.to_string()));

@@ -14,7 +14,7 @@ fn presets_whose_key_is_set_are_found() {
     let names = |found: Vec<ProviderConfig>| -> Vec<String> {
         found.iter().map(|config| config.name.to_string()).collect()
     };
-    // Azure's address is missing.
+    // The environment variable with Azure's address is missing.
     assert_eq!(names(from_environment(variables)), ["openai"]);
     let with_address = |name: &str| match name {
         "AZURE_OPENAI_ENDPOINT" => Some("https://acme.openai.azure.com/".to_owned()),
@@ -38,7 +38,7 @@ fn presets_whose_key_is_set_are_found() {
     assert!(bedrock("").is_empty(), "the region is unknown");
 }
 
-/// Environment variables, and the provider that their first one enables.
+/// Each row has environment variables and the provider that the first of them enables.
 #[test]
 fn keys_for_another_server_add_no_provider() {
     let openai = ("OPENAI_API_KEY", "sk-1");
@@ -105,7 +105,7 @@ fn owned_by(owner: &str) -> Reply {
 
 #[tokio::test]
 async fn server_presets_follow_their_answers() {
-    // the owner of the model, what else answers, the preset
+    // Owner of the model, path of another endpoint that responds and its body, expected preset.
     for (owner, path, body, expected) in [
         ("vllm", "", "", "vllm"),
         ("llamacpp", "", "", "llama.cpp"),
@@ -125,7 +125,7 @@ async fn server_presets_follow_their_answers() {
             "lm-studio",
         ),
         ("somebody", "", "", "openai-compatible"),
-        // The server imitates Ollama, but its model list names its kind.
+        // The server imitates Ollama, but the owner in its model list is that of llama.cpp.
         ("llamacpp", "/api/version", r#"{"version":"1"}"#, "llama.cpp"),
     ] {
         let server = FakeUpstream::start().await;
@@ -197,7 +197,7 @@ fn blocks_match_servers_by_address() {
     }
 }
 
-/// Answers every request with `answer` and records its path. Never returns.
+/// Responds to every request with `answer` and records its path. Never returns.
 async fn serve(listener: tokio::net::TcpListener, answer: &str, paths: &std::sync::Mutex<Vec<String>>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

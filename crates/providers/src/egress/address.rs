@@ -1,4 +1,4 @@
-//! Decides which IP addresses may be dialled: public ones and those that the operator allows.
+//! Decides which IP addresses may be connected to: public ones and those that the operator allows.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,7 +11,7 @@ const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     // Carrier-grade NAT; Alibaba's metadata service is at 100.100.100.200.
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Azure's agent on each machine, which only looks public.
+    // Azure's agent on each machine, at an address in a public range.
     (Ipv4Addr::new(168, 63, 129, 16), 32),
     // Link-local; most clouds' metadata services are at 169.254.169.254.
     (Ipv4Addr::new(169, 254, 0, 0), 16),
@@ -19,14 +19,14 @@ const NOT_PUBLIC_V4: &[(Ipv4Addr, u32)] = &[
     // Protocol assignments; Oracle's metadata service is at 192.0.0.192.
     (Ipv4Addr::new(192, 0, 0, 0), 24),
     (Ipv4Addr::new(192, 0, 2, 0), 24),
-    // 6to4 relays.
+    // Relays of 6to4.
     (Ipv4Addr::new(192, 88, 99, 0), 24),
     (Ipv4Addr::new(192, 168, 0, 0), 16),
-    // Benchmarks.
+    // Benchmarking of network devices.
     (Ipv4Addr::new(198, 18, 0, 0), 15),
     (Ipv4Addr::new(198, 51, 100, 0), 24),
     (Ipv4Addr::new(203, 0, 113, 0), 24),
-    // Multicast, then reserved and broadcast.
+    // Multicast, then reserved addresses and broadcast.
     (Ipv4Addr::new(224, 0, 0, 0), 4),
     (Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
@@ -51,7 +51,7 @@ pub(super) fn unwrapped(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether the address is public, judged by its number.
+/// Whether the address is public, by its IP range.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match unwrapped(address) {
         IpAddr::V4(four) => !NOT_PUBLIC_V4.iter().any(|network| in_v4(*network, four)),
@@ -77,8 +77,9 @@ fn in_v6((network, length): (Ipv6Addr, u32), address: Ipv6Addr) -> bool {
     (network.to_bits() ^ address.to_bits()) & mask == 0
 }
 
-/// A non-public network or port that the operator allows callers' URLs to reach, such as the host
-/// of a media store. Written `10.1.2.0/24` (ports 80 and 443), `10.1.2.3:9000`, `[fd00::]/8:9000`.
+/// A non-public network or port that callers' URLs may reach, such as the host of a media store.
+/// The operator writes it as `10.1.2.0/24` (ports 80 and 443), `10.1.2.3:9000` or
+/// `[fd00::]/8:9000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
     network: IpAddr,
@@ -86,7 +87,7 @@ pub struct Allowed {
     port: Option<u16>,
 }
 
-/// The rule is malformed.
+/// Error of a malformed rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllowedError;
 
@@ -139,13 +140,13 @@ impl Allowed {
             }
     }
 
-    /// Whether the rule names this port.
+    /// Whether the rule contains exactly this port. False for a rule without a port.
     pub(super) fn has_port(&self, port: u16) -> bool {
         self.port == Some(port)
     }
 }
 
-/// Ports that callers' URLs may have without a rule.
+/// Whether callers' URLs may have this port without a rule.
 pub(super) const fn is_web_port(port: u16) -> bool {
     matches!(port, 80 | 443)
 }

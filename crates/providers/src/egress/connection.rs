@@ -1,5 +1,5 @@
-//! One hop: resolves and vets the host's addresses, dials one, sends a GET or POST, and reads the
-//! answer within its bounds.
+//! One hop: resolves the host, checks its addresses, connects to one of them, sends a GET or POST,
+//! and reads the response within its limits.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::pin::{Pin, pin};
@@ -29,32 +29,32 @@ use super::target::Target;
 use super::{EgressClient, unreachable};
 use crate::http::RequestBody;
 
-/// Max bytes of buffered response head.
+/// Maximum size of the buffered response headers, in bytes.
 const READ_BUFFER: usize = 64 << 10;
-/// Max number of a host's addresses to dial.
+/// Maximum number of a host's addresses to connect to.
 const MAX_DIALLED: usize = 3;
 
-/// Bounds of one fetch.
+/// Limits of one fetch.
 pub(super) struct Limits {
     pub(super) max_bytes: u64,
     pub(super) deadline: Instant,
 }
 
-/// Answer of one hop.
+/// Response of one hop.
 pub(super) enum Answer {
     Body(Received),
-    /// The `Location` header, verbatim.
+    /// Value of the `Location` header, verbatim.
     Redirect(String),
 }
 
 /// A body and its declared media type.
 pub(super) struct Received {
     pub(super) bytes: Bytes,
-    /// In lower case, without parameters; empty if not declared.
+    /// Media type in lower case, without parameters; empty if not declared.
     pub(super) declared: String,
 }
 
-/// Fetches a URL.
+/// Sends a GET and returns the body or the redirect.
 pub(super) async fn get(
     client: &EgressClient,
     target: &Target,
@@ -66,7 +66,7 @@ pub(super) async fn get(
     exchange(client, target, request, limits.deadline, read).await
 }
 
-/// Posts to a URL and returns the status of the answer. Does not read the body.
+/// Posts to a URL and returns the status of the response. Does not read the body.
 pub(super) async fn post(
     client: &EgressClient,
     target: &Target,
@@ -87,7 +87,7 @@ pub(super) async fn post(
     exchange(client, target, request, deadline, status).await
 }
 
-/// Sends one request on a new connection, and reads the answer with `read`.
+/// Sends one request on a new connection, and reads the response with `read`.
 async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
     client: &EgressClient,
     target: &Target,
@@ -108,7 +108,7 @@ async fn exchange<T, F: Future<Output = Result<T, FetchError>>>(
         let response = answered.map_err(|_| FetchError::TooSlow)?.map_err(unreachable)?;
         read(response).await
     };
-    // Only this future drives the connection, which may end before its body is read.
+    // Only this future drives the connection. It may end before the response body is read.
     let driven = async {
         let _ = driver.await;
         std::future::pending::<std::convert::Infallible>().await
@@ -138,16 +138,16 @@ fn request(target: &Target, media_types: &[&'static str]) -> Result<Request<Requ
 
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// Connects to one of the host's vetted addresses.
+/// Connects to one of the host's allowed addresses.
 async fn connect(client: &EgressClient, target: &Target) -> Result<Stream, FetchError> {
     let vetted = vetted(client, target).await?;
     let tls = match target.is_secure() {
         true => Some(client.http.tls_config().map_err(unreachable)?),
         false => None,
     };
-    // The connector uses only the host name of the URI, for the certificate.
+    // The connector uses only the host name of the URI, to verify the certificate.
     let uri: Uri = target.as_str().parse().map_err(unreachable)?;
-    // A third of the time for each address, so that all of them can be tried.
+    // Each connection attempt has a third of the timeout, so that all addresses can be tried.
     let time_limit = client.settings.headers / 3;
     let mut cause = FetchError::Unreachable;
     for address in vetted.into_iter().take(MAX_DIALLED) {
@@ -170,7 +170,8 @@ async fn connect(client: &EgressClient, target: &Target) -> Result<Stream, Fetch
     Err(cause)
 }
 
-/// Whether the target may be dialled, judged before a DNS lookup.
+/// Whether the gateway may connect to the target, as far as its port and IP address show. Makes no
+/// DNS lookup.
 pub(super) fn may_be_dialled(client: &EgressClient, target: &Target) -> bool {
     let port = target.port();
     let literal = match target.host() {
@@ -189,7 +190,7 @@ fn is_dialable(client: &EgressClient, address: SocketAddr) -> bool {
     (is_web_port(address.port()) && is_public(address.ip())) || is_allowed(client, address)
 }
 
-/// The host's addresses that may be dialled; at least one.
+/// Returns the host's addresses that the gateway may connect to; at least one.
 async fn vetted(client: &EgressClient, target: &Target) -> Result<Vec<SocketAddr>, FetchError> {
     let port = target.port();
     if !is_known_port(client, port) {
@@ -218,7 +219,7 @@ fn is_allowed(client: &EgressClient, address: SocketAddr) -> bool {
     client.settings.allow.iter().any(|rule| rule.covers(address))
 }
 
-/// Dials one address and ignores the host of the URI.
+/// Connects to one address and ignores the host of the URI.
 #[derive(Clone, Copy)]
 struct Dial {
     address: SocketAddr,
@@ -266,13 +267,13 @@ pub(super) fn is_own_address(address: SocketAddr) -> bool {
     source().is_ok_and(|source| source.ip() == address.ip())
 }
 
-/// Whether both ends have the same address. Then the gateway would connect to its own machine,
+/// Whether both ends have the same address: the gateway would be connected to its own machine,
 /// possibly through a public address that no table contains.
 fn is_this_machine(stream: &TcpStream) -> std::io::Result<bool> {
     Ok(stream.local_addr()?.ip() == stream.peer_addr()?.ip())
 }
 
-/// Reads the answer: a body, a redirect or an error.
+/// Reads the response: a body, a redirect or an error.
 async fn read(
     client: &EgressClient,
     response: Response<Incoming>,
@@ -325,13 +326,13 @@ struct Pace {
 }
 
 impl Pace {
-    /// Deadline of the next byte after `received` bytes.
+    /// Returns the deadline of the next byte after `received` bytes.
     fn deadline_after(&self, received: u64) -> Instant {
         self.grace_ends_at + Duration::from_millis(received.saturating_mul(1_000) / self.min_bytes_per_second)
     }
 }
 
-/// Reads a whole body. Allocates nothing for the announced length.
+/// Reads a whole body. Allocates memory only for received bytes, not for the announced length.
 async fn body_within(mut body: Incoming, limits: &Limits, pace: &Pace) -> Result<Bytes, FetchError> {
     let mut all = BytesMut::new();
     loop {

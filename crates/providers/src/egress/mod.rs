@@ -2,10 +2,11 @@
 //! gateway fetch `http://169.254.169.254/` would read the secrets of its machine.
 //!
 //! A URL is parsed once ([`target`]). Each hop resolves its host once, drops addresses that are not
-//! public ([`address`]) and dials one of the others by number ([`connection`]). No second DNS
-//! lookup follows, so DNS rebinding has no effect. Redirects are followed here, and each starts at
-//! the first step. Posts take the same way, without redirects. Proxies from the environment are not
-//! used. Requests carry no key and no cookie of the gateway.
+//! public ([`address`]) and connects to one of the others by its IP address ([`connection`]). No
+//! second DNS lookup follows, so DNS rebinding has no effect. The client follows redirects itself
+//! and applies all checks to each of them. It applies the same checks to posts, but follows no
+//! redirects of posts. It ignores proxies from the environment. Requests contain no key and no
+//! cookie of the gateway.
 
 mod address;
 mod connection;
@@ -30,28 +31,28 @@ use target::Target;
 
 use crate::http::HttpClient;
 
-/// Max number of redirects.
+/// Maximum number of redirects of a fetch.
 const MAX_REDIRECTS: usize = 3;
 
-/// Bounds of the client.
+/// Settings and limits of the client.
 #[derive(Clone, Debug)]
 pub struct EgressSettings {
-    /// Networks that may be reached although they are not public.
+    /// Non-public networks that callers' URLs may reach.
     pub allow: Vec<Allowed>,
-    /// Max number of concurrent fetches; others wait.
+    /// Maximum number of concurrent fetches; others wait.
     pub max_concurrent: usize,
-    /// Max number of concurrent fetches of one account.
+    /// Maximum number of concurrent fetches of one account.
     pub per_account: usize,
-    /// Max time to wait for a permit, in addition to `total`.
+    /// Maximum time to wait for a permit, in addition to `total`.
     pub permit_timeout: Duration,
-    /// Max time to connect, and then to receive the response headers, for each hop.
+    /// Maximum time to connect, and then to receive the response headers, for each hop.
     pub headers: Duration,
-    /// Max time of a fetch; some kinds of media have less
+    /// Maximum time of a fetch. The limit of the media kind applies if it is lower
     /// ([`fetch_timeout`](tollgate_upstream::MediaKind::fetch_timeout)).
     pub total: Duration,
-    /// Time after which a body must arrive at `min_bytes_per_second`.
+    /// Time after which a body must have arrived at `min_bytes_per_second` on average.
     pub grace: Duration,
-    /// Min average speed of a body, in bytes per second.
+    /// Minimum average speed of a body, in bytes per second.
     pub min_bytes_per_second: u32,
 }
 
@@ -70,7 +71,7 @@ impl Default for EgressSettings {
     }
 }
 
-/// Fetches callers' URLs and posts to them.
+/// Client that fetches callers' URLs and posts to them.
 pub struct EgressClient {
     settings: EgressSettings,
     resolver: Arc<dyn Resolve>,
@@ -158,7 +159,7 @@ impl Poster for EgressClient {
             .unwrap_or(Err(FetchError::TooSlow));
         match posted {
             Ok(200..=299) => Ok(()),
-            // 410 (Gone) is permanent.
+            // Status 410 (Gone) is permanent.
             Ok(410) => Err(NotifyError::permanent("the endpoint returned 410")),
             Ok(status) => Err(NotifyError::transient(format!("the endpoint returned {status}"))),
             Err(FetchError::TooSlow) => Err(NotifyError::transient("the endpoint did not respond in time")),

@@ -15,13 +15,13 @@ pub(super) struct FetchPermits {
     accounts: Mutex<HashMap<AccountId, Arc<Semaphore>>>,
 }
 
-/// The right to fetch; dropping it releases the right.
+/// A permit to fetch; dropping it releases the permit.
 pub(super) struct FetchPermit<'t> {
     _all: OwnedSemaphorePermit,
     _own: Option<AccountPermit<'t>>,
 }
 
-/// A permit of one account, or a place in the account's queue.
+/// A permit of one account, or a position in the account's queue.
 struct AccountPermit<'t> {
     permits: &'t FetchPermits,
     account: AccountId,
@@ -29,7 +29,8 @@ struct AccountPermit<'t> {
 }
 
 impl FetchPermits {
-    /// Allows `max` concurrent fetches, `per_account` for each account.
+    /// Allows `max` concurrent fetches in total and `per_account` for each account; at least one of
+    /// each.
     pub(super) fn new(max: usize, per_account: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(max.max(1))),
@@ -73,7 +74,7 @@ impl Drop for AccountPermit<'_> {
             .accounts
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Running and waiting fetches of the account hold the semaphore, too.
+        // Other running and waiting fetches of the account hold references to the semaphore.
         if accounts
             .get(&self.account)
             .is_some_and(|own| Arc::strong_count(own) == 1)

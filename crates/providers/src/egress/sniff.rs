@@ -57,10 +57,10 @@ const TYPES: &[(&[&str], FileSignature)] = &[
     (&["text/html"], FileSignature::Text),
 ];
 
-/// Types that stores declare for files of unknown type.
+/// Media types that file stores declare for files of unknown type.
 const UNKNOWN: &[&str] = &["", "application/octet-stream", "binary/octet-stream"];
 
-/// Returns the type of these bytes if `wanted` contains it. The declared type must agree with the
+/// Returns the media type of these bytes if `wanted` contains it. The declared type must match the
 /// magic number; without a declared type, the magic number decides.
 pub(super) fn media_type(bytes: &[u8], declared: &str, wanted: &[&'static str]) -> Option<&'static str> {
     let is_known = !UNKNOWN.contains(&declared);
@@ -68,7 +68,7 @@ pub(super) fn media_type(bytes: &[u8], declared: &str, wanted: &[&'static str]) 
         let fits = if is_known {
             names.contains(&declared)
         } else {
-            // Binary data may look like text, so text must be declared.
+            // Binary data may look like text, so text requires a declared type.
             *signature != FileSignature::Text
         };
         fits && wanted.contains(&names[0]) && signature.matches(bytes)
@@ -77,8 +77,8 @@ pub(super) fn media_type(bytes: &[u8], declared: &str, wanted: &[&'static str]) 
 }
 
 impl FileSignature {
-    /// Magic numbers from the registrations of the types and from WHATWG's "MIME Sniffing"
-    /// standard.
+    /// Whether the bytes start with the magic number, as in the registrations of the media types
+    /// and in WHATWG's "MIME Sniffing" standard. For text, whether they are UTF-8 without a NUL.
     fn matches(self, bytes: &[u8]) -> bool {
         let starts = |magic: &[u8]| bytes.starts_with(magic);
         let has_at = |at: usize, magic: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
@@ -97,8 +97,8 @@ impl FileSignature {
     }
 }
 
-/// Whether a frame starts here: 11 or 12 set bits, the version, then the layer. MPEG audio, or ADTS
-/// with layer 0.
+/// Whether a frame of MPEG audio or ADTS starts here, with a layer that `layer` accepts. The 11
+/// sync bits precede the version and the layer; the layer of ADTS is 0.
 fn is_frame(bytes: &[u8], layer: impl Fn(u8) -> bool) -> bool {
     matches!(bytes, [0xff, second, ..] if second & 0xe0 == 0xe0 && layer((second >> 1) & 0b11))
 }

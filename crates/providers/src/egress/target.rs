@@ -1,10 +1,10 @@
-//! A caller's URL, parsed once. The dialled host and the requested path come from the same parse:
-//! two parsers that disagree would allow bypassing the checks.
+//! A caller's URL, parsed once. The host of the connection and the requested path come from the
+//! same parser: if two parsers disagreed, a URL could bypass the checks.
 
 use tollgate_upstream::FetchError;
 use url::{Host, Url};
 
-/// Max bytes of a URL.
+/// Maximum size of a URL, in bytes.
 const MAX_URL_BYTES: usize = 8 << 10;
 
 /// A parsed and checked URL.
@@ -14,7 +14,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Parses a caller's URL.
+    /// Parses and checks a caller's URL.
     pub(super) fn parse(text: &str) -> Result<Self, FetchError> {
         let refused = |()| FetchError::NotAnAddress;
         let rest = after_scheme(text).ok_or(()).map_err(refused)?;
@@ -24,7 +24,7 @@ impl Target {
         Self::of(url)
     }
 
-    /// Resolves a redirect. Refuses a change from https to http.
+    /// Resolves the location of a redirect. Rejects a change from https to http.
     pub(super) fn redirected(&self, location: &str) -> Result<Self, FetchError> {
         let refused = |()| FetchError::Unreachable;
         check_spelling(location).map_err(refused)?;
@@ -51,13 +51,13 @@ impl Target {
         Ok(Self { url })
     }
 
-    /// The host: a name, or an IP address in its normal form.
+    /// Returns the host: a name, or an IP address in its normal form.
     pub(super) fn host(&self) -> Host<&str> {
         // `parse` accepts only URLs with a host.
         self.url.host().unwrap_or(Host::Domain(""))
     }
 
-    /// Explicit port, or the scheme's default.
+    /// Returns the explicit port, or the scheme's default.
     pub(super) fn port(&self) -> u16 {
         self.url.port_or_known_default().unwrap_or(0)
     }
@@ -71,18 +71,18 @@ impl Target {
         &self.url[url::Position::BeforePath..url::Position::AfterQuery]
     }
 
-    /// Host and port, as in the `Host` header.
+    /// Returns the host and port, as in the `Host` header.
     pub(super) fn authority(&self) -> &str {
         &self.url[url::Position::BeforeHost..url::Position::AfterPort]
     }
 
-    /// The whole URL.
+    /// Returns the whole URL.
     pub(super) fn as_str(&self) -> &str {
         self.url.as_str()
     }
 }
 
-/// The rest of a URL after `http://` or `https://`.
+/// Returns the part of a URL after `http://` or `https://`.
 fn after_scheme(text: &str) -> Option<&str> {
     ["http://", "https://"].into_iter().find_map(|scheme| {
         let start = text.get(..scheme.len())?;
@@ -90,7 +90,8 @@ fn after_scheme(text: &str) -> Option<&str> {
     })
 }
 
-/// Refuses backslashes, white space and control characters, which URL parsers treat differently.
+/// Rejects URLs with backslashes, white space or control characters, which URL parsers treat
+/// differently, and URLs that are too long.
 fn check_spelling(text: &str) -> Result<(), ()> {
     let is_odd = |c: char| c == '\\' || c.is_control() || c.is_whitespace();
     if text.len() > MAX_URL_BYTES || text.contains(is_odd) {
@@ -99,7 +100,8 @@ fn check_spelling(text: &str) -> Result<(), ()> {
     Ok(())
 }
 
-/// Requires a host and refuses user information. The URL parser drops an empty one without a trace.
+/// Rejects URLs without a host and URLs with user information. The URL parser removes empty user
+/// information silently.
 fn check_authority(rest: &str) -> Result<(), ()> {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.is_empty() || authority.contains('@') {

@@ -19,7 +19,7 @@ use crate::media::{
 
 /// Delay before the first poll of a request.
 const POLL_AFTER: Duration = Duration::from_secs(2);
-/// Max number of outputs of a request to most models.
+/// Maximum number of outputs of a request. Most models have this limit.
 const MAX_OUTPUTS: u32 = 4;
 
 /// The adapter; it has no state.
@@ -42,7 +42,7 @@ async fn submit_job(
     })
 }
 
-/// Reads the result. Its HTTP status is that of the model's own answer.
+/// Reads the result of a request. The HTTP status of the response is that of the model.
 async fn result(
     server: &Server,
     ctx: &CallContext,
@@ -63,7 +63,7 @@ async fn result(
     }
 }
 
-/// The parameter that causes this task.
+/// Returns the parameter of the gateway's API that selects this task.
 fn param_of(task: VideoTask) -> Option<&'static str> {
     match task {
         VideoTask::FromText => None,
@@ -82,7 +82,7 @@ impl QueueAdapter for Fal {
     fn check_images(&self, call: &ImageCall) -> Result<(), Error> {
         media::reject_unsupported(&[
             ("variation_of", call.task == ImageTask::Vary),
-            // Its models repaint the white part of a mask, not the transparent one.
+            // The models on fal repaint the white part of a mask, not the transparent one.
             ("mask", call.mask.is_some()),
             ("image_set", call.set),
         ])
@@ -147,13 +147,13 @@ impl QueueAdapter for Fal {
         let Handle { cancel, .. } = from_handle(handle)?;
         let response = server.send(ctx, Request::put(&cancel)).await?;
         match response.status {
-            // Accepted, already done, or unknown.
+            // The cancellation was accepted, or the request has ended or is unknown.
             200..=299 | 400 | 404 => Ok(()),
             _ => Err(server.refused(response).await),
         }
     }
 
-    /// The settings name the models: the queue has no list.
+    /// Returns an empty list: the queue lists no models, and the settings contain their names.
     async fn models(&self, _server: &Server, _timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         Ok(Vec::new())
     }

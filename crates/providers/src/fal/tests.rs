@@ -1,4 +1,4 @@
-//! The adapter against a queue that speaks fal's protocol.
+//! Tests of the adapter against a queue that speaks fal's protocol.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
@@ -97,7 +97,7 @@ async fn video_durations_use_the_models_format() {
     }
 }
 
-/// One model has a separate endpoint for each task.
+/// An endpoint whose path names a task accepts only this task.
 #[tokio::test]
 async fn endpoints_accept_only_the_task_in_their_path() {
     use VideoTask::{Extend, FromImage, FromReferences, FromText};

@@ -1,5 +1,5 @@
-//! Request and response bodies. Each model has its own schema; this module uses the names that most
-//! of them share. Models ignore unknown fields.
+//! Request and response bodies. Each model has its own schema; this module uses the names that the
+//! models have in common. Models ignore unknown fields.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use tollgate_upstream::{
 use crate::http::{BaseUrl, escape};
 use crate::media;
 
-/// Models whose durations have a unit, such as `8s`.
+/// Parts of the names of models whose durations have a unit, such as `8s`.
 const WITH_UNIT: &[&str] = &["veo", "luma"];
-/// Models whose reference images are a plain list of images.
+/// Parts of the names of models whose reference images are a plain list of images.
 const PLAIN_REFERENCES: &[&str] = &["veo"];
 
-/// The paths of one request.
+/// Paths of one request on the server.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Handle {
     pub(super) status: String,
@@ -33,8 +33,8 @@ pub(super) struct Accepted {
 }
 
 impl Accepted {
-    /// Returns the request's paths. Reported URLs are used if they are on the same server.
-    /// Otherwise, the paths follow from the first two segments of the model's name.
+    /// Returns the request's paths. Uses the reported URLs that are on the same server; otherwise,
+    /// derives the paths from the first two segments of the model's name.
     pub(super) fn handle(&self, base: &BaseUrl, model: &str) -> Result<Handle, UpstreamError> {
         if self.request_id.is_empty() {
             return Err(UpstreamError::protocol("the request has no id"));
@@ -77,7 +77,7 @@ impl QueueStatus {
     }
 }
 
-/// A result. Its fields depend on the model.
+/// The result of a request. Its fields depend on the model.
 #[derive(Deserialize)]
 pub(super) struct Output {
     #[serde(default)]
@@ -96,7 +96,7 @@ struct File {
 }
 
 impl Output {
-    /// Returns the outputs, without those that the model's safety check has blackened.
+    /// Returns the outputs, without those that the model's safety check has blacked out.
     pub(super) fn state(self, base: &BaseUrl) -> Result<GenerationState, UpstreamError> {
         let single = self.image.into_iter().chain(self.video);
         let files: Vec<File> = self.images.into_iter().chain(self.videos).chain(single).collect();
@@ -119,7 +119,7 @@ impl Output {
     }
 }
 
-/// Path of a model: its name, with the slashes unescaped.
+/// Returns the path of a model: its name, with the slashes unescaped.
 pub(super) fn model_path(model: &str) -> String {
     format!("/{}", escape(model.trim_matches('/'), "/"))
 }
@@ -180,8 +180,8 @@ pub(super) fn video_request(call: &VideoCall) -> Value {
     Value::Object(fields)
 }
 
-/// The only video task of an endpoint, if its path names one: many models have one endpoint for
-/// each task.
+/// Returns the only video task of an endpoint, if its path names one. Many models have one endpoint
+/// for each task.
 pub(super) fn only_task(model: &str) -> Option<VideoTask> {
     let tasks = [
         ("extend", VideoTask::Extend),

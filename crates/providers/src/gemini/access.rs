@@ -13,30 +13,30 @@ use crate::http::{
 };
 use crate::tokens::{Token, TokenCache, TokenError};
 
-/// An address with its credentials, and its endpoints by path.
+/// The base URL and credentials of a provider, and its endpoints by path.
 #[derive(Debug)]
 pub struct Access {
     base: BaseUrl,
     credentials: Vec<Credential>,
-    /// Access tokens, sent in addition to the credentials. They change too often to be a
+    /// Access tokens, sent in addition to the credentials. A token changes too often to be a
     /// credential.
     tokens: Option<TokenCache>,
     paths: RwLock<HashMap<String, Arc<Endpoint>>>,
 }
 
-/// A request without credentials.
+/// Method of a request, and the body of a POST.
 enum RequestKind<'a> {
     Get,
     Post(&'a Bytes),
-    /// A path on the server's root that is requested only a few times, so its endpoint is not
-    /// stored.
+    /// A GET for a path on the server's root. Its endpoint is not stored, because such a path is
+    /// requested rarely.
     GetOnce,
 }
 
 impl Access {
-    /// Builds access with these credentials on every request.
+    /// Creates an access that sends these credentials with every request.
     pub fn new(base: BaseUrl, credentials: Vec<Credential>) -> Result<Self, EndpointError> {
-        // Reports invalid credentials immediately.
+        // This reports invalid credentials when the provider is built.
         Endpoint::new(&base, "/models", &credentials)?;
         Ok(Self {
             base,
@@ -46,7 +46,7 @@ impl Access {
         })
     }
 
-    /// Builds access with a token on every request.
+    /// Creates an access that sends a token with every request.
     pub(crate) fn with_tokens(base: BaseUrl, tokens: TokenCache) -> Result<Self, EndpointError> {
         Ok(Self {
             tokens: Some(tokens),
@@ -96,8 +96,8 @@ impl Access {
             .await
     }
 
-    /// Sends a request with a token. After a 401, renews the token and sends the request again: a
-    /// request with status 401 had no effect.
+    /// Sends a request with a token. After a 401, renews the token and sends the request again,
+    /// because a request with status 401 had no effect.
     async fn send(
         &self,
         http: &HttpClient,
@@ -109,8 +109,8 @@ impl Access {
             return self.send_once(http, path, &request, None, timeouts).await;
         };
         let timeout = match request {
-            // Model lists have one time limit for token and answer. Half of it tells the two
-            // failures apart.
+            // A model list has one time limit for the token and the response. With half of it for
+            // the token, the error shows which of the two timed out.
             RequestKind::Get => timeouts.headers / 2,
             RequestKind::Post(_) | RequestKind::GetOnce => timeouts.headers,
         };
@@ -163,8 +163,8 @@ impl Access {
         }
     }
 
-    /// Returns the endpoint of a path. There are few: models come from the settings and the
-    /// catalog.
+    /// Returns the endpoint of a path, and stores it. The number of paths is limited: models are in
+    /// the settings and the catalog.
     fn at(&self, path: &str) -> Result<Arc<Endpoint>, UpstreamError> {
         let known = self
             .paths

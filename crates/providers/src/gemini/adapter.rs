@@ -27,11 +27,11 @@ use crate::decisions::TextLabels;
 use crate::http::{EndpointError, HttpClient, Response, Timeouts};
 use crate::{counted, refusal};
 
-/// A provider that speaks Gemini's format, on one of its two surfaces.
+/// A provider that speaks Gemini's format, on one of its two services.
 #[derive(Debug)]
 pub struct Gemini {
     id: Arc<str>,
-    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
+    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
     pub(super) origin: String,
     pub(super) http: Arc<HttpClient>,
     pub(super) access: Access,
@@ -60,7 +60,7 @@ impl Gemini {
         })
     }
 
-    /// Posts a body and returns the answer with any status.
+    /// Posts a body and returns the response with any status.
     pub(super) async fn send(
         &self,
         ctx: &CallContext,
@@ -84,7 +84,7 @@ impl Gemini {
         Ok(response)
     }
 
-    /// Returns the body for the upstream's surface.
+    /// Returns the request body for the upstream's service.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
         let body = self.request_body(call)?;
         self.surface.body(body).map_err(|error| not_in_format(&error))
@@ -164,7 +164,7 @@ impl Gemini {
     }
 }
 
-/// The error of a blocked prompt, whose status is 200.
+/// Returns the error of a blocked prompt. The response to such a prompt has status 200.
 pub(super) fn blocked() -> UpstreamError {
     UpstreamError::new(
         UpstreamErrorKind::ContentBlocked,
@@ -173,7 +173,8 @@ pub(super) fn blocked() -> UpstreamError {
     )
 }
 
-/// Time of the request in Unix seconds, from its UUIDv7: answers of this format have no time.
+/// Returns the time of the request in Unix seconds, from its UUIDv7. Responses in this format
+/// contain no time.
 fn seconds(request: RequestId) -> i64 {
     i64::try_from((request.as_u128() >> 80) / 1_000).unwrap_or(0)
 }

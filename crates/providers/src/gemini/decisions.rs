@@ -1,5 +1,5 @@
 //! Decisions. The Gemini API has an endpoint for questions, which some models support. Other models
-//! label with `:generateContent`, by their top tokens or by counting answers.
+//! label with `:generateContent`, by the probabilities of the top tokens or by sampled answers.
 
 use async_trait::async_trait;
 use tollgate_formats::decisions::Shape;
@@ -16,9 +16,9 @@ use crate::decisions::{Capability, TextLabels, attempt_outcome, native};
 /// Path of the endpoint for questions (`POST /v1beta/decisions`).
 const PATH: &str = "/decisions";
 const SHAPE: Shape = Shape::Google;
-/// Max number of top tokens (ai.google.dev/api/generate-content, `logprobs`).
+/// Maximum number of top tokens (ai.google.dev/api/generate-content, `logprobs`).
 const TOP_LOGPROBS: usize = 20;
-/// Max number of questions and options of a request.
+/// Maximum numbers of questions and options of a request.
 const NATIVE: DecisionWay = DecisionWay::Native {
     questions: 128,
     options: 255,
@@ -26,7 +26,7 @@ const NATIVE: DecisionWay = DecisionWay::Native {
     abstain: false,
 };
 
-/// Label calls of Gemini's models.
+/// Creates the encoder of label calls for Gemini's models.
 pub(super) fn text_labels() -> TextLabels {
     TextLabels::new(&StateMediaKind::ALL, TOP_LOGPROBS)
 }

@@ -1,5 +1,5 @@
-//! Embeddings. The Gemini API takes all texts in one `:batchEmbedContents`, Vertex AI in one
-//! `:predict`; newer models of Vertex AI take one text in `:embedContent`.
+//! Embeddings. The Gemini API accepts all texts in one `:batchEmbedContents`, and Vertex AI in one
+//! `:predict`. Newer models of Vertex AI accept one text in `:embedContent`.
 
 use async_trait::async_trait;
 use tollgate_formats::DecodeError;
@@ -15,7 +15,7 @@ use super::adapter::Gemini;
 use super::surface::Surface;
 use crate::conversion::not_in_format;
 
-/// Action of a service, and the functions that encode its request and decode its answer.
+/// Action of a service, and the functions that encode its request and decode its response.
 type Shape = (
     &'static str,
     fn(&EmbedRequest) -> Result<Vec<u8>, DecodeError>,
@@ -24,7 +24,7 @@ type Shape = (
 
 fn shape(surface: &Surface, model: &str) -> Shape {
     let name = model.rsplit('/').next().unwrap_or(model);
-    // Google's clients distinguish them by name, too.
+    // Google's clients also distinguish these models by name.
     let is_newer = name.starts_with("gemini-") && name != "gemini-embedding-001";
     match (surface, is_newer) {
         (Surface::Gemini, _) => ("batchEmbedContents", encode_embed_request, decode_embeddings),

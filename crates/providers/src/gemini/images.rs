@@ -16,9 +16,9 @@ use super::adapter::{Gemini, blocked};
 use crate::media::{self, BODY_LIMIT, encoded};
 use crate::refusal;
 
-/// Max number of images of one request to Imagen.
+/// Maximum number of images of one request to Imagen.
 const MAX_IMAGEN_OUTPUTS: u32 = 4;
-/// Finish reasons of answers whose image is withheld.
+/// Finish reasons of responses whose image is withheld.
 const BLOCKED_FINISH_REASONS: &[&str] = &[
     "SAFETY",
     "PROHIBITED_CONTENT",
@@ -35,8 +35,8 @@ fn is_imagen(model: &str) -> bool {
     name.starts_with("imagen")
 }
 
-/// Converts a size to an aspect ratio and a size step, under these names. The API does not accept
-/// pixels.
+/// Returns the fields of the aspect ratio and of the resolution, the latter under `step_name`. The
+/// API does not accept sizes in pixels.
 fn shape_of(call: &ImageCall, step_name: &str) -> Map<String, Value> {
     let mut shape = Map::new();
     let stated = call.aspect_ratio.as_deref().map(str::to_owned);
@@ -82,7 +82,7 @@ struct Predictions {
 #[serde(rename_all = "camelCase")]
 struct Prediction {
     bytes_base64_encoded: Option<String>,
-    /// The rewritten prompt, if any.
+    /// The rewritten prompt, if the response contains it.
     prompt: Option<String>,
 }
 
@@ -110,7 +110,7 @@ struct Parts {
 #[serde(rename_all = "camelCase")]
 struct Part {
     inline_data: Option<Inline>,
-    /// Whether the part is an intermediate sketch, which is no result.
+    /// Whether the part is an intermediate image of the model's thinking, not a result.
     #[serde(default)]
     thought: bool,
 }
@@ -125,8 +125,8 @@ fn withheld() -> UpstreamError {
     UpstreamError::new(UpstreamErrorKind::ContentBlocked, UpstreamCause::Status, detail)
 }
 
-/// Parses Imagen's answer. Withheld images are missing without a reason unless the request asks for
-/// one.
+/// Parses Imagen's response. The response omits withheld images, without a reason unless the
+/// request asks for one.
 fn read_predictions(body: &Bytes) -> Result<GenerationOutput, UpstreamError> {
     let answer: Predictions = serde_json::from_slice(body).map_err(|_| no_images(body))?;
     let items = answer.predictions.into_iter().filter_map(|prediction| {
@@ -213,7 +213,7 @@ impl MediaProvider<ImageCall> for Gemini {
         ])
     }
 
-    /// Submits the call. The service has no idempotency keys.
+    /// Submits the call. The service supports no idempotency keys.
     async fn submit(
         &self,
         ctx: &CallContext,

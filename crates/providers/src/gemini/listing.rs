@@ -1,4 +1,4 @@
-//! Paged model lists: `GET /models`, or Vertex AI's `GET /publishers/google/models`.
+//! Model lists with several pages: `GET /models`, or Vertex AI's `GET /publishers/google/models`.
 
 use std::time::Duration;
 
@@ -8,8 +8,9 @@ use tollgate_upstream::{ListedModel, UpstreamError};
 use super::adapter::Gemini;
 use crate::refusal;
 
-/// Max bytes of a page, and max number of pages.
+/// Maximum size of a page, in bytes.
 const LIMIT: usize = 4 << 20;
+/// Maximum number of pages of a list.
 const MAX_PAGES: usize = 20;
 /// Methods that the gateway can call; a listed model supports at least one.
 const METHODS: &[&str] = &["generateContent", "embedContent"];
@@ -33,7 +34,7 @@ pub(super) async fn all(provider: &Gemini, timeout: Duration) -> Result<Vec<List
     Ok(models)
 }
 
-/// Parses a page and the token of the next one.
+/// Parses a page, and the token of the next page.
 fn read(body: &[u8]) -> Result<(Vec<ListedModel>, Option<String>), UpstreamError> {
     let invalid_list = || UpstreamError::protocol("the response is not a model list");
     let value: Value = serde_json::from_slice(body).map_err(|_| invalid_list())?;
@@ -70,8 +71,8 @@ fn model(record: &Value) -> Option<ListedModel> {
     })
 }
 
-/// Keeps the models that use this format. Vertex AI lists Google's other models, too, and does not
-/// report methods.
+/// Returns the model if it uses this format. Vertex AI also lists Google's other models, and does
+/// not report methods.
 fn vertex_model(name: &str) -> Option<ListedModel> {
     let is_known = name.starts_with("gemini-") || name.starts_with("text-") && name.contains("embedding");
     is_known.then(|| ListedModel {

@@ -1,4 +1,4 @@
-//! Gemini's own format, at the Gemini API and at Vertex AI. Bodies in this format are forwarded
+//! Gemini's format, at the Gemini API and at Vertex AI. Bodies in this format are forwarded
 //! unchanged; others are converted.
 
 mod access;

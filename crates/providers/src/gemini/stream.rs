@@ -1,4 +1,4 @@
-//! Streamed answers: one chunk for each event, with the upstream's bytes except for required
+//! Streamed responses: one chunk for each event, with the upstream's bytes except for required
 //! changes.
 
 use futures_util::stream::unfold;

@@ -7,9 +7,9 @@ use tollgate_formats::{DecodeError, counting};
 use super::LOCATION_VARIABLES;
 use crate::http::{BaseUrl, EndpointError};
 
-/// Default version of Vertex AI's API.
+/// Default version of Vertex AI's API, as a path segment.
 const VERSION: &str = "/v1";
-/// Path of Vertex AI's model list, which only this version has
+/// Path of Vertex AI's model list, which exists only in this API version
 /// (cloud.google.com/vertex-ai/docs/reference/rest/v1beta1/publishers.models).
 const LISTING: &str = "/v1beta1/publishers/google/models?pageSize=100";
 
@@ -26,8 +26,8 @@ pub enum Surface {
 }
 
 impl Surface {
-    /// Builds Vertex AI's surface for a project and location, and its base URL: `stated`, or the
-    /// location's own. A stated URL may end with the API version.
+    /// Returns Vertex AI's surface for a project and location, and its base URL: `stated`, or the
+    /// location's default. A stated URL may end with the API version.
     pub(crate) fn vertex(
         stated: Option<&str>,
         project: &str,
@@ -50,8 +50,8 @@ impl Surface {
         Ok((Surface::Vertex { folder }, base))
     }
 
-    /// Path of a model's action. A model name with a slash is already a path: tuned models and
-    /// endpoints of Vertex AI.
+    /// Returns the path of a model's action. A model name with a slash is already a path, such as
+    /// that of a tuned model or an endpoint of Vertex AI.
     pub(super) fn path_of(&self, model: &str, action: &str) -> String {
         match (self, model.contains('/')) {
             (Surface::Gemini, true) => format!("/{model}:{action}"),
@@ -63,7 +63,7 @@ impl Surface {
         }
     }
 
-    /// Path of the model list, with a query.
+    /// Returns the path of the model list, with a query.
     pub(super) fn listing(&self) -> &'static str {
         match self {
             Surface::Gemini => "/models?pageSize=1000",
@@ -71,7 +71,7 @@ impl Surface {
         }
     }
 
-    /// Converts a body to a token-count request of this service.
+    /// Converts a body of the format to a token-count request of this service.
     pub(super) fn counted(&self, body: Bytes, model: &str) -> Result<Bytes, DecodeError> {
         match (self, model.contains('/')) {
             (Surface::Gemini, true) => Ok(counting::content(&body, model)),
@@ -89,8 +89,8 @@ impl Surface {
     }
 }
 
-/// Host of a location (cloud.google.com/vertex-ai/generative-ai/docs/learn/locations). The global
-/// host has no prefix, and multi-regions have another domain.
+/// Returns the host of a location (cloud.google.com/vertex-ai/generative-ai/docs/learn/locations).
+/// The global host has no prefix, and multi-regions have another domain.
 fn host(location: &str) -> String {
     match location {
         "global" => "aiplatform.googleapis.com".to_owned(),
@@ -99,7 +99,8 @@ fn host(location: &str) -> String {
     }
 }
 
-/// Whether the text consists of lower-case letters, digits and `others`, and is no relative path.
+/// Whether the text consists of lower-case letters, digits and `others`, and does not consist of
+/// dots only, which would be a relative path.
 fn is_name(text: &str, others: &[u8]) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || others.contains(&byte);
     let is_path = text.bytes().all(|byte| byte == b'.');

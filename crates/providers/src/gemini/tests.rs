@@ -1,4 +1,4 @@
-//! The adapter against a scripted upstream on loopback.
+//! Tests of the adapter against a scripted upstream on loopback.
 
 mod media;
 mod vertex;
@@ -96,7 +96,7 @@ fn merge(body: &mut Value, members: Value) {
 #[derive(Debug, Default)]
 struct Collected {
     kinds: Vec<ChunkKind>,
-    /// Bytes for the caller.
+    /// Bytes that the caller receives.
     raw: String,
     common: Option<GenerateResponse>,
     events: Vec<StreamEvent>,
@@ -117,7 +117,7 @@ async fn ask(
             match answer.payload {
                 Payload::Raw(format, bytes) => {
                     assert_eq!(format, call.format);
-                    // Splice the answer as the API crate does.
+                    // The test edits the response as the API crate does.
                     let head = answer.outline.as_ref().and_then(|outline| outline.get());
                     let sent = splice_response(&bytes, head.unwrap(), &call.public_model, None);
                     collected.raw = String::from_utf8(sent.to_vec()).unwrap();
@@ -459,7 +459,7 @@ async fn upstream_faults_map_to_errors() {
     assert_eq!(upstream.queued(), 0);
 }
 
-/// Faults in the shape of chat completions.
+/// Whether a fault is specific to the format of chat completions.
 fn is_of_chat(fault: &str) -> bool {
     fault.starts_with("unknown-") || fault.starts_with("chat-")
 }

@@ -49,7 +49,8 @@ struct Operation {
     response: Outcome,
 }
 
-/// The videos and the number of withheld ones. The Gemini API nests them in a separate member.
+/// The videos and the number of withheld ones. The Gemini API returns them in the member
+/// `generateVideoResponse`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Outcome {
@@ -71,8 +72,9 @@ struct GeneratedVideo {
     bytes_base64_encoded: Option<String>,
 }
 
-/// Whether the model on Vertex AI can extend a video by the requested duration. Some models can, by
-/// exactly seven seconds (cloud.google.com/vertex-ai/generative-ai/docs/video/extend-a-veo-video).
+/// Whether the model on Vertex AI can extend a video by the requested duration. Only some models
+/// support extensions, by exactly seven seconds
+/// (cloud.google.com/vertex-ai/generative-ai/docs/video/extend-a-veo-video).
 fn extends(call: &VideoCall) -> bool {
     const BY: Duration = Duration::from_secs(7);
     let models = ["veo-3.1-", "veo-2.0-generate-exp", "veo-2.0-generate-preview"];
@@ -105,7 +107,7 @@ fn body_of(surface: &Surface, call: &VideoCall) -> Value {
     if let Some(seed) = call.seed {
         parameters["seed"] = json!(seed);
     }
-    // The Gemini API always generates audio and refuses the parameter; Veo 2 never generates audio.
+    // The Gemini API always generates audio and rejects the parameter; Veo 2 never generates audio.
     let has_choice = matches!(surface, Surface::Vertex { .. }) && !call.upstream_model.contains("veo-2");
     if has_choice {
         parameters["generateAudio"] = json!(call.audio);
@@ -192,7 +194,7 @@ impl MediaProvider<VideoCall> for Gemini {
         ])
     }
 
-    /// Submits the call. The service has no idempotency keys.
+    /// Submits the call. The service supports no idempotency keys.
     async fn submit(
         &self,
         ctx: &CallContext,
@@ -241,7 +243,8 @@ impl MediaProvider<VideoCall> for Gemini {
         }
     }
 
-    /// Does nothing: the API cannot cancel. The video is generated but not fetched.
+    /// Does nothing, because the API cannot cancel an operation. The provider generates the video,
+    /// and the gateway does not fetch it.
     async fn cancel(&self, _ctx: &CallContext, _handle: &[u8]) -> Result<(), UpstreamError> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Streamed bodies, bounded in size and in the time between two chunks.
+//! Streamed bodies, limited in size and in the time between two chunks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -46,8 +46,8 @@ pub(crate) struct BodyChunks {
     body: AnyBody,
     idle: Duration,
     last_chunk_at: Instant,
-    /// Created on the first wait: most whole answers never wait. It is not reset with each chunk;
-    /// when it fires, `last_chunk_at` decides.
+    /// Timer for the idle timeout. It is created on the first wait, because most complete responses
+    /// never wait. New chunks do not reset it; when it fires, `last_chunk_at` decides.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -85,7 +85,7 @@ impl BodyChunks {
         }
     }
 
-    /// Ready when no data has arrived for the idle timeout.
+    /// Returns `Ready` when no data has arrived for the idle timeout.
     fn poll_idle_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let due = self.last_chunk_at + self.idle;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));

@@ -1,4 +1,4 @@
-//! A provider's address and the headers of every request to it, computed once.
+//! A provider's base URL and the headers of every request to it, computed once.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use super::plain::Pool;
 /// Placeholder of the model's name in a base URL.
 const MODEL_PLACEHOLDER: &str = "{model}";
 
-/// An invalid address or key, in words for the operator.
+/// Error of an invalid base URL or key, with a message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointError {
     message: String,
@@ -50,7 +50,7 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Parses a base URL. User name, password and fragment are refused.
+    /// Parses a base URL. Rejects a user name, a password and a fragment.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let wrong = |why: &str| {
             let shown = without_userinfo(text);
@@ -84,7 +84,7 @@ impl BaseUrl {
         })
     }
 
-    /// Returns the base URL with this treatment of its error messages, if given.
+    /// Returns the base URL with this policy for its error messages, if given.
     pub(crate) fn with_error_text(mut self, error_text: Option<ErrorText>) -> Self {
         self.error_text = error_text.unwrap_or(self.error_text);
         self
@@ -129,13 +129,13 @@ impl BaseUrl {
         domains.iter().any(is_in)
     }
 
-    /// Port, explicit or the scheme's default.
+    /// Returns the port, explicit or the scheme's default.
     pub(crate) fn port(&self) -> Option<u16> {
         let usual = if self.is_secure() { 443 } else { 80 };
         Some(self.authority.port_u16().unwrap_or(usual))
     }
 
-    /// Appends to the path.
+    /// Appends a path to the base URL's path.
     pub(crate) fn extended(mut self, path: &str) -> Self {
         self.prefix.push_str(path);
         self
@@ -160,7 +160,8 @@ impl BaseUrl {
         }
     }
 
-    /// The path before the model's collection, such as `/openai`.
+    /// Returns the base URL without the model placeholder and the path segment before it, such as
+    /// `/openai` of `/openai/deployments/{model}`.
     pub(crate) fn before_model(&self) -> Self {
         let before = self.prefix.split(MODEL_PLACEHOLDER).next().unwrap_or_default();
         let parent = before.trim_end_matches('/').rsplit_once('/');
@@ -170,7 +171,7 @@ impl BaseUrl {
         }
     }
 
-    /// The server's root, without path and query.
+    /// Returns the root URL of the server, without path and query.
     pub(crate) fn root(&self) -> Self {
         Self {
             prefix: String::new(),
@@ -190,8 +191,9 @@ impl BaseUrl {
         format!("{}{path}{mark}{}", self.prefix, query.unwrap_or_default())
     }
 
-    /// Path and query of a URL from a response, if it has this server's scheme, host and port, or
-    /// is only a path. Credentials of this server go to no other one.
+    /// Returns the path and query of a URL from a response, if the URL has this server's scheme,
+    /// host and port, or is only a path; otherwise `None`. So no other server receives the
+    /// credentials.
     pub(crate) fn own_path(&self, location: &str) -> Option<String> {
         if location.starts_with('/') && !location.starts_with("//") && !location.starts_with("/\\") {
             return Some(location.split('#').next().unwrap_or_default().to_owned());
@@ -210,7 +212,7 @@ impl BaseUrl {
         is_own.then(|| path.to_owned())
     }
 
-    /// Host, with the port if it is not the default.
+    /// Returns the host, with the port if the base URL contains one.
     pub(crate) fn host(&self) -> &str {
         self.authority.as_str()
     }
@@ -236,7 +238,7 @@ impl fmt::Display for BaseUrl {
     }
 }
 
-/// Hides everything before an `@`: it may contain a password.
+/// Hides the text before an `@`, which may contain a password.
 fn without_userinfo(text: &str) -> String {
     match text.rsplit_once('@') {
         Some((_, host)) => format!("…@{host}"),
@@ -252,18 +254,18 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// `Authorization: Bearer …`.
+    /// Creates the header `Authorization: Bearer KEY`.
     pub fn bearer(key: &SecretString) -> Result<Self, EndpointError> {
         Self::scheme("Bearer", key)
     }
 
-    /// `Authorization: SCHEME …`.
+    /// Creates the header `Authorization: SCHEME KEY`.
     pub(crate) fn scheme(scheme: &str, key: &SecretString) -> Result<Self, EndpointError> {
         let text = SecretString::from(format!("{scheme} {}", key.expose_secret().trim()));
         Self::new(AUTHORIZATION, &text)
     }
 
-    /// A header whose value is the key.
+    /// Creates a header whose value is the key.
     pub fn header(name: &str, key: &SecretString) -> Result<Self, EndpointError> {
         let header = name
             .parse()
@@ -282,21 +284,21 @@ impl Credential {
     }
 }
 
-/// One path of a provider with the common parts of its requests. `Debug` hides keys.
+/// One path of a provider, with the common parts of its requests. `Debug` hides keys.
 #[derive(Debug)]
 pub struct Endpoint {
     pub(super) uri: Uri,
-    /// Only the path, which HTTP/1.1 requires.
+    /// The URI without scheme and host, as HTTP/1.1 requires.
     pub(super) path: Uri,
     pub(super) headers: HeaderMap,
     pub(super) secure: bool,
     pub(super) error_texts: Arc<ErrorTexts>,
-    /// Used only for plain HTTP.
+    /// Pool of plain HTTP connections; unused for TLS.
     pub(super) pool: Pool,
 }
 
 impl Endpoint {
-    /// Treatment of the error messages of this endpoint.
+    /// Returns the policy for error messages of this endpoint.
     pub(crate) fn error_texts(&self) -> &Arc<ErrorTexts> {
         &self.error_texts
     }
@@ -316,8 +318,8 @@ impl Endpoint {
             HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION"))),
         );
         if !base.is_secure() {
-            // Without this, hyper would write it for each request. TLS may use HTTP/2, which has no
-            // such header.
+            // Without this header, hyper would write it for each request. TLS may use HTTP/2, which
+            // has no such header.
             let host = HeaderValue::from_str(base.authority.as_str())
                 .map_err(|_| EndpointError::new(format!("`{}` is not a host", base.authority)))?;
             headers.insert(HOST, host);
@@ -343,17 +345,17 @@ impl Endpoint {
     }
 }
 
-/// The path and additional headers that distinguish one request of an endpoint.
+/// The path and the additional headers of one request to an endpoint.
 #[derive(Debug)]
 pub(crate) struct Variant {
     pub(super) uri: Uri,
-    /// Only the path, which HTTP/1.1 requires.
+    /// The URI without scheme and host, as HTTP/1.1 requires.
     pub(super) path: Uri,
     pub(super) headers: HeaderMap,
 }
 
 impl Variant {
-    /// A path below the same base URL.
+    /// Creates a variant with a path below the same base URL and without additional headers.
     pub(crate) fn new(base: &BaseUrl, path: &str) -> Result<Self, EndpointError> {
         let uri = base.join(path)?;
         let path = uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
@@ -364,12 +366,12 @@ impl Variant {
         })
     }
 
-    /// Path as sent, without the query.
+    /// Returns the path as sent, without the query.
     pub(crate) fn path(&self) -> &str {
         self.uri.path()
     }
 
-    /// Sets a header that is no secret.
+    /// Sets a header that is not a secret.
     pub(crate) fn insert_plain(&mut self, header: HeaderName, value: &str) -> Result<(), EndpointError> {
         let value = HeaderValue::from_str(value)
             .map_err(|_| EndpointError::new(format!("`{header}` has an invalid value")))?;
@@ -377,7 +379,7 @@ impl Variant {
         Ok(())
     }
 
-    /// Sets a header that may be secret.
+    /// Sets a header that may be a secret.
     pub(crate) fn insert(&mut self, name: &str, value: &SecretString) -> Result<(), EndpointError> {
         let Credential { header, value } = Credential::header(name, value)?;
         self.headers.insert(header, value);

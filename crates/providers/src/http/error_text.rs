@@ -1,4 +1,4 @@
-//! Messages from upstream error bodies, cleaned for the log and for callers.
+//! Messages of upstream error bodies, redacted for the log and for callers.
 
 use std::net::IpAddr;
 use std::sync::LazyLock;
@@ -8,29 +8,29 @@ use secrecy::{ExposeSecret, SecretString};
 use tollgate_formats::openai_chat::read_error;
 use tollgate_upstream::{ErrorText, UpstreamText};
 
-/// Max bytes of an error body that are parsed.
+/// Maximum number of bytes of an error body that are parsed.
 const MAX_READ_BYTES: usize = 16 << 10;
-/// Max characters of a message.
+/// Maximum number of characters of a message.
 const MAX_TEXT_CHARS: usize = 500;
-/// Max count of numbers that are stored from a message, and their min value: smaller numbers are
-/// never a context length.
+/// Maximum number of numbers that are stored from a message.
 const MAX_NUMBERS: usize = 16;
+/// Minimum value of a stored number: smaller numbers are never a context length.
 const MIN_NUMBER: u64 = 256;
-/// Replacement of a key.
+/// Replacement of a redacted key.
 const REDACTED: &str = "[redacted]";
 /// Prefixes of API keys of providers and gateways.
 const KEY_PREFIXES: &[&str] = &[
     "sk-", "sk_", "rk_", "gsk_", "xai-", "AIza", "ya29.", "eyJ", "AKIA", "ASIA", "ABSK", "hf_", "r8_",
     "nvapi-", "csk-", "fw_", "pplx-", "tgp_", "whsec_",
 ];
-/// Min characters of a key to redact. A shorter one is a placeholder such as `none`, which may be a
-/// normal word of the message.
+/// Minimum length of a key to redact, in bytes. A shorter key is a placeholder such as `none`,
+/// which may be a normal word of the message.
 const MIN_KEY_CHARS: usize = 6;
-/// Min characters of a word of letters and digits that counts as a key.
+/// Minimum number of characters of a word with letters and digits that counts as a key.
 const MIN_SECRET_CHARS: usize = 32;
 
-/// A value after the name of a secret, and the user information of a URL: these may be short, and
-/// have no prefix.
+/// Patterns of a value after the name of a secret, and of the user information of a URL. Such
+/// secrets may be short and have no prefix.
 static NAMED_SECRETS: LazyLock<Option<[Regex; 2]>> = LazyLock::new(|| {
     let name = "password|passwd|pwd|secret|api[-_ ]?key|credentials?|(?:access|api|auth|hf|id|refresh|session)[-_]token";
     let value = r#""[^"]*"|'[^']*'|[^\s"'&,;]+"#;
@@ -38,11 +38,11 @@ static NAMED_SECRETS: LazyLock<Option<[Regex; 2]>> = LazyLock::new(|| {
     Some([values, Regex::new(r"(://)[^\s/?#@]+@").ok()?])
 });
 
-/// Treatment of the error messages of one address.
+/// Policy for the error messages of one endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorTexts {
     mode: ErrorText,
-    /// Keys of the address, to be redacted.
+    /// Keys of the endpoint, to be redacted.
     secrets: Vec<SecretString>,
 }
 
@@ -94,7 +94,8 @@ impl ErrorTexts {
     }
 }
 
-/// Message of an error body. FastAPI's is that of its first finding.
+/// Returns the message of an error body. For FastAPI, this is the message of the first validation
+/// error.
 fn message(body: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     match value.pointer("/detail/0/msg").and_then(serde_json::Value::as_str) {
@@ -156,13 +157,14 @@ fn numbers(text: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Default treatment of error messages by host: messages of a private server are logged.
+/// Returns the default policy for error messages of a host: messages of a private server are
+/// logged, others hidden.
 pub(super) fn default_mode(host: &str) -> ErrorText {
     let host = host.trim_matches(['[', ']']);
     let is_private = match host.parse::<IpAddr>() {
         Ok(IpAddr::V4(v4)) => {
             let [a, b, ..] = v4.octets();
-            // 100.64.0.0/10 is shared address space (RFC 6598), which private overlays use.
+            // 100.64.0.0/10 is shared address space (RFC 6598), which private overlay networks use.
             v4.is_loopback() || v4.is_private() || v4.is_link_local() || (a == 100 && (64..128).contains(&b))
         }
         Ok(IpAddr::V6(v6)) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),

@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use hyper_util::client::legacy;
 use tollgate_upstream::UpstreamError;
 
-/// Error of a request without response headers on a connection outside a pool. `was_sent` is false
-/// if hyper returned the request unsent.
+/// Returns the error of a request without response headers on a connection outside a pool.
+/// `was_sent` is false if hyper returned the request unsent.
 pub(super) fn exchange_error(error: &hyper::Error, was_sent: bool) -> UpstreamError {
     if was_sent {
         UpstreamError::protocol(chain(error))
@@ -28,7 +28,7 @@ pub(super) fn is_hang_up(error: &hyper::Error) -> bool {
     error.is_incomplete_message() || causes(error).any(is_reset)
 }
 
-/// Error of a request without response headers on a pooled connection.
+/// Returns the error of a request without response headers on a pooled connection.
 pub(super) fn send_error(error: legacy::Error) -> UpstreamError {
     let detail = chain(&error);
     if error.is_connect() || was_not_sent(&error) {
@@ -38,13 +38,13 @@ pub(super) fn send_error(error: legacy::Error) -> UpstreamError {
     }
 }
 
-/// Error of an incomplete body.
+/// Returns the error of an incomplete body.
 pub(super) fn body_error(error: &hyper::Error) -> UpstreamError {
     UpstreamError::protocol(chain(error))
 }
 
-/// Whether hyper canceled the request, because a pooled connection closed before it was written.
-/// After any later error, the upstream may have the request.
+/// Whether hyper canceled the request because a pooled connection closed before the request was
+/// written. After any later error, the upstream may have received the request.
 fn was_not_sent(error: &legacy::Error) -> bool {
     causes(error).any(|cause| {
         cause
@@ -59,7 +59,8 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
     })
 }
 
-/// The error and its causes on one line. They describe sockets and framing, never the content.
+/// Returns the error and its causes on one line. They describe sockets and framing, never the
+/// content.
 pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
     let texts: Vec<String> = causes(error).map(ToString::to_string).collect();
     texts.join(": ")

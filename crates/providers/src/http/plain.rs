@@ -1,12 +1,12 @@
 //! Connections without TLS, driven by the call that uses them.
 //!
 //! hyper normally drives each connection in a separate task. A call would wake that task to send,
-//! and the task would wake the call for the answer and for each chunk of a stream. Here the call
-//! polls its connection directly, and idle connections are not polled. A connection that the server
-//! has closed is detected when it is reused, before the request is sent. If the server closes it at
-//! that moment, the request gets no answer. Requests that may be sent again are then sent once
-//! more, on a new connection. Servers may close a connection after an error without notice, so it
-//! is not reused after an error.
+//! and the task would wake the call for the response and for each chunk of a stream. Here, the call
+//! polls its connection directly, and idle connections are not polled. If the server has closed an
+//! idle connection, the gateway detects this when it reuses the connection, before it sends the
+//! request. If the server closes the connection at that moment, the request receives no response.
+//! The gateway then sends requests that may be repeated once more, on a new connection. Servers may
+//! close a connection without notice after a server error, so it is not reused after one.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -32,9 +32,9 @@ use tower::Service;
 use super::request::RequestBody;
 use super::{HttpSettings, READ_BUFFER, connect, failure};
 
-/// Unused connections to one path of a provider. Each thread has its own: every worker thread has
-/// its own runtime, and a connection belongs to the runtime that created it. A multi-threaded
-/// runtime only needs a few more connections.
+/// Unused connections to one path of a provider. Each thread has its own connections: every worker
+/// thread has its own runtime, and a connection belongs to the runtime that created it. In a
+/// multi-threaded runtime, the only effect is additional connections.
 #[derive(Default)]
 pub(super) struct Pool {
     by_thread: ThreadLocal<Arc<IdleConnections>>,
@@ -51,17 +51,17 @@ struct Unused {
     is_watched: bool,
 }
 
-/// A connection and its request sender. Boxed, because it is large and moved often.
+/// A connection and its request sender. It is boxed, because it is large and moved often.
 struct Connection {
     sender: http1::SendRequest<RequestBody>,
-    /// `None` after the connection has ended.
+    /// Driver of the connection; `None` after the connection has ended.
     driver: Option<http1::Connection<TokioIo<TcpStream>, RequestBody>>,
 }
 
-/// Body of an answer, with its connection.
+/// Body of a response, with its connection.
 pub(super) struct PlainBody {
     body: Incoming,
-    /// `None` after the body was read completely.
+    /// Connection of the body; `None` after the body was read completely.
     connection: Option<Box<Connection>>,
     /// Whether the connection may be used again.
     is_reusable: bool,
@@ -107,7 +107,7 @@ impl Pool {
                 Err(failed) => failed,
             };
             match failed.take_message() {
-                // The server closed the connection while it was idle; no part of the request was
+                // The server closed the connection while it was idle. No part of the request was
                 // sent.
                 Some(unsent) if is_used => request = unsent,
                 unsent => match copy {
@@ -148,7 +148,7 @@ impl IdleConnections {
         if since.elapsed() < idle {
             return Some(connection);
         }
-        // All connections below it have been idle even longer.
+        // The connections below this one in the stack have been idle even longer.
         unused.connections.clear();
         None
     }
@@ -164,7 +164,8 @@ impl IdleConnections {
         }
     }
 
-    /// Closes connections that were idle for this long. Returns whether any are left.
+    /// Closes connections that have been idle for this long. Returns whether any connections are
+    /// left.
     fn close_expired(&self, idle: Duration) -> bool {
         let mut unused = self.unused();
         let old = unused
@@ -219,7 +220,7 @@ impl Connection {
         .await
     }
 
-    /// Whether the connection can take another request.
+    /// Whether the connection can accept another request.
     fn is_free(&mut self, cx: &mut Context<'_>) -> bool {
         drive(&mut self.driver, cx);
         self.driver.is_some() && self.sender.is_ready()
@@ -228,7 +229,7 @@ impl Connection {
 
 type Driver = http1::Connection<TokioIo<TcpStream>, RequestBody>;
 
-/// Polls the connection once. The pending answer reports how the connection ended.
+/// Polls the connection once. Errors of the connection are reported by the pending response.
 fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
     if let Some(running) = driver
         && Pin::new(running).poll(cx).is_ready()

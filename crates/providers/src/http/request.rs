@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// A body of chunks, which are written together without copying.
+/// A body of chunks, which are written in one vectored write without copying.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestBody {
     next: Option<Bytes>,

@@ -1,4 +1,4 @@
-//! WebSocket clients for providers' progress messages. Messages that are not text are skipped.
+//! WebSocket clients for providers' progress messages. They skip messages that are not text.
 
 use futures_util::StreamExt;
 use http::header::{CONNECTION, HOST, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
@@ -16,18 +16,18 @@ use tower::Service;
 
 use super::{Endpoint, HttpClient, Variant, connect};
 
-/// Max bytes of a message: image previews come with the texts.
+/// Maximum size of a message, in bytes. Servers also send image previews.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 type Stream = WebSocketStream<TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>>;
 
-/// An open socket. Dropping it closes it.
+/// An open WebSocket. Dropping it closes the connection.
 #[derive(Debug)]
 pub(crate) struct Socket(Stream);
 
 impl HttpClient {
-    /// Opens a socket at a path of an endpoint, with the endpoint's headers. Has no timeout; the
-    /// caller sets one.
+    /// Opens a WebSocket at a path of an endpoint, with the endpoint's headers. The caller must set
+    /// a timeout.
     pub(crate) async fn open_socket(
         &self,
         endpoint: &Endpoint,

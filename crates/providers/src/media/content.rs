@@ -11,7 +11,7 @@ use tollgate_upstream::{Content, Size, Source, UpstreamError};
 
 use crate::http::BaseUrl;
 
-/// Writes padding; decodes with or without it.
+/// Base64 engine that writes padding and decodes with or without it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -46,8 +46,8 @@ pub(crate) fn encoded(source: &Source) -> Value {
     json!({"mimeType": &*source.mime_type, "bytesBase64Encoded": BASE64.encode(&source.bytes)})
 }
 
-/// Returns the content at a URL from an answer. Downloads from the upstream's own server carry the
-/// operator's key, others do not.
+/// Returns the content at a URL from a response. Downloads from the upstream's own server contain
+/// the operator's key, others do not.
 pub(crate) fn content_at(base: &BaseUrl, location: &str) -> Result<Content, UpstreamError> {
     if let Some(own) = base.own_path(location) {
         return Ok(Content::Upstream(own));
@@ -64,12 +64,12 @@ pub(crate) fn content_at(base: &BaseUrl, location: &str) -> Result<Content, Upst
     }
 }
 
-/// The text, unless it is blank.
+/// Returns the text, unless it is blank.
 pub(crate) fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.trim().is_empty())
 }
 
-/// The aspect ratio of a size in lowest terms, such as `16:9`.
+/// Returns the aspect ratio of a size in lowest terms, such as `16:9`.
 pub(crate) fn ratio(size: Size) -> String {
     let (mut a, mut b) = (size.width, size.height);
     while b > 0 {
@@ -79,7 +79,7 @@ pub(crate) fn ratio(size: Size) -> String {
     format!("{}:{}", size.width / common, size.height / common)
 }
 
-/// A duration in whole seconds; `None` if it has a fraction.
+/// Returns a duration in whole seconds; `None` if it has a fraction.
 pub(crate) fn seconds(duration: Duration) -> Option<u64> {
     (duration.subsec_nanos() == 0).then_some(duration.as_secs())
 }

@@ -6,16 +6,16 @@ use tollgate_upstream::{Source, UpstreamError};
 
 use crate::http::RequestBody;
 
-/// A form. Files are not copied.
+/// A multipart form. Files are not copied.
 #[derive(Debug)]
 pub(crate) struct Form {
-    /// Random, so that no value can contain it.
+    /// Boundary between the parts. It is random, so that no value can contain it.
     boundary: String,
     chunks: Vec<Bytes>,
 }
 
 impl Form {
-    /// An empty form.
+    /// Creates an empty form with a random boundary.
     pub(crate) fn new() -> Result<Self, UpstreamError> {
         let mut random = [0; 16];
         rand::fill(&mut random)
@@ -53,7 +53,7 @@ impl Form {
         head.put_slice(
             format!("--{boundary}\r\ncontent-disposition: {disposition}\r\ncontent-type: ").as_bytes(),
         );
-        // Drops white space and control characters, which could end the header line.
+        // This drops white space and control characters, which could end the header line.
         let is_word = |byte: &u8| byte.is_ascii_graphic();
         head.extend(mime_type.bytes().filter(is_word));
         head.put_slice(b"\r\n\r\n");
@@ -62,7 +62,7 @@ impl Form {
         self.chunks.push(Bytes::from_static(b"\r\n"));
     }
 
-    /// Value of the `content-type` header.
+    /// Returns the value of the `content-type` header.
     pub(crate) fn content_type(&self) -> String {
         format!("multipart/form-data; boundary={}", self.boundary)
     }

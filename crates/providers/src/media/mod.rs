@@ -1,5 +1,5 @@
-//! Shared code of the image and video adapters: requests to one server, forms, parsing of answers,
-//! and downloads. Code for one provider is in that provider's folder.
+//! Shared code of the image and video adapters: requests to one server, forms, parsing of
+//! responses, and downloads. The code for each provider is in that provider's folder.
 
 mod content;
 mod form;
@@ -17,12 +17,12 @@ pub(crate) use handle::{from_handle, to_handle};
 pub(crate) use queue::{QueueAdapter, QueueProvider};
 pub(crate) use server::{Request, Server, follow_redirects};
 
-/// Max bytes of an answer that contains images or videos in base64.
+/// Maximum size of a response that contains images or videos in base64, in bytes.
 pub(crate) const BODY_LIMIT: usize = 128 << 20;
-/// Max bytes of a status answer.
+/// Maximum size of a status response, in bytes.
 pub(crate) const MAX_STATUS_BYTES: usize = 4 << 20;
 
-/// Request fields that all queue providers name alike.
+/// Returns the request fields whose names are the same for all queue providers.
 pub(crate) fn fields(prompt: &str, negative: &Option<String>, seed: Option<u64>) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("prompt".to_owned(), json!(prompt));
@@ -35,13 +35,13 @@ pub(crate) fn fields(prompt: &str, negative: &Option<String>, seed: Option<u64>)
     fields
 }
 
-/// The error for a parameter that the provider does not support.
+/// Returns the error for a parameter that the provider does not support.
 pub(crate) fn unsupported(param: &str) -> Error {
     let message = format!("the model does not support `{param}`; remove it, or use another model");
     Error::new(ErrorCode::UnsupportedParameter, message).with_param(param)
 }
 
-/// Refuses the first parameter that was sent but is not supported.
+/// Returns an error for the first parameter that was sent but is not supported.
 pub(crate) fn reject_unsupported(sent: &[(&str, bool)]) -> Result<(), Error> {
     match sent.iter().find(|(_, is_sent)| *is_sent) {
         Some((param, _)) => Err(unsupported(param)),
@@ -49,8 +49,8 @@ pub(crate) fn reject_unsupported(sent: &[(&str, bool)]) -> Result<(), Error> {
     }
 }
 
-/// Changes the retry of a 500 or 502 to unknown: the server may have generated the media, which is
-/// billed.
+/// Changes the retry of a 500 or 502 to unknown: the server may have generated the media and billed
+/// for it.
 pub(crate) fn with_unknown_retry(error: UpstreamError) -> UpstreamError {
     match (error.status, error.retry) {
         (Some(500 | 502), Retry::Safe | Retry::After(_)) => UpstreamError {

@@ -1,5 +1,5 @@
-//! Image and video providers that queue jobs and are polled. Each implements [`QueueAdapter`]; this
-//! module has the common part.
+//! Image and video providers that queue jobs, whose state the gateway polls. Each of them
+//! implements [`QueueAdapter`]; this module contains the common part.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,19 +15,20 @@ use tollgate_upstream::{
 use super::server::Server;
 use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 
-/// The provider-specific part. The methods are those of [`MediaProvider`], with the server.
+/// The provider-specific part of a [`QueueProvider`]. Its methods are those of [`MediaProvider`],
+/// with the server as a parameter.
 #[async_trait]
 pub(crate) trait QueueAdapter: fmt::Debug + Send + Sync {
-    /// Max number of images of one submission to this model.
+    /// Returns the maximum number of images of one submission to this model.
     fn max_outputs(&self, model: &str) -> u32 {
         let _ = model;
         1
     }
 
-    /// Refuses unsupported parameters of an image call.
+    /// Returns an error if the image call has unsupported parameters.
     fn check_images(&self, call: &ImageCall) -> Result<(), Error>;
 
-    /// Refuses unsupported parameters of a video call.
+    /// Returns an error if the video call has unsupported parameters.
     fn check_video(&self, call: &VideoCall) -> Result<(), Error>;
 
     /// Submits an image job.
@@ -59,7 +60,8 @@ pub(crate) trait QueueAdapter: fmt::Debug + Send + Sync {
     /// Cancels a job.
     async fn cancel(&self, server: &Server, ctx: &CallContext, handle: &[u8]) -> Result<(), UpstreamError>;
 
-    /// Lists the models. Providers without a list only check that the server is reachable.
+    /// Lists the models. For providers without a model list, checks at most that the server is
+    /// reachable.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError>;
 }
 

@@ -1,4 +1,4 @@
-//! Requests to one server with many paths: each job has its own.
+//! Requests to one server with many paths, since each job has its own path.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::http::{
 };
 use crate::refusal;
 
-/// Header of the idempotency key.
+/// Name of the idempotency header.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Max number of redirects of a download, all within the server.
+/// Maximum number of redirects of a download, all within the server.
 const MAX_REDIRECTS: usize = 3;
 
 /// A server and its credentials.
@@ -28,7 +28,7 @@ const MAX_REDIRECTS: usize = 3;
 pub(crate) struct Server {
     base: BaseUrl,
     root: BaseUrl,
-    /// Connection pool and headers of all paths.
+    /// Connection pool and headers, shared by all paths.
     endpoint: Endpoint,
     http: Arc<HttpClient>,
 }
@@ -58,27 +58,27 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A GET request.
+    /// Creates a GET request.
     pub(crate) fn get(path: &'a str) -> Self {
         Self::new(Method::GET, path)
     }
 
-    /// A DELETE request.
+    /// Creates a DELETE request.
     pub(crate) fn delete(path: &'a str) -> Self {
         Self::new(Method::DELETE, path)
     }
 
-    /// A PUT request without a body.
+    /// Creates a PUT request without a body.
     pub(crate) fn put(path: &'a str) -> Self {
         Self::new(Method::PUT, path)
     }
 
-    /// A POST request without a body.
+    /// Creates a POST request without a body.
     pub(crate) fn post(path: &'a str) -> Self {
         Self::new(Method::POST, path)
     }
 
-    /// A POST request with a JSON body.
+    /// Creates a POST request with a JSON body.
     pub(crate) fn json(path: &'a str, body: &Value) -> Self {
         Self {
             body: Some(Body::Json(body.to_string().into())),
@@ -86,7 +86,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A POST request with a multipart form.
+    /// Creates a POST request with a multipart form.
     pub(crate) fn form(path: &'a str, form: Form) -> Self {
         Self {
             body: Some(Body::Form(form)),
@@ -94,7 +94,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Adds an idempotency key.
+    /// Returns the request with an idempotency key.
     pub(crate) fn with_key(self, key: &'a str) -> Self {
         Self {
             key: Some(key),
@@ -122,7 +122,7 @@ impl Server {
         })
     }
 
-    /// Base URL of the server.
+    /// Returns the base URL of the server.
     pub(crate) fn base(&self) -> &BaseUrl {
         &self.base
     }
@@ -132,7 +132,7 @@ impl Server {
         self.base.path_of(path)
     }
 
-    /// Sends a request and returns the answer with any status.
+    /// Sends a request and returns the response with any status.
     pub(crate) async fn send(
         &self,
         ctx: &CallContext,
@@ -179,12 +179,12 @@ impl Server {
         }
     }
 
-    /// Converts an error answer. A 500 or 502 has an unknown outcome.
+    /// Converts an error response. After a 500 or 502, the outcome of the request is unknown.
     pub(crate) async fn refused(&self, response: Response) -> UpstreamError {
         super::with_unknown_retry(refusal::from_response(response, self.http.settings()).await)
     }
 
-    /// Sends a request and decodes its JSON answer of up to `limit` bytes.
+    /// Sends a request and decodes its JSON response of up to `limit` bytes.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         ctx: &CallContext,
@@ -210,7 +210,7 @@ impl Server {
         parsed(&response.whole(limit).await?).map(Some)
     }
 
-    /// Checks that the server answers at a path.
+    /// Checks that the server responds successfully at a path.
     pub(crate) async fn check_reachable(&self, path: &str, timeout: Duration) -> Result<(), UpstreamError> {
         let variant = Variant::new(&self.root, &self.path(path))
             .map_err(|error| UpstreamError::connect(error.to_string()))?;
@@ -219,7 +219,8 @@ impl Server {
         self.check_status(response).await.map(|_| ())
     }
 
-    /// Sends a request whose answer has no content. A missing object counts as success.
+    /// Sends a request whose response has no content. A missing object (404, 410) or a conflict
+    /// (409) counts as success.
     pub(crate) async fn send_command(
         &self,
         ctx: &CallContext,
@@ -250,8 +251,8 @@ impl Server {
     }
 }
 
-/// Downloads a path with `get`. Follows redirects only within this server, because requests carry a
-/// key.
+/// Downloads a path with `get`. Follows redirects only within this server, because requests contain
+/// a key.
 pub(crate) async fn follow_redirects<F, A>(
     base: &BaseUrl,
     http: &HttpClient,

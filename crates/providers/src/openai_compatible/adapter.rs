@@ -1,4 +1,5 @@
-//! The adapter of one provider, with the quirks of its preset and its configuration.
+//! The adapter of one provider, with the differences of its preset and its configuration from
+//! OpenAI.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,11 +45,11 @@ const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/we
 #[derive(Debug)]
 pub struct OpenAiCompatible {
     pub(super) id: Arc<str>,
-    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
+    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
     origin: String,
     pub(super) preset: &'static Preset,
     pub(super) http: Arc<HttpClient>,
-    /// The base URL, if it contains the model.
+    /// The base URL, if it contains the model's name.
     by_model: Option<BaseUrl>,
     pub(super) chat: Endpoint,
     pub(super) completions: Option<Endpoint>,
@@ -61,9 +62,9 @@ pub struct OpenAiCompatible {
     pub(super) decisions: DecisionsEndpoint,
     models: Endpoint,
     pub(super) batches: Option<BatchServer>,
-    /// Whether a request for several answers needs one call for each.
+    /// Whether each of several choices needs its own call.
     needs_call_per_answer: bool,
-    /// Whether the server has rejected `stream_options` and answered the same request without it.
+    /// Whether the server has rejected `stream_options` and accepted the same request without it.
     rejects_stream_options: AtomicBool,
 }
 
@@ -128,8 +129,8 @@ impl OpenAiCompatible {
         self
     }
 
-    /// Chooses the endpoint and encodes the request. `removed` are the fields that the upstream
-    /// does not accept; see [`removed`](Self::removed).
+    /// Chooses the endpoint and encodes the request without the fields `removed`; see
+    /// [`removed`](Self::removed).
     pub(super) fn prepare(&self, call: &TextCall, removed: &[&str]) -> Result<Prepared<'_>, UpstreamError> {
         if let Some(prepared) = self.prepare_completion(call, removed)? {
             return Ok(prepared);
@@ -164,7 +165,7 @@ impl OpenAiCompatible {
         self.http.post_variant(endpoint, variant, body, timeouts).await
     }
 
-    /// Returns the body for the upstream and the number of requested answers.
+    /// Returns the body for the upstream and the number of requested choices.
     fn prepare_chat(&self, call: &TextCall, removed: &[&str]) -> Result<(RequestBody, u32), UpstreamError> {
         let known = call
             .outline
@@ -189,8 +190,8 @@ impl OpenAiCompatible {
         Ok((RequestBody::from(chunks), choices))
     }
 
-    /// Like [`prepare_chat`](Self::prepare_chat), for calls in another format or with fetched
-    /// media: converts the request first.
+    /// Like [`prepare_chat`](Self::prepare_chat), but converts the request first. Used for calls in
+    /// another format or with fetched media.
     fn prepare_converted(
         &self,
         call: &TextCall,
@@ -207,8 +208,8 @@ impl OpenAiCompatible {
         Ok((RequestBody::from(chunks), head.n))
     }
 
-    /// Fields to remove from requests: those of the preset, and `stream_options` if the server
-    /// rejects it.
+    /// Returns the fields to remove from requests: those of the preset, and `stream_options` if the
+    /// server rejects it.
     pub(super) fn removed(&self) -> Cow<'static, [&'static str]> {
         match self.rejects_stream_options.load(Ordering::Relaxed) {
             true => Cow::Owned([self.preset.drops, &[STREAM_OPTIONS]].concat()),
@@ -228,8 +229,8 @@ impl OpenAiCompatible {
         }
     }
 
-    /// Sends a request. If the server rejects `stream_options`, sends it once more without that
-    /// field: then the server reports no usage, and the gateway estimates it.
+    /// Sends a request. If the server rejects `stream_options`, sends the request once more without
+    /// that field. The server then reports no usage, and the gateway estimates it.
     async fn send(&self, ctx: &CallContext, call: &TextCall) -> Result<Sent, UpstreamError> {
         let removed = self.removed();
         let error = match self.send_without(ctx, call, &removed).await {
@@ -241,7 +242,7 @@ impl OpenAiCompatible {
         }
         let removed = [&*removed, &[STREAM_OPTIONS]].concat();
         let sent = self.send_without(ctx, call, &removed).await?;
-        // The server may only have rejected an option that this caller sent.
+        // The server may have rejected only an option that this caller sent.
         let is_callers = memchr::memmem::find(&call.body, STREAM_OPTIONS.as_bytes()).is_some()
             || call
                 .common
@@ -296,7 +297,7 @@ impl OpenAiCompatible {
         self.read_whole(ctx, call, format, body, is_html)
     }
 
-    /// Decodes a whole answer.
+    /// Decodes a complete response.
     pub(super) fn read_whole(
         &self,
         ctx: &CallContext,
@@ -348,12 +349,12 @@ impl OpenAiCompatible {
     }
 }
 
-/// A sent request and its response, which has no error status.
+/// The response to a sent request, with a success status.
 struct Sent {
     response: Response,
     /// Format of the endpoint.
     format: Format,
-    /// Number of requested answers.
+    /// Number of requested choices.
     choices: u32,
 }
 
@@ -365,7 +366,7 @@ pub(super) struct Prepared<'p> {
     /// Format of the endpoint.
     pub(super) format: Format,
     pub(super) body: RequestBody,
-    /// Number of requested answers.
+    /// Number of requested choices.
     pub(super) choices: u32,
 }
 
@@ -422,7 +423,7 @@ impl TextProvider for OpenAiCompatible {
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
         match kind {
             MediaKind::Image if self.preset.inline_images => Some(IMAGE_TYPES),
-            // The format has no URL for documents.
+            // The format supports no URLs for documents.
             MediaKind::Document => Some(&["application/pdf"]),
             _ => None,
         }
@@ -516,7 +517,8 @@ impl Provider for OpenAiCompatible {
                 return Err(refusal::from_response(response, self.http.settings()).await);
             }
             let listed = listing::read(&response.whole(listing::LIMIT).await?)?;
-            // If each model has its own URL, the operator chose the names, which no list contains.
+            // If each model has its own URL, the operator chose the model names, so no list
+            // contains them.
             Ok(if self.by_model.is_some() {
                 Vec::new()
             } else {

@@ -1,5 +1,5 @@
-//! OpenAI's batches: a file of requests is uploaded, a batch is created from it, and the results
-//! are two files.
+//! OpenAI's batches: the gateway uploads a file of requests and creates a batch from it. The
+//! results are an output file and an error file.
 
 use std::sync::Arc;
 
@@ -22,12 +22,13 @@ use crate::http::{BaseUrl, Credential, EndpointError, HttpClient, escape};
 use crate::media::{Form, MAX_STATUS_BYTES, Request, Server};
 use crate::refusal;
 
-/// Metadata key of the submission's name.
+/// Metadata key under which a batch stores the name of the submission.
 const METADATA_KEY: &str = "tollgate_batch";
 /// Lifetime of an upload that is not deleted, in seconds.
 const UPLOAD_LIFETIME_SECONDS: &str = "259200";
-/// Max number of pages of batches to search for a name, and batches per page.
+/// Maximum number of pages of batches to search for a name.
 const MAX_PAGES: usize = 10;
+/// Number of batches per page.
 const PAGE_SIZE: usize = 100;
 
 /// Endpoint and limits of the batch API.
@@ -96,7 +97,7 @@ impl Batch {
                 let first = self.errors.pointer("/data/0").cloned().unwrap_or_default();
                 return BatchState::Failed(refusal::from_failure(&json!({"error": first})));
             }
-            // Any other status means that the batch is still running.
+            // Any other status means that the batch has not ended.
             _ => return BatchState::Running,
         };
         let places = [self.output_file_id, self.error_file_id];
@@ -160,7 +161,7 @@ fn line(name: &str, path: &str, body: &Bytes) -> EncodedRequest {
 }
 
 impl OpenAiCompatible {
-    /// Sets whether the provider uses its batch API.
+    /// Sets whether the provider executes batches with its batch API.
     pub fn with_batches(mut self, are_wanted: bool) -> Self {
         if let Some(batches) = &mut self.batches {
             batches.is_enabled = are_wanted;

@@ -1,4 +1,4 @@
-//! Requests in the completions format, for providers with that endpoint.
+//! Requests in the completions format, for providers with a completions endpoint.
 
 use tollgate_formats::ResponseFormatKind;
 use tollgate_formats::openai_completions::{CompletionHead, RequestEdits, splice_request, validate};
@@ -10,8 +10,9 @@ use crate::conversion::not_in_format;
 use crate::http::RequestBody;
 
 impl OpenAiCompatible {
-    /// Encodes the request if the provider's completions endpoint can answer the call. Structured
-    /// answers use chat: hardly any server enforces a schema here.
+    /// Encodes the request if the provider's completions endpoint supports the call; otherwise
+    /// returns `None`. Calls for structured output use chat, because hardly any server enforces a
+    /// schema for completions.
     pub(super) fn prepare_completion(
         &self,
         call: &TextCall,

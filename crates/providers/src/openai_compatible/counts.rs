@@ -11,7 +11,8 @@ use super::presets::LabelServer;
 /// Members of a chat request that the chat template uses.
 const TEMPLATE_MEMBERS: [&str; 3] = ["messages", "tools", "chat_template_kwargs"];
 
-/// Whether the server can count the tokens of a chat request after its template.
+/// Whether the server can count the tokens of a chat request to which the chat template was
+/// applied.
 pub(super) fn has_counts(server: Option<LabelServer>) -> bool {
     matches!(server, Some(LabelServer::Vllm | LabelServer::LlamaCpp))
 }

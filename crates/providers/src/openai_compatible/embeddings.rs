@@ -1,5 +1,5 @@
-//! Embeddings: requests are spliced and forwarded, and answers are checked. Vectors keep their
-//! bytes unless the caller requested the other encoding.
+//! Embeddings: the adapter edits and forwards requests, and checks responses. Vectors are relayed
+//! verbatim unless the caller requested the other encoding.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,11 +17,11 @@ use crate::conversion::not_in_format;
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, Response, Timeouts};
 use crate::refusal;
 
-/// Max size of an embeddings answer as a multiple of the body limit: 2,048 vectors of 3,072 numbers
-/// as text are 130 MB.
+/// Maximum size of an embeddings response as a multiple of the body limit: 2,048 vectors of 3,072
+/// numbers as text are 130 MB.
 const BODY_FACTOR: usize = 3;
 
-/// Endpoint of the embeddings and its quirks.
+/// Endpoint of the embeddings and its differences from OpenAI's.
 #[derive(Debug)]
 pub(super) struct EmbeddingsEndpoint {
     row: &'static Embeddings,
@@ -51,7 +51,7 @@ impl OpenAiCompatible {
         self.read_vectors(ctx, head, body)
     }
 
-    /// Decodes and checks an answer.
+    /// Decodes and checks a response.
     pub(super) fn read_vectors(
         &self,
         ctx: &CallContext,
@@ -115,8 +115,9 @@ impl OpenAiCompatible {
     }
 }
 
-/// The error for vectors of a different length than requested: the server ignores the field.
-/// Truncating them is correct only for some models, and nothing shows for which.
+/// Returns the error for vectors of a different length than requested, which shows that the server
+/// ignores the field. The gateway does not truncate the vectors: that is correct only for some
+/// models, and the response does not show for which.
 fn length_ignored(head: &EmbedHead<'_>, found: &ResponseHead) -> UpstreamError {
     let asked = head.dimensions.unwrap_or_default();
     let received = found.dimensions.map_or("different sizes".to_owned(), |received| {
@@ -132,7 +133,8 @@ fn length_ignored(head: &EmbedHead<'_>, found: &ResponseHead) -> UpstreamError {
     }
 }
 
-/// Returns the answer's bytes if its encoding is the requested one, otherwise the decoded vectors.
+/// Returns the response's bytes if its encoding is the requested one, otherwise the decoded
+/// vectors.
 fn payload(body: Bytes, head: &EmbedHead<'_>, found: ResponseHead) -> Result<EmbedPayload, UpstreamError> {
     let invalid_vectors = || UpstreamError::protocol("the response contains values that are not vectors");
     let encoding = found.encoding.ok_or_else(invalid_vectors)?;

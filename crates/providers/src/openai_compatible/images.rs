@@ -1,5 +1,5 @@
-//! Images: JSON for generations from a prompt, a form for edits of images. The answer contains the
-//! images or URLs of the provider's server, so there is nothing to poll.
+//! Images: JSON for generations from a prompt, a form for edits of images. The response contains
+//! the images or URLs of the provider's server, so no polling is needed.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::http::{BaseUrl, Credential, EndpointError, HttpClient};
 use crate::media::{self, BODY_LIMIT, Form, Request, Server};
 use crate::refusal;
 
-/// Endpoint of the images and its quirks.
+/// Endpoint of the images and its differences from OpenAI's.
 #[derive(Debug)]
 pub(super) struct ImagesEndpoint {
     row: &'static Images,
@@ -38,7 +38,7 @@ impl ImagesEndpoint {
         Ok(Self { row, server })
     }
 
-    /// A path below the base URL of a model, converted to one below the root.
+    /// Converts a path below the base URL of a model to one below the root.
     fn path(&self, model: &str, path: &str) -> String {
         self.server.base().for_model(model).path_of(path)
     }
@@ -47,12 +47,12 @@ impl ImagesEndpoint {
         self.row.takes.contains(&field)
     }
 
-    /// Whether the model is one of the older kind, if the provider has two.
+    /// Whether the model is an older one (`dall-e-…`) of a provider that also has newer ones.
     fn is_older(&self, model: &str) -> bool {
         self.row.bytes == ImageBytes::RequestFromOldModels && model.starts_with("dall-e")
     }
 
-    /// Request fields except files.
+    /// Returns the request fields except files.
     fn fields(&self, call: &ImageCall) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
@@ -156,7 +156,8 @@ impl ImagesEndpoint {
     }
 }
 
-/// File name extension of a media type: some servers use the name instead of the type.
+/// Returns the file name extension of a media type. Some servers use the file name instead of the
+/// media type.
 pub(super) fn extension(mime_type: &str) -> &'static str {
     match mime_type {
         "image/jpeg" => "jpg",
@@ -181,7 +182,8 @@ struct Item {
     revised_prompt: Option<String>,
 }
 
-/// Some providers count text and image tokens separately; they have the same price here.
+/// Usage of a response. Some providers count text and image tokens separately; this struct ignores
+/// the difference.
 #[derive(Deserialize)]
 struct Tokens {
     input_tokens: Option<u64>,

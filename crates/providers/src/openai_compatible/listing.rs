@@ -1,13 +1,13 @@
-//! `GET /models`: OpenAI's list, and fields that other servers add to a record.
+//! `GET /models`: OpenAI's list, and the fields that other servers add to a record.
 
 use serde_json::Value;
 use tollgate_upstream::{ListedModel, UpstreamError};
 
-/// Max bytes of a list; OpenRouter's has several hundred kilobytes.
+/// Maximum size of a list, in bytes. OpenRouter's list has several hundred kilobytes.
 pub(crate) const LIMIT: usize = 8 << 20;
 
-/// Pointers to the context window in a record: OpenRouter and Together, Groq, vLLM, Mistral and LM
-/// Studio, llama.cpp.
+/// JSON pointers to the context window in a record: OpenRouter and Together, Groq, vLLM, Mistral
+/// and LM Studio, llama.cpp.
 const CONTEXT_WINDOW: &[&str] = &[
     "/context_length",
     "/context_window",
@@ -17,14 +17,16 @@ const CONTEXT_WINDOW: &[&str] = &[
     "/meta/n_ctx_train",
 ];
 
-/// Pointers to the max output tokens in a record: Groq and vLLM's relatives, OpenRouter.
+/// JSON pointers to the maximum output tokens in a record: Groq and servers related to vLLM,
+/// OpenRouter.
 const MAX_OUTPUT_TOKENS: &[&str] = &[
     "/max_completion_tokens",
     "/max_output_tokens",
     "/top_provider/max_completion_tokens",
 ];
 
-/// Pointers to the input modalities in a record: OpenRouter and llama.cpp, Mistral's relatives.
+/// JSON pointers to the input modalities in a record: OpenRouter and llama.cpp, servers related to
+/// Mistral's.
 const INPUT: &[&str] = &["/architecture/input_modalities", "/input_modalities"];
 
 /// Parses a list. Together returns a bare array; Ollama returns `null` if it has no model.

@@ -1,5 +1,5 @@
-//! Providers that speak OpenAI's chat format. The caller's bytes are validated, spliced where
-//! needed, and forwarded; the answer's bytes are relayed.
+//! Providers that speak OpenAI's chat format. The adapter validates the caller's bytes, edits them
+//! where needed, and forwards them; it relays the bytes of the response.
 
 mod adapter;
 mod batches;

@@ -1,10 +1,10 @@
-//! Providers that speak OpenAI's chat format: one row each, quirks as data.
+//! Providers that speak OpenAI's chat format: one row each, with its differences as data.
 //!
-//! Additional fields of a caller (`vendor_fields`) are those that change how the model answers.
-//! Three kinds are omitted on purpose. Some cost more than the model's price or reach another model
-//! (OpenRouter's `models`, `route` and `plugins`, xAI's `search_parameters`). Some break the
-//! answer's shape (xAI's `deferred`). Some affect the server or other callers (`chat_template`,
-//! `custom_logit_processor`, `cache_salt`, `priority`, `lora_path`, `id_slot`).
+//! Additional fields of a caller (`vendor_fields`) are those that change the generated output.
+//! Three kinds are omitted on purpose. Some cost more than the model's price or select another
+//! model (OpenRouter's `models`, `route` and `plugins`, xAI's `search_parameters`). Some change the
+//! format of the response (xAI's `deferred`). Some affect the server or other callers
+//! (`chat_template`, `custom_logit_processor`, `cache_salt`, `priority`, `lora_path`, `id_slot`).
 
 use tollgate_formats::decisions::Shape;
 use tollgate_formats::openai_chat::CapName;
@@ -12,20 +12,20 @@ use tollgate_formats::openai_chat::CapName;
 /// Authentication header of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// `Authorization: Bearer KEY`.
+    /// The header `Authorization: Bearer KEY`.
     Bearer,
-    /// Only the key, in this header.
+    /// This header, whose value is the key.
     Header(&'static str),
     /// Like `Header`, but a JWT of an identity provider is sent as `Authorization: Bearer TOKEN`.
     HeaderOrToken(&'static str),
 }
 
-/// Whether the provider needs an API key.
+/// Requirement for an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// Required; this environment variable usually contains it.
+    /// A key is required. This environment variable usually contains it.
     Required(&'static str),
-    /// Sent if configured.
+    /// A key is sent if configured.
     Optional,
 }
 
@@ -34,25 +34,26 @@ pub enum Key {
 pub struct Embeddings {
     /// Path below the base URL.
     pub path: &'static str,
-    /// Fields of the format that the provider refuses and that do not change the vectors: they are
-    /// dropped. Without `encoding_format`, it returns numbers, which the gateway encodes as
-    /// requested.
+    /// Fields of the format that the provider rejects and that do not change the vectors: they are
+    /// dropped. If `encoding_format` is dropped, the provider returns numbers, which the gateway
+    /// encodes as requested.
     pub drops: &'static [&'static str],
     /// Fields outside the format that are forwarded.
     pub vendor_fields: &'static [&'static str],
-    /// The provider's field for the vector length; `None` if it has none.
+    /// The provider's field for the vector length; `None` if not supported.
     pub dimensions: Option<&'static str>,
     /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// Differences of a provider's `POST /v1/completions` from OpenAI's. Dropped and forwarded fields
-/// are those of chat.
+/// Differences of a provider's `POST /v1/completions` from OpenAI's. The dropped and the forwarded
+/// fields are those of chat.
 #[derive(Clone, Copy, Debug)]
 pub struct Completions {
     /// Path below the base URL.
     pub path: &'static str,
-    /// Fields of the format that it does not support. `prompt` means prompts other than one text.
+    /// Fields of the format that the provider does not support. `prompt` means prompts other than a
+    /// single text.
     pub lacks: &'static [&'static str],
     /// URL of the documentation.
     pub source: &'static str,
@@ -61,21 +62,21 @@ pub struct Completions {
 /// Size fields of image requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageSizeFields {
-    /// `size`: `WIDTHxHEIGHT`.
+    /// Field `size`, as `WIDTHxHEIGHT`.
     Joined,
-    /// `width` and `height`.
+    /// Fields `width` and `height`.
     Apart,
-    /// `aspect_ratio` and `resolution`, without pixels.
+    /// Fields `aspect_ratio` and `resolution`, without pixels.
     Ratio,
 }
 
-/// Method of getting image bytes in the answer instead of URLs.
+/// Method of requesting image bytes in the response instead of URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageBytes {
-    /// Requested by this `response_format`.
+    /// The request sets this `response_format`.
     Request(&'static str),
     /// Older models (`dall-e-…`) need the `response_format` `b64_json`. Newer models always return
-    /// bytes and refuse the field; they take `output_format`, which older ones refuse.
+    /// bytes and reject the field; they accept `output_format`, which older models reject.
     RequestFromOldModels,
 }
 
@@ -86,17 +87,17 @@ pub struct Images {
     pub path: &'static str,
     /// Path of edits by form, if supported.
     pub edits: Option<&'static str>,
-    /// Whether edits take a `mask` whose transparent areas are repainted.
+    /// Whether edits accept a `mask` whose transparent areas are repainted.
     pub masks: bool,
     /// Path of variations by form, if supported.
     pub variations: Option<&'static str>,
     /// Names of the request's size fields.
     pub size: ImageSizeFields,
-    /// Method of getting bytes in the answer.
+    /// Method of requesting bytes in the response.
     pub bytes: ImageBytes,
     /// Supported fields among `quality`, `output_format`, `negative_prompt` and `seed`.
     pub takes: &'static [&'static str],
-    /// Max number of images of one request.
+    /// Maximum number of images of one request.
     pub max_outputs: u32,
     /// Whether a repeated request with the same `Idempotency-Key` is executed only once.
     pub is_idempotent: bool,
@@ -109,7 +110,7 @@ pub struct Images {
 pub struct Videos {
     /// Path below the base URL.
     pub path: &'static str,
-    /// Whether every request is a form; otherwise, those without an image are JSON.
+    /// Whether every request is a form; otherwise, requests without an image are JSON.
     pub only_forms: bool,
     /// Supported fields among `negative_prompt` and `seed`.
     pub takes: &'static [&'static str],
@@ -119,7 +120,7 @@ pub struct Videos {
     pub source: &'static str,
 }
 
-/// Paths of speech and transcriptions in OpenAI's shape.
+/// Paths of speech and transcriptions in OpenAI's format.
 #[derive(Clone, Copy, Debug)]
 pub struct Audio {
     /// Path of speech below the base URL, if supported.
@@ -130,14 +131,14 @@ pub struct Audio {
     pub source: &'static str,
 }
 
-/// A model server whose own endpoints report label probabilities.
+/// A model server that has its own endpoints for label probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelServer {
-    /// `logprob_token_ids` in chat completions, and `/tokenize`.
+    /// vLLM: `logprob_token_ids` in chat completions, and `/tokenize`.
     Vllm,
-    /// `token_ids_logprob` in `/generate`, and `/tokenize`.
+    /// SGLang: `token_ids_logprob` in `/generate`, and `/tokenize`.
     Sglang,
-    /// `n_probs` in `/completion`, `/apply-template` and `/tokenize`.
+    /// llama.cpp: `n_probs` in `/completion`, `/apply-template` and `/tokenize`.
     LlamaCpp,
 }
 
@@ -148,39 +149,40 @@ pub struct Questions {
     pub path: &'static str,
     /// Whether the path replaces the last segment of the base URL.
     pub replaces_last_segment: bool,
-    /// Shape of the requests.
+    /// Format of the requests.
     pub shape: Shape,
-    /// Max number of questions of a request.
+    /// Maximum number of questions of a request.
     pub max: usize,
-    /// Max number of options of a question.
+    /// Maximum number of options of a question.
     pub options: usize,
 }
 
-/// Means of a provider's models to decide.
+/// Decision methods of a provider's models.
 #[derive(Clone, Copy, Debug)]
 pub struct Decisions {
     /// Endpoint for questions, if any.
     pub questions: Option<Questions>,
     /// The server's own endpoints for labels, if any.
     pub server: Option<LabelServer>,
-    /// Max number of top tokens of chat completions; 0 if unsupported or not in OpenAI's shape.
+    /// Maximum number of top tokens of chat completions; 0 if unsupported or not in OpenAI's
+    /// format.
     pub top_logprobs: usize,
-    /// Max number of answers of a request.
+    /// Maximum number of sampled answers of a request.
     pub max_answers: u32,
     /// The provider's field for a seed, if any.
     pub seed: Option<&'static str>,
-    /// Members, with their JSON, that disable thinking.
+    /// Fields that disable thinking, with their JSON values.
     pub no_thinking_fields: &'static [(&'static str, &'static str)],
     /// URL of the documentation.
     pub source: &'static str,
 }
 
-/// Limits of a provider's batches in OpenAI's shape.
+/// Limits of a provider's batches in OpenAI's format.
 #[derive(Clone, Copy, Debug)]
 pub struct Batches {
-    /// Max number of requests of a batch.
+    /// Maximum number of requests of a batch.
     pub max_requests: u32,
-    /// Max bytes of the uploaded file.
+    /// Maximum size of the uploaded file, in bytes.
     pub max_bytes: u64,
     /// URL of the documentation.
     pub source: &'static str,
@@ -201,44 +203,44 @@ pub struct Preset {
     pub base_path: &'static str,
     /// Path of chat completions below the base URL.
     pub chat_path: &'static str,
-    /// Completions endpoint for its chat models, if any. Without it, completions are converted to
-    /// chat.
+    /// Completions endpoint of the provider's chat models, if any. Without it, completions are
+    /// converted to chat.
     pub completions: Option<Completions>,
-    /// Embeddings, if any.
+    /// Embeddings endpoint, if any.
     pub embeddings: Option<Embeddings>,
-    /// Path of moderations below the base URL, if it has OpenAI's shape.
+    /// Path of moderations below the base URL, if they are in OpenAI's format.
     pub moderations_path: Option<&'static str>,
-    /// Images, if in OpenAI's shape.
+    /// Images endpoint, if in OpenAI's format.
     pub images: Option<Images>,
-    /// Videos, if in OpenAI's shape.
+    /// Videos endpoint, if in OpenAI's format.
     pub videos: Option<Videos>,
-    /// Speech and transcriptions, if any.
+    /// Speech and transcription endpoints, if any.
     pub audio: Option<Audio>,
-    /// Batches, if in OpenAI's shape.
+    /// Batch API, if in OpenAI's format.
     pub batches: Option<Batches>,
-    /// Means of its models to decide.
+    /// Decision methods of the provider's models.
     pub decisions: Decisions,
-    /// Whether a key is needed.
+    /// Requirement for an API key, and the environment variable of a required key.
     pub key: Key,
     /// Header in which the key is sent.
     pub auth: Auth,
     /// The provider's field for the output cap.
     pub cap_name: CapName,
-    /// Top-level fields of the format that the provider refuses and that do not change the answer:
-    /// they are dropped. If they include `stream_options`, the provider reports usage at the end of
-    /// a stream by default.
+    /// Top-level fields of the format that the provider rejects and that do not change the
+    /// response: they are dropped. If they include `stream_options`, the provider reports usage at
+    /// the end of a stream by default.
     pub drops: &'static [&'static str],
     /// Top-level fields outside the format that are forwarded.
     pub vendor_fields: &'static [&'static str],
     /// Whether the provider supports the role `system` but not `developer`.
     pub developer_as_system: bool,
-    /// Whether `response_format` enforces a schema. If not, the gateway checks the answer.
+    /// Whether `response_format` enforces a schema. If not, the gateway validates the response.
     pub forces_schema: bool,
-    /// Whether several answers need one call each: the provider reports the usage of only one
-    /// answer, or returns only one, or its behaviour is unknown.
+    /// Whether each of several choices needs its own call: the provider reports the usage of only
+    /// one choice, or returns only one, or its behaviour is unknown.
     pub needs_call_per_answer: bool,
     /// Whether images are sent as bytes, never as URLs. A server of the operator is in the
-    /// operator's network: it must not fetch a caller's URL.
+    /// operator's network, so it must not fetch a caller's URL.
     pub inline_images: bool,
     /// Port on which discovery looks for the server on this machine.
     pub local_port: Option<u16>,
@@ -248,7 +250,7 @@ pub struct Preset {
 
 const UNSET: &str = "";
 
-/// OpenAI's embeddings.
+/// OpenAI's embeddings endpoint.
 const EMBEDDINGS: Embeddings = Embeddings {
     path: "/embeddings",
     drops: &[],
@@ -259,20 +261,20 @@ const EMBEDDINGS: Embeddings = Embeddings {
 
 /// OpenAI's path of moderations.
 const MODERATIONS: &str = "/moderations";
-/// OpenAI's speech and transcriptions.
+/// OpenAI's speech and transcription endpoints.
 const AUDIO: Audio = Audio {
     speech_path: Some("/audio/speech"),
     transcriptions_path: Some("/audio/transcriptions"),
     source: UNSET,
 };
-/// OpenAI's legacy completions.
+/// OpenAI's legacy completions endpoint.
 const COMPLETIONS: Completions = Completions {
     path: "/completions",
     lacks: &[],
     source: UNSET,
 };
 
-/// Images of most servers of the format.
+/// Images endpoint of most servers of the format.
 const IMAGES: Images = Images {
     path: "/images/generations",
     edits: Some("/images/edits"),
@@ -286,7 +288,7 @@ const IMAGES: Images = Images {
     source: UNSET,
 };
 
-/// OpenAI's images.
+/// OpenAI's images endpoint.
 const OPENAI_IMAGES: Images = Images {
     masks: true,
     variations: Some("/images/variations"),
@@ -304,10 +306,10 @@ const VIDEOS: Videos = Videos {
     source: UNSET,
 };
 
-/// Disables thinking in the chat templates of open models.
+/// Fields that disable thinking in the chat templates of open models.
 const NO_THINKING: &[(&str, &str)] = &[("chat_template_kwargs", r#"{"enable_thinking":false}"#)];
 
-/// Decisions by counted answers.
+/// Decisions by sampled answers.
 const SAMPLED: Decisions = Decisions {
     questions: None,
     server: None,
@@ -318,13 +320,13 @@ const SAMPLED: Decisions = Decisions {
     source: UNSET,
 };
 
-/// Decisions by top tokens in OpenAI's shape.
+/// Decisions by the probabilities of top tokens, in OpenAI's format.
 const TOP_LOGPROBS: Decisions = Decisions {
     top_logprobs: 20,
     ..SAMPLED
 };
 
-/// Endpoint of model servers for questions.
+/// Endpoint for questions of model servers.
 const SYSTEM_ONE: Questions = Questions {
     path: "/systemone",
     replaces_last_segment: false,
@@ -362,7 +364,8 @@ const DEFAULTS: Preset = Preset {
     source: UNSET,
 };
 
-/// Hints for OpenAI's bookkeeping, caching and billing. They do not change the answer.
+/// Fields for OpenAI's storage, user tracking, caching and billing. They do not change the
+/// response.
 const BOOKKEEPING: &[&str] = &[
     "store",
     "metadata",
@@ -374,7 +377,7 @@ const BOOKKEEPING: &[&str] = &[
     "prompt_cache_retention",
 ];
 
-/// [`BOOKKEEPING`] and `stream_options`.
+/// The fields of [`BOOKKEEPING`], and `stream_options`.
 const BOOKKEEPING_AND_STREAM_OPTIONS: &[&str] = &[
     "stream_options",
     "store",
@@ -387,14 +390,14 @@ const BOOKKEEPING_AND_STREAM_OPTIONS: &[&str] = &[
     "prompt_cache_retention",
 ];
 
-/// Every preset. The last one is for servers without a preset.
+/// All presets. The last one is for servers without their own preset.
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "openai",
         title: "OpenAI",
         base_url: Some("https://api.openai.com/v1"),
         key: Key::Required("OPENAI_API_KEY"),
-        // Reasoning models refuse `max_tokens`; every model accepts the newer name.
+        // Reasoning models reject `max_tokens`; every model accepts the newer name.
         cap_name: CapName::MaxCompletionTokens,
         developer_as_system: false,
         source: "https://platform.openai.com/docs/api-reference/chat/create",
@@ -998,7 +1001,8 @@ pub const PRESETS: &[Preset] = &[
         title: "an OpenAI-compatible server",
         moderations_path: Some(MODERATIONS),
         // Every server except OpenAI's supports `max_tokens`. A server that ignores the cap
-        // generates without bound; one that refuses the name refuses the call, which costs nothing.
+        // generates without a limit; a server that rejects the name rejects the call, which costs
+        // nothing.
         cap_name: CapName::MaxTokens,
         vendor_fields: &["top_k", "min_p", "repetition_penalty", "chat_template_kwargs"],
         needs_call_per_answer: true,
@@ -1035,7 +1039,8 @@ pub fn preset(name: &str) -> Option<&'static Preset> {
 }
 
 impl Preset {
-    /// Environment variable that usually contains the key; `None` if the key is optional.
+    /// Returns the environment variable that usually contains the key; `None` if the key is
+    /// optional.
     pub fn key_env(&self) -> Option<&'static str> {
         match self.key {
             Key::Required(name) => Some(name),

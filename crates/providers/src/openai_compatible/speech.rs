@@ -55,14 +55,15 @@ fn encode(call: &SpeechCall) -> Bytes {
     Bytes::from(Value::Object(body).to_string())
 }
 
-/// Any media type that is not text counts as audio: servers declare many audio types.
+/// Whether a response with this media type is audio. Every type that is not text counts, because
+/// servers declare many audio types.
 fn is_audio(media_type: &str) -> bool {
     let is_text =
         media_type.starts_with("text/") || media_type.ends_with("json") || media_type.ends_with("xml");
     !is_text
 }
 
-/// Streams the chunks.
+/// Converts the chunks to a stream, which ends after its first error.
 fn streamed(chunks: BodyChunks) -> ContentStream {
     Box::pin(stream::unfold(Some(chunks), |chunks| async move {
         let mut chunks = chunks?;
@@ -72,7 +73,7 @@ fn streamed(chunks: BodyChunks) -> ContentStream {
     }))
 }
 
-/// Reads an answer with a `content-length` as a whole; streams others.
+/// Reads a response with a `content-length` as a whole; streams others.
 async fn audio(response: Response, limit: usize) -> Result<AudioContent, UpstreamError> {
     match response.header("content-length") {
         Some(_) => response.whole(limit).await.map(AudioContent::Whole),

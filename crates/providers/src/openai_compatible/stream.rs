@@ -1,4 +1,5 @@
-//! Streamed answers: one chunk for each event, with the upstream's bytes where no change is needed.
+//! Streamed responses: one chunk for each event, with the upstream's bytes where no change is
+//! needed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,12 +18,13 @@ use tollgate_upstream::{ChunkKind, Payload, TextCall, TextChunk, TextStream, Ups
 use crate::http::{BodyChunks, ErrorTexts, Response};
 use crate::refusal;
 
-/// Max time to wait for the end of the body after `[DONE]`. A connection whose body was read
-/// completely can be reused, and most upstreams send the last chunk in a separate write.
+/// Maximum time to wait for the end of the body after `[DONE]`. The gateway can reuse a connection
+/// only if the body was read completely, and most upstreams send the last chunk in a separate
+/// write.
 const END_OF_BODY: Duration = Duration::from_millis(20);
 
 /// Opens the event stream of a response in this format. `choices` is the number of requested
-/// answers.
+/// choices.
 pub(super) fn open(
     response: Response,
     call: &TextCall,
@@ -43,7 +45,8 @@ pub(super) fn open(
 }
 
 struct ChatStream {
-    /// Chat completions, or completions: their streams differ only in the place of a choice's text.
+    /// Format of the stream: chat completions or completions. They differ only in the position of a
+    /// choice's text.
     format: Format,
     error_texts: Arc<ErrorTexts>,
     chunks: BodyChunks,
@@ -51,16 +54,16 @@ struct ChatStream {
     edits: EventEdits,
     /// Number of choices without a finish reason.
     unfinished: u32,
-    /// Whether a choice has ended, and whether the usage report, which is the last event, has
-    /// arrived.
+    /// Whether any choice has a finish reason.
     has_ended: bool,
+    /// Whether the usage report, which is the last event, has arrived.
     has_report: bool,
     state: State,
 }
 
 enum State {
     Open,
-    /// The end was received; waits for the end of the body.
+    /// `[DONE]` was received; the stream waits for the end of the body.
     Done(Pin<Box<Sleep>>),
     Over,
 }
@@ -154,9 +157,9 @@ impl ChatStream {
         }
     }
 
-    /// Handles the end of the body. Some upstreams omit `[DONE]`: the answer is complete if every
-    /// choice has a finish reason. Some return fewer answers than requested: the usage report is
-    /// the last event.
+    /// Handles the end of the body. Some upstreams omit `[DONE]`: the response is complete if every
+    /// choice has a finish reason. Some upstreams return fewer choices than requested: the response
+    /// is complete if it ends with the usage report.
     fn end_of_body(&mut self) -> Result<TextChunk, UpstreamError> {
         if self.unfinished > 0 && !(self.has_ended && self.has_report) {
             return self.fail(UpstreamError::protocol("the stream ended early"));

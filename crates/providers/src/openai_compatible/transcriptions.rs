@@ -1,5 +1,5 @@
-//! Transcripts: sends the recording in a form and parses the JSON answer. The gateway writes the
-//! caller's format and requests timestamps only if that format needs them.
+//! Transcripts: sends the recording in a form and parses the JSON response. The gateway writes the
+//! caller's format itself, and requests timestamps only if that format needs them.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::adapter::OpenAiCompatible;
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, RequestBody, Timeouts, Variant};
 use crate::refusal;
 
-/// Max duration of a recording, in seconds. Longer reported durations are ignored.
+/// Maximum duration of a recording, in seconds. Longer reported durations are ignored.
 const MAX_DURATION_SECONDS: f64 = 7.0 * 24.0 * 3_600.0;
 
 /// Endpoints for transcription and for translation to English.
@@ -58,15 +58,15 @@ impl TranscriptionsEndpoint {
     }
 }
 
-/// A form (RFC 7578). Does not copy the recording.
+/// A multipart form (RFC 7578). The recording is not copied.
 struct Form {
     boundary: String,
     chunks: Vec<Bytes>,
 }
 
 impl Form {
-    /// Derives the boundary from the request id, which a caller cannot know in advance, so no value
-    /// can contain it.
+    /// Creates an empty form. The boundary is derived from the request id, which a caller cannot
+    /// know in advance, so no value can contain it.
     fn new(request: RequestId) -> Self {
         let digest = Sha256::digest(request.as_u128().to_be_bytes());
         let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -136,7 +136,7 @@ fn form(request: RequestId, call: &TranscriptionCall) -> Form {
 #[async_trait]
 impl TranscribeProvider for OpenAiCompatible {
     fn check(&self, call: &TranscriptionCall) -> Result<(), Error> {
-        // OpenAI's models of this family return text only.
+        // OpenAI's models of this family return only text.
         let is_untimed = call.upstream_model.starts_with("gpt-");
         if call.translate && is_untimed {
             let message = "This model does not translate. Use another transcription model.";
@@ -177,7 +177,7 @@ impl TranscribeProvider for OpenAiCompatible {
     }
 }
 
-/// Parses a transcript.
+/// Parses a transcript in OpenAI's JSON format.
 fn read(body: &Bytes) -> Result<Transcript, UpstreamError> {
     let invalid_transcript =
         || UpstreamError::protocol(format!("the response is not a transcript ({} bytes)", body.len()));
@@ -243,7 +243,7 @@ fn word(value: &Value) -> Option<Word> {
     })
 }
 
-/// Token counts of the usage report, if it has valid ones.
+/// Returns the token counts of the usage report, if it contains valid ones.
 fn tokens(usage: &Value) -> Option<Usage> {
     let count = |value: &Value, name: &str| {
         let count = value.get(name)?.as_u64();

@@ -1,4 +1,4 @@
-//! Videos: a job is submitted, polled, and its video downloaded from the provider.
+//! Videos: the gateway submits a job, polls it, and downloads its video from the provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::refusal;
 /// Delay before the first poll of a video.
 const POLL_AFTER: Duration = Duration::from_secs(5);
 
-/// Endpoint of the videos and its quirks.
+/// Endpoint of the videos and its differences from OpenAI's.
 #[derive(Debug)]
 pub(super) struct VideosEndpoint {
     row: &'static Videos,
@@ -66,7 +66,7 @@ impl VideosEndpoint {
         self.row.takes.contains(&field)
     }
 
-    /// Request fields except files. The format has seconds as text.
+    /// Returns the request fields except files. The format represents seconds as text.
     fn fields(&self, call: &VideoCall) -> Map<String, Value> {
         let mut fields = Map::new();
         let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);

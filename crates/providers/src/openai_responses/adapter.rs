@@ -30,21 +30,21 @@ use crate::openai_compatible::listing;
 use crate::{counted, refusal};
 
 /// Domains of OpenAI's servers, including those at Microsoft. Other servers accept smaller output
-/// caps.
+/// caps than [`MIN_OUTPUT_TOKENS`].
 const OPENAI_DOMAINS: [&str; 2] = ["openai.com", "azure.com"];
 
 /// A provider that speaks the Responses format.
 #[derive(Debug)]
 pub struct OpenAiResponses {
     id: Arc<str>,
-    /// Marks reasoning of this provider, so that other providers' reasoning can be dropped.
+    /// Origin of this provider's sealed reasoning. Reasoning with another origin is dropped.
     origin: String,
     http: Arc<HttpClient>,
     responses: Endpoint,
     counts: Endpoint,
     models: Endpoint,
     decisions: TextLabels,
-    /// Min output cap that the server accepts.
+    /// Minimum output cap that the server accepts.
     min_output_tokens: u64,
 }
 
@@ -77,7 +77,7 @@ impl OpenAiResponses {
 
     /// Returns the body for the upstream.
     fn prepare(&self, call: &TextCall) -> Result<Bytes, UpstreamError> {
-        // A model that does not reason would refuse the field.
+        // A model without reasoning would reject the field.
         let asks_seal = call.reasons && call.format.supports_seals();
         if !call.is_in(Format::Responses) {
             let mut request = conversion::common_form(call)?;
@@ -186,8 +186,8 @@ impl TextProvider for OpenAiResponses {
     }
 
     fn needs_bytes(&self, kind: MediaKind) -> Option<&'static [&'static str]> {
-        // OpenAI fetches documents, too, but their cost depends on their size, and the hold is
-        // taken before the fetch.
+        // OpenAI can fetch documents itself, but their cost depends on their size, and the hold is
+        // placed before the fetch.
         match kind {
             MediaKind::Document => Some(&["application/pdf"]),
             _ => None,

@@ -1,5 +1,5 @@
-//! OpenAI's Responses API, also on other servers. Bodies in this format are forwarded unchanged;
-//! others are converted. The provider stores no response.
+//! OpenAI's Responses API, on OpenAI's servers and others. Bodies in this format are forwarded
+//! unchanged; others are converted. The provider stores no response.
 
 mod adapter;
 mod stream;

@@ -1,4 +1,5 @@
-//! Streamed answers: one chunk for each event, with the upstream's bytes where no change is needed.
+//! Streamed responses: one chunk for each event, with the upstream's bytes where no change is
+//! needed.
 
 use futures_util::stream::unfold;
 use tollgate_formats::openai_responses::{EventKind, Relay, Relayed};
@@ -29,9 +30,9 @@ struct Events {
     chunks: BodyChunks,
     reader: EventReader,
     relay: Relay,
-    /// Whether the caller speaks this format.
+    /// Whether the stream is relayed to a caller in this format.
     is_relayed: bool,
-    /// Whether the final event was sent as a chunk, so that only the end chunk is left.
+    /// Whether the final event was returned as a chunk, so that only the end chunk is left.
     is_ended: bool,
     is_over: bool,
 }
@@ -98,7 +99,7 @@ impl Events {
             EventKind::Content => ChunkKind::Content,
             EventKind::End if self.is_relayed => ChunkKind::End,
             EventKind::End => {
-                // Decode it like other events; the end chunk follows.
+                // The final event is decoded like other events; the end chunk follows.
                 self.is_ended = true;
                 ChunkKind::Content
             }

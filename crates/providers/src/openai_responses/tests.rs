@@ -1,4 +1,4 @@
-//! The adapter against a scripted upstream on loopback.
+//! Tests of the adapter against a scripted upstream on loopback.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn merge(body: &mut Value, members: Value) {
 #[derive(Debug, Default)]
 struct Collected {
     kinds: Vec<ChunkKind>,
-    /// Bytes for the caller.
+    /// Bytes that the caller receives.
     raw: String,
     common: Option<GenerateResponse>,
     events: Vec<StreamEvent>,
@@ -111,7 +111,7 @@ async fn ask(
             match answer.payload {
                 Payload::Raw(format, bytes) => {
                     assert_eq!(format, call.format);
-                    // Splice the answer as the API crate does.
+                    // The test edits the response as the API crate does.
                     let head = answer.outline.as_ref().and_then(|outline| outline.get());
                     let identity = Identity {
                         number: 7,
@@ -454,8 +454,8 @@ async fn upstream_faults_map_to_errors() {
     assert_eq!(upstream.queued(), 0);
 }
 
-/// Faults in the shape of chat completions, and those that omit the final event, which contains the
-/// usage report and the whole response.
+/// Whether a fault is specific to the format of chat completions, or omits the final event. That
+/// event contains the usage report and the complete response.
 fn needs_the_end(fault: &str) -> bool {
     fault.starts_with("unknown-") || fault.starts_with("chat-") || fault == "no-done"
 }
@@ -556,7 +556,7 @@ async fn models_are_listed() {
     assert_eq!(shown, [("gpt-x", None), ("gpt-y", None)]);
 }
 
-/// OpenAI refuses caps below 16; other servers of the format do not.
+/// OpenAI rejects output caps below 16; other servers of the format accept them.
 #[test]
 fn min_output_cap_depends_on_the_server() {
     for (base_url, takes_less) in [

@@ -1,7 +1,7 @@
-//! Token limits that an error message says were exceeded. Many servers report them in prose alone.
-//! The message itself is not passed on.
+//! Token limits that a request exceeds according to the error message. Many servers report them
+//! only as text. The message itself is not passed on.
 
-/// Maximum number of bytes of a message that are read. Prompts may be quoted after them.
+/// Maximum number of bytes of a message that are read. The rest of a message may quote the prompt.
 const MAX_READ: usize = 600;
 
 /// Names of the cap on output tokens in the formats of providers.
@@ -13,7 +13,8 @@ const CAP_NAMES: &[&str] = &[
     "maxoutputtokens",
     "maximum tokens you requested",
 ];
-/// Phrases that say a cap is too large. "greater than" is none of them: "must be greater than 0".
+/// Phrases that report a cap that is too large. "greater than" is not one of them, because of "must
+/// be greater than 0".
 const CAP_IS_ABOVE: &[&str] = &[
     "too large",
     "too high",
@@ -49,7 +50,7 @@ const CONTEXT_IS_EXCEEDED: &[&str] = &[
 pub(super) enum Exceeded {
     /// The context window.
     Context,
-    /// The limit of output tokens, by the request's own cap.
+    /// The limit of output tokens, which the request's own cap exceeds.
     OutputCap,
 }
 

@@ -1,4 +1,4 @@
-//! Providers of only images and videos: one row each.
+//! Providers that generate only images and videos: one row each.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::media::{QueueAdapter, QueueProvider};
 use crate::replicate::{self, Replicate};
 use crate::sdcpp::{self, StableDiffusionCpp};
 
-/// The adapter of all of them.
+/// The adapter of all image and video providers.
 pub(super) struct MediaProviders;
 
 struct Row {
@@ -20,7 +20,7 @@ struct Row {
     base_url: &'static str,
     /// Path to add to a base URL without one.
     base_path: &'static str,
-    /// Environment variable of the key, if one is needed.
+    /// Environment variable of the key, if the preset needs one.
     key_variable: Option<&'static str>,
     /// Scheme of the `Authorization` header.
     scheme: &'static str,

@@ -34,7 +34,8 @@ fn blocks_become_providers_of_their_name() {
     }
 }
 
-/// Official addresses use the provider's batch API. Other servers of the format may have none.
+/// At official addresses, batches use the provider's batch API by default. Other servers of the
+/// format may have no batch API.
 #[test]
 fn native_batches_default_follows_the_address() {
     for (preset, base_url, setting, expected) in [

@@ -71,7 +71,7 @@ impl Adapter for GeminiAtVertex {
     }
 }
 
-/// Source of tokens, and the properties of the identity.
+/// Source of tokens for an identity, the identity's project, and whether its token server uses TLS.
 struct TokenSetup {
     source: Box<dyn TokenSource>,
     project: Option<String>,

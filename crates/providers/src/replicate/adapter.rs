@@ -63,7 +63,7 @@ impl QueueAdapter for Replicate {
     fn check_images(&self, call: &ImageCall) -> Result<(), Error> {
         media::reject_unsupported(&[
             ("variation_of", call.task == ImageTask::Vary),
-            // Its models repaint the white part of a mask, not the transparent one.
+            // The models on Replicate repaint the white part of a mask, not the transparent one.
             ("mask", call.mask.is_some()),
             ("image", !accepts_images(call)),
             ("image_set", call.set),
@@ -116,7 +116,8 @@ impl QueueAdapter for Replicate {
         server.send_command(ctx, Request::post(&path)).await
     }
 
-    /// The settings name the models: Replicate has far too many to list.
+    /// Checks that the server is reachable and returns an empty list: Replicate has too many models
+    /// to list, and the settings contain their names.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         server.check_reachable("/account", timeout).await?;
         Ok(Vec::new())

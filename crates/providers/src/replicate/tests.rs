@@ -1,4 +1,4 @@
-//! The adapter against a server that speaks Replicate's protocol.
+//! Tests of the adapter against a server that speaks Replicate's protocol.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{FakeUpstream, MediaFault, Reply};
@@ -84,7 +84,7 @@ async fn image_fields_depend_on_the_model_family() {
 #[tokio::test]
 async fn final_states_are_reported() {
     let expected: [(Option<MediaFault>, &[&str]); 5] = [
-        // One submission makes one image; `max_outputs` reports this to the caller.
+        // One submission generates one image, as `max_outputs` reports.
         (None, &["waiting", "running", "1 made"]),
         (
             Some(MediaFault::Fails("a gate too far".to_owned())),

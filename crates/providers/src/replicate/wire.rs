@@ -1,5 +1,5 @@
-//! Request and response bodies. Each model has its own schema and refuses unknown fields. So
-//! requests contain only the given parameters, under the names of the model's family.
+//! Request and response bodies. Each model has its own schema and rejects unknown fields. Requests
+//! therefore contain only the given parameters, under the names of the model's family.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ use crate::http::{BaseUrl, escape};
 use crate::media;
 use crate::refusal;
 
-/// Image field of each model family, and whether it is a list. The first family whose name the
-/// model's name contains is used.
+/// Name of the image field of each model family, and whether it is a list. The first family whose
+/// name is a part of the model's name applies.
 const IMAGE_FIELDS: &[(&str, &str, bool)] = &[
     ("nano-banana", "image_input", true),
     ("seedream", "image_input", true),
@@ -31,7 +31,7 @@ const FIRST_FRAME_FIELDS: &[(&str, &str)] = &[
     ("", "image"),
 ];
 
-/// Path of a model's predictions, and the version that the body must name.
+/// Returns the path of a model's predictions, and the version that the body must contain, if any.
 pub(super) fn prediction_path(model: &str) -> (String, Option<&str>) {
     match model.split_once(':') {
         Some((_, version)) => ("/predictions".to_owned(), Some(version)),
@@ -69,7 +69,7 @@ pub(super) fn image_request(call: &ImageCall) -> Value {
     Value::Object(fields)
 }
 
-/// Field of the input images, if the call has any.
+/// Returns the field of the input images and whether it is a list; `None` without input images.
 fn image_field(call: &ImageCall) -> Option<(&'static str, bool)> {
     let known = IMAGE_FIELDS
         .iter()
@@ -146,7 +146,7 @@ impl Prediction {
         })
     }
 
-    /// Code at the end of an error message, such as `(E005)`.
+    /// Returns the code at the end of an error message, such as `E005` in `(E005)`.
     fn code(&self) -> Option<&str> {
         let message = self.error.as_str()?.trim_end();
         let (_, code) = message.strip_suffix(')')?.rsplit_once('(')?;
@@ -154,7 +154,7 @@ impl Prediction {
         number.bytes().all(|byte| byte.is_ascii_digit()).then_some(code)
     }
 
-    /// Parses the output, which is one URL or a list of them.
+    /// Parses the output, which is a URL or a list of URLs.
     fn made(&self, base: &BaseUrl) -> Result<GenerationOutput, UpstreamError> {
         let urls = match &self.output {
             Value::Array(urls) => urls.as_slice(),

@@ -18,7 +18,7 @@ use crate::media::{
 
 /// Delay before the first poll of a job.
 const POLL_AFTER: Duration = Duration::from_secs(1);
-/// Max number of images of a job. A server may have a lower limit.
+/// Maximum number of images of a job. A server may have a lower limit.
 const MAX_OUTPUTS: u32 = 8;
 
 /// A stable-diffusion.cpp server.
@@ -49,7 +49,7 @@ async fn submit_job(
     })
 }
 
-/// Path of a job. The server reports the same one.
+/// Returns the path of a job. The server reports the same path.
 fn job(server: &Server, handle: &[u8], rest: &str) -> Result<String, UpstreamError> {
     let Handle { id } = from_handle(handle)?;
     Ok(server.path(&format!("/sdcpp/v1/jobs/{}{rest}", escape(&id, ""))))
@@ -117,7 +117,8 @@ impl QueueAdapter for StableDiffusionCpp {
         server.send_command(ctx, Request::post(&path)).await
     }
 
-    /// The server has one model, whose name is set in the settings.
+    /// Checks that the server is reachable and returns an empty list: the server has one model, and
+    /// the settings contain its name.
     async fn models(&self, server: &Server, timeout: Duration) -> Result<Vec<ListedModel>, UpstreamError> {
         server.check_reachable("/sdcpp/v1/capabilities", timeout).await?;
         Ok(Vec::new())

@@ -9,7 +9,7 @@ use tollgate_upstream::{
 use crate::media;
 use crate::refusal;
 
-/// Frame rate of videos. The server's models are trained for it.
+/// Frame rate of videos, for which the server's models are trained.
 const FRAMES_PER_SECOND: u64 = 16;
 /// The number of frames of a video is a multiple of this, plus one.
 const FRAME_STEP: u64 = 4;
@@ -28,7 +28,7 @@ pub(super) fn image_request(call: &ImageCall) -> Value {
     }
     match (call.task, &call.images[..]) {
         (_, []) => {}
-        // The image replaces the noise at the start.
+        // The image replaces the noise from which the generation starts.
         (ImageTask::Vary, [image, ..]) => drop(add("init_image", media::data_url(image))),
         (_, images) => drop(add("ref_images", images.iter().map(media::data_url).collect())),
     }
@@ -70,7 +70,7 @@ pub(super) struct JobStatus {
     error: Value,
 }
 
-/// Images are a list; a video is one file.
+/// Result of a job: images are a list; a video is one file.
 #[derive(Deserialize)]
 struct Outcome {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Builds the simulator's answers.
+//! Builds the simulator's responses.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use tollgate_upstream::UpstreamError;
 
 use super::{Prompt, calls, failure, logprobs, schema, tokens};
 
-/// Max tokens of one answer, as in the catalog, and of all answers to one request.
+/// Maximum number of tokens of one choice, as in the catalog.
 const MAX_TOKENS: u64 = 65_536;
+/// Maximum number of tokens of all choices of one response.
 const MAX_TOTAL_TOKENS: u64 = 262_144;
-/// Max tokens with log probabilities, which are large.
+/// Maximum number of tokens of all choices with log probabilities, which are large.
 const MAX_LOGPROB_TOKENS: u64 = 4_096;
-/// Max bytes of all echoes in the answers to one request.
+/// Maximum size of all echoes in the choices of one response, in bytes.
 const MAX_ECHO_BYTES: usize = 1 << 20;
-/// Number of tokens if the script gives none and there is no message to echo.
+/// Number of tokens if the script sets none and there is no message to echo.
 const DEFAULT_TOKENS: u64 = 16;
 
 const WORDS: &[&str] = &[
@@ -51,14 +52,14 @@ const THOUGHTS: &[&str] = &[
 ];
 const REFUSAL: &str = "I cannot help with that.";
 
-/// All answers to one request.
+/// A complete response to one request.
 pub(super) struct Answer {
     pub(super) id: String,
     pub(super) choices: Vec<AnswerChoice>,
     pub(super) usage: Usage,
 }
 
-/// One choice of the answer.
+/// One choice of the response.
 pub(super) struct AnswerChoice {
     pub(super) index: u32,
     pub(super) reasoning: String,
@@ -66,7 +67,7 @@ pub(super) struct AnswerChoice {
     pub(super) refusal: String,
     pub(super) calls: Vec<ToolCall>,
     pub(super) finish: FinishReason,
-    /// The stop sequence that ended it.
+    /// Stop sequence that ended the choice, if any.
     pub(super) stop_sequence: Option<String>,
 }
 
@@ -91,7 +92,8 @@ impl Answer {
         })
     }
 
-    /// Duration of the stream at this pace. A non-streamed answer takes the same time.
+    /// Returns the duration of the stream at this pace. A non-streamed response takes the same
+    /// time.
     pub(super) fn stream_duration(&self, pace: Duration) -> Duration {
         let tokens = self.usage.total_output();
         pace.saturating_mul(u32::try_from(tokens.saturating_sub(1)).unwrap_or(u32::MAX))
@@ -115,7 +117,7 @@ impl AnswerChoice {
             answer_choice.refusal = budget.spend(REFUSAL);
         } else {
             let calls = calls::of(prompt, index)?;
-            // With tool calls, there is text only if the script has `tokens`.
+            // With tool calls, the choice contains text only if the script sets `tokens`.
             if calls.is_empty() || prompt.script.tokens.is_some() {
                 (answer_choice.text, answer_choice.stop_sequence) = text(prompt, index, &mut budget)?;
             }
@@ -137,7 +139,8 @@ impl AnswerChoice {
         Ok(answer_choice)
     }
 
-    /// Tokens of everything except reasoning; a tool call counts its name and arguments.
+    /// Returns the number of output tokens except reasoning. A tool call counts the tokens of its
+    /// name and arguments.
     fn output_tokens(&self) -> u64 {
         let calls = self.calls.iter();
         let called: u64 = calls
@@ -151,7 +154,7 @@ impl AnswerChoice {
         (self.reasoning.len() + self.text.len() + self.refusal.len() + called) as u64
     }
 
-    /// Converts to the common form. `top_logprobs` is set if the caller requested log
+    /// Converts the choice to the common form. `top_logprobs` is set if the caller requested log
     /// probabilities.
     pub(super) fn into_choice(self, top_logprobs: Option<u32>) -> Choice {
         let logprobs = top_logprobs
@@ -180,7 +183,8 @@ impl AnswerChoice {
     }
 }
 
-/// Text of an answer: the scripted number of words, or an echo; JSON if the caller requested it.
+/// Returns the text of a choice and the stop sequence that ended it. The text is the scripted
+/// number of words, or an echo; JSON if the caller requested it.
 fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Option<String>), UpstreamError> {
     let request = &prompt.request;
     let words = |tokens: u64| tokens::words(WORDS, tokens.min(budget.left), index as usize);
@@ -228,7 +232,7 @@ fn text(prompt: &Prompt, index: u32, budget: &mut Budget) -> Result<(String, Opt
     Ok((text, sequence))
 }
 
-/// The last tool result or user message, without its script and up to the echo limit. Returns
+/// Returns the last tool result or user message, without its script and up to the echo limit, and
 /// whether it was cut.
 fn echo(prompt: &Prompt) -> (String, bool) {
     let last = prompt.request.messages.last();
@@ -249,7 +253,7 @@ fn texts(message: &Message) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Number of tokens left for an answer.
+/// Number of tokens that are left for a choice.
 struct Budget {
     left: u64,
     is_cut: bool,
@@ -269,7 +273,7 @@ impl Budget {
         }
     }
 
-    /// Takes as much of the text as tokens are left.
+    /// Returns as much of the text as there are tokens left, and subtracts its tokens.
     fn spend(&mut self, text: &str) -> String {
         let (spent, is_cut) = tokens::first(text, self.left);
         self.left -= tokens::count(spent).min(self.left);
@@ -285,8 +289,8 @@ impl Budget {
     }
 }
 
-/// Tokens of the request: those of all texts, names and arguments, and one for each image, audio
-/// file and document. So a request never has more tokens than bytes.
+/// Returns the number of input tokens of a request: those of all texts, names and arguments, and
+/// one for each image, audio file and document. So a request never has more tokens than bytes.
 pub(super) fn input_tokens(request: &GenerateRequest) -> u64 {
     let messages: u64 = request.messages.iter().map(message_tokens).sum();
     let tools: u64 = request.tools.iter().map(tool_tokens).sum();

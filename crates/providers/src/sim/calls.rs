@@ -1,4 +1,4 @@
-//! Tool calls: those of the script, and the one that the caller requires.
+//! Tool calls: those of the script, otherwise the one that the caller requires.
 
 use serde_json::Value;
 use tollgate_types::ErrorCode;
@@ -8,8 +8,8 @@ use tollgate_upstream::UpstreamError;
 use super::grammar::ScriptedCall;
 use super::{Prompt, failure, schema};
 
-/// Tool calls of one answer. Empty once the conversation ends with a tool result: then the model
-/// answers.
+/// Returns the tool calls of one choice. Empty if the conversation ends with a tool result, because
+/// the model then responds with text.
 pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, UpstreamError> {
     let request = &prompt.request;
     let is_answered = request
@@ -49,7 +49,7 @@ pub(super) fn of(prompt: &Prompt, choice: u32) -> Result<Vec<ToolCall>, Upstream
         .collect()
 }
 
-/// The tool that the caller requires, even if it is not declared.
+/// Returns the name of the tool that the caller requires, even if it is not declared.
 fn demanded(request: &GenerateRequest) -> Option<&str> {
     match &request.tool_choice {
         ToolChoice::Required => request.tools.first().map(Tool::name),

@@ -1,5 +1,5 @@
-//! Embeddings of the simulator: unit vectors, the same for equal inputs and nearly orthogonal for
-//! different ones. The last text input may have a script. It supports `delay` and `error`; `cut`
+//! Embeddings of the simulator: unit vectors, equal for equal inputs and nearly orthogonal for
+//! different ones. The last text input may contain a script. It supports `delay` and `error`; `cut`
 //! fails the call.
 
 use async_trait::async_trait;
@@ -109,8 +109,8 @@ fn seed(input: &EmbedInput) -> u64 {
     }
 }
 
-/// A unit vector. A shorter vector is the normalised prefix of a longer one, as with models that
-/// support shortening.
+/// Returns a unit vector. A shorter vector is the normalised prefix of a longer one, as for models
+/// that support shortening.
 fn vector(seed: u64, dimensions: u32) -> Vec<f32> {
     let mut state = seed;
     let values: Vec<f64> = (0..dimensions).map(|_| uniform(&mut state)).collect();
@@ -121,7 +121,7 @@ fn vector(seed: u64, dimensions: u32) -> Vec<f32> {
         .collect()
 }
 
-/// A random number between -1 and 1, never zero (SplitMix64).
+/// Returns a random number between -1 and 1, never zero (SplitMix64).
 pub(super) fn uniform(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tollgate_types::ErrorCode;
 use tollgate_upstream::{UpstreamCause, UpstreamError, UpstreamErrorKind};
 
-/// Retry delay of errors that have one.
+/// Retry delay of errors that can be retried.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The error of this code, with a message for the caller.
+/// Returns the error of this code, with a message for the caller.
 pub(super) fn simulated(code: ErrorCode, message: impl Into<String>) -> UpstreamError {
     let cause = match code {
         ErrorCode::UpstreamTimeout => UpstreamCause::Timeout,
@@ -22,7 +22,7 @@ pub(super) fn simulated(code: ErrorCode, message: impl Into<String>) -> Upstream
     }
 }
 
-/// The error of this code, with a message that the prompt requested it.
+/// Returns the error of this code, with the message that the prompt requested it.
 pub(super) fn requested(code: ErrorCode) -> UpstreamError {
     simulated(code, format!("The prompt requested the error {}.", code.as_str()))
 }

@@ -1,4 +1,4 @@
-//! `[[sim tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} error=CODE cut=EVENT refuse
+//! Scripts `[[sim tokens=20 delay=50 pace=5 reason=8 tool=NAME:{json} error=CODE cut=EVENT refuse
 //! size=WxH]]` in the last user message, or in the prompt of an image or a video.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use tollgate_types::ErrorCode;
 use tollgate_types::generate::{GenerateRequest, Part, Role};
 
-/// Instructions of the last user message to the simulator. Every part is optional.
+/// Instructions in the last user message for the simulator. Every part is optional.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Script {
     /// Exact number of text tokens.
@@ -20,11 +20,11 @@ pub(super) struct Script {
     pub(super) reason: u64,
     /// Tool calls to make.
     pub(super) tools: Vec<ScriptedCall>,
-    /// Error to end with.
+    /// Error with which the call ends.
     pub(super) error: Option<ErrorCode>,
-    /// Place to break off the stream.
+    /// Position at which the stream breaks off.
     pub(super) cut: Option<Cut>,
-    /// Whether to refuse.
+    /// Whether the model refuses.
     pub(super) refuse: bool,
     /// Width and height of an image or a video; overrides the request's size.
     pub(super) size: Option<(u32, u32)>,
@@ -35,22 +35,23 @@ pub(super) struct Script {
 pub(super) struct ScriptedCall {
     /// Name of the tool.
     pub(super) name: String,
-    /// JSON as written, if any.
+    /// Arguments as written in the script, if any.
     pub(super) arguments: Option<String>,
 }
 
-/// Place at which a stream breaks off.
+/// Position at which a stream breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// After this number of events; the first event starts the answer.
+    /// After this number of events. The first event starts the response.
     After(u64),
     /// Before the usage report.
     BeforeUsage,
-    /// Before the proper end.
+    /// Before the regular end of the stream.
     BeforeEnd,
 }
 
-/// Text of the last user message, its parts joined by line feeds.
+/// Returns the text of the last user message, its parts joined by line feeds; empty without a user
+/// message.
 pub(super) fn last_user_text(request: &GenerateRequest) -> String {
     let Some(message) = request
         .messages
@@ -70,8 +71,8 @@ pub(super) fn last_user_text(request: &GenerateRequest) -> String {
     texts.join("\n")
 }
 
-/// Splits a message into its script and the rest. The error message is for the caller and quotes
-/// nothing of the message.
+/// Splits a message into its script and the rest. The error message is for the caller and quotes no
+/// part of the message.
 pub(super) fn read(message: &str) -> Result<(Script, String), String> {
     let opening = message.match_indices(OPENING).find_map(|(at, _)| {
         let inside = message.get(at + OPENING.len()..)?;
@@ -101,7 +102,7 @@ const HELP: &str = "The parts are tokens=N delay=MS pace=MS reason=N tool=NAME o
                     cut=N|start|usage|end refuse size=WxH, separated by spaces and closed by ]].";
 
 impl Script {
-    /// Parses one part and returns the rest of the text.
+    /// Parses one part of the script and returns the rest of the text.
     fn take<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         let end = end_of_word(text)?;
         let (word, rest) = text.split_at(end);

@@ -1,6 +1,6 @@
 //! Images of the simulator, drawn from the prompt and the seed, and equal for equal calls. The
-//! prompt may have a script. With `delay`, `cut` or `refuse`, the job is accepted and drawn later;
-//! otherwise the image is drawn immediately.
+//! prompt may contain a script. With `delay`, `cut` or `refuse`, the job is accepted and the image
+//! is drawn later; otherwise it is drawn immediately.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,14 +18,15 @@ use super::ticket::{
     self, StoredImage, Ticket, decode, decode_without_banner, draw_blocking, fault, hash, rejected,
 };
 
-/// Max number of images of one submission.
+/// Maximum number of images of one submission.
 const MAX_OUTPUTS: u32 = 10;
 /// Default width and height in pixels.
 const DEFAULT_SIZE: (u32, u32) = (1_024, 1_024);
-/// Max side in pixels, and max file bytes, of an input image and of a mask in a handle.
+/// Maximum side in pixels and maximum file size in bytes of an input image in a handle.
 const SOURCE_COPY_LIMITS: (u32, usize) = (384, 24 << 10);
+/// Maximum side in pixels and maximum file size in bytes of a mask in a handle.
 const MASK_COPY_LIMITS: (u32, usize) = (256, 16 << 10);
-/// Text chunk of every PNG.
+/// Keyword and text of the text chunk in every PNG.
 const NOTE: (&str, &str) = (
     "Comment",
     "Simulated by the built-in simulator of Tollgate; no model was used",
@@ -182,8 +183,8 @@ impl ImageSpec {
         }
     }
 
-    /// Decodes the input image of a call. An inpainted image keeps its banner, so that its size
-    /// still matches the mask's.
+    /// Decodes the input image of a call. The banner of an image to inpaint is not removed, so that
+    /// the sizes of the image and the mask match.
     fn source(&self, source: &Source) -> Result<Image, UpstreamError> {
         match self.task {
             Task::Inpaint => decode(source, "image"),
@@ -191,7 +192,7 @@ impl ImageSpec {
         }
     }
 
-    /// Pixels of one image: images are drawn sequentially.
+    /// Returns the number of pixels of one image. Images are drawn sequentially.
     fn pixels(&self) -> u64 {
         Dimensions::new(self.width, self.height).pixels()
     }

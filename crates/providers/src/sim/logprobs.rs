@@ -1,8 +1,8 @@
-//! Log probabilities in OpenAI's shape, with constant values.
+//! Log probabilities in OpenAI's format, with constant values.
 
 use serde_json::{Value, json};
 
-/// Log probabilities of these tokens, each with `alternatives` top tokens.
+/// Returns the log probabilities of these tokens, each with `alternatives` top tokens.
 pub(super) fn of<'t>(tokens: impl Iterator<Item = &'t str>, alternatives: u32) -> Value {
     let content: Vec<Value> = tokens.map(|token| entry(token, alternatives)).collect();
     json!({"content": content, "refusal": null})

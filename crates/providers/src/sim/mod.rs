@@ -1,5 +1,5 @@
 //! The simulator: a provider without a model. It is deterministic, scripted by the last user
-//! message, and can return every error of the contract. docs/providers.md describes it.
+//! message, and can return every error code of the API. docs/providers.md describes it.
 
 mod answer;
 mod calls;
@@ -42,19 +42,19 @@ use crate::conversion;
 
 /// Name of the only text model.
 const CHAT: &str = "chat";
-/// Context window in tokens, as in the catalog.
+/// Context window of the text model in tokens, as in the catalog.
 const CONTEXT_WINDOW: u64 = 1_000_000;
 /// Name of the only embedding model, and its context window in tokens.
 const EMBEDDINGS: (&str, u64) = ("embeddings", 8_192);
-/// Creation time of every answer (2026-01-01, 00:00 UTC): equal requests have equal answers at any
-/// time.
+/// Creation time of every response (2026-01-01, 00:00 UTC), so that equal requests have equal
+/// responses at any time.
 const CREATED: i64 = 1_767_225_600;
 
-/// The simulator's provider. It needs no network and no key.
+/// The provider of simulated models. It needs no network and no key.
 #[derive(Debug)]
 pub struct Simulator {
     id: Arc<str>,
-    /// Programs that make videos and speech.
+    /// Programs that generate videos and speech.
     tools: Tools,
     clock: Arc<dyn Clock>,
     cancelled: Cancelled,
@@ -83,7 +83,8 @@ struct Prompt {
     script: Script,
     /// The last user message without its script.
     user_text: String,
-    /// Part of the ids of the answer and its tool calls. Equal for equal requests.
+    /// Hash of the request body, a part of the ids of the response and its tool calls. Equal for
+    /// equal requests.
     hash: u64,
 }
 
@@ -179,7 +180,7 @@ fn whole(prompt: &Prompt, answer: Answer, call: &TextCall) -> TextAnswer {
     }
 }
 
-/// Returns the token count that an answer would report.
+/// Counts the tokens that the usage of a response would report.
 #[async_trait]
 impl CountProvider for Simulator {
     async fn count(&self, _ctx: &CallContext, call: &TextCall) -> Result<u64, UpstreamError> {

@@ -1,14 +1,14 @@
-//! Generates texts that match a regular expression: the shortest, or a longer one.
+//! Generates the shortest text that matches a regular expression, or a longer one.
 
 use regex_syntax::Parser;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Max characters of a text.
+/// Length in bytes above which the generation of a text fails.
 const MAX_CHARS: usize = 4_096;
 
-/// Returns a text that matches the pattern and has `min` to `max` characters, as far as repetition
-/// can reach that. A different `variant` gives a different text, if possible. `None` for an
-/// unsupported pattern.
+/// Returns a text that matches the pattern and has at least `min` and at most `max` characters, as
+/// far as repetitions allow this. A different `variant` selects a different text, if possible.
+/// `None` for an unsupported pattern.
 pub(super) fn matching(pattern: &str, min: usize, max: usize, variant: usize) -> Option<String> {
     let hir = Parser::new().parse(pattern).ok()?;
     // Without `$`, any text may follow the match.
@@ -35,7 +35,7 @@ pub(super) fn matching(pattern: &str, min: usize, max: usize, variant: usize) ->
 }
 
 struct PatternWriter {
-    /// Additional repetitions of each part that may repeat.
+    /// Additional repetitions of each part that may be repeated.
     more: usize,
     variant: usize,
     text: String,
@@ -67,7 +67,8 @@ impl PatternWriter {
         Some(())
     }
 
-    /// A readable letter of the class, if it has one.
+    /// Returns a character of the class, a letter or digit if possible; `None` for a class of
+    /// bytes.
     fn letter(&mut self, class: &Class) -> Option<char> {
         let Class::Unicode(class) = class else {
             return None;

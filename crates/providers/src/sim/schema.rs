@@ -1,5 +1,5 @@
 //! Generates values that match a JSON Schema. Supported: types, enums, constants, bounds, patterns
-//! and common formats, `$ref` within the schema, `allOf`, `anyOf`, `oneOf`. Unsupported: `not`,
+//! and common formats, `$ref` within the schema, `allOf`, `anyOf`, `oneOf`. Not supported: `not`,
 //! `if`, `dependentSchemas`, `unevaluatedProperties`, external references.
 
 mod merge;
@@ -10,15 +10,15 @@ use serde_json::{Map, Value};
 
 use merge::merged;
 
-/// Max number of values to try for one schema.
+/// Maximum number of values that are tried for one schema.
 const MAX_VALUES: u32 = 20_000;
-/// Depth below which optional members are omitted.
+/// Depth of nesting from which optional members are omitted.
 const OPTIONAL_DEPTH: u32 = 4;
-/// Max depth of a value, including references and combinations.
+/// Maximum depth of nested schemas, including references and combinations.
 const MAX_DEPTH: u32 = 64;
 
-/// Returns a value that matches the schema, or `None` if none was found. Longer texts in it use the
-/// words of `user_text`.
+/// Returns a value that matches the schema, or `None` if none was found. Longer texts in the value
+/// use the words of `user_text`.
 pub(super) fn sample(schema: &Value, user_text: &str) -> Option<Value> {
     let mut sampler = Sampler {
         root: schema,
@@ -41,7 +41,7 @@ const BOUNDS: &[(&str, &str)] = &[
 /// Keywords whose values are data, not schemas.
 const DATA: &[&str] = &["const", "enum", "default", "examples", "required"];
 
-/// Returns an unknown type or a contradiction of bounds, anywhere in the schema.
+/// Returns a message about an unknown type or contradictory bounds, anywhere in the schema.
 pub(super) fn fault(schema: &Value) -> Option<String> {
     match schema {
         Value::Object(members) => {
@@ -89,7 +89,7 @@ struct Position {
     depth: u32,
     /// Number of enclosing schemas.
     hops: u32,
-    /// Neighbours that must differ have different variants.
+    /// Variant of the value. Adjacent values that must differ have different variants.
     variant: usize,
 }
 
@@ -145,7 +145,7 @@ impl Sampler<'_> {
         self.typed(schema, position)
     }
 
-    /// Resolves references, so that the schema can be merged.
+    /// Resolves the references at the top level of a schema, so that it can be merged.
     fn flat(&mut self, schema: &Value, hops: u32) -> Option<Value> {
         if hops > MAX_DEPTH {
             return None;
@@ -163,7 +163,8 @@ impl Sampler<'_> {
         }
     }
 
-    /// The first option with a valid value. At depth, options without nesting come first.
+    /// Returns a value of the first option that has one. At depth, options without nested values
+    /// are tried first.
     fn one_of(
         &mut self,
         common: &Map<String, Value>,
@@ -218,7 +219,7 @@ impl Sampler<'_> {
             }
             let mut inside = position.below();
             inside.variant = position.variant;
-            // Titles use the words of the message, too.
+            // Titles also use the words of the message.
             let title = property.as_object().filter(|_| name == "title");
             let title = title.and_then(|property| text::title(property, self.user_text));
             match title.or_else(|| self.value(property, inside)) {
@@ -280,7 +281,7 @@ impl Sampler<'_> {
         Some(Value::Array(array))
     }
 
-    /// Resolves a reference within the schema (RFC 6901 after the `#`).
+    /// Resolves a reference within the schema (a JSON Pointer of RFC 6901 after the `#`).
     fn resolve(&self, reference: &Value) -> Option<&Value> {
         self.root.pointer(reference.as_str()?.strip_prefix('#')?)
     }
@@ -300,7 +301,7 @@ fn strings(value: Option<&Value>) -> impl Iterator<Item = &str> {
         .filter_map(Value::as_str)
 }
 
-/// The declared types of a schema.
+/// Returns the declared types of a schema, if any.
 fn types(schema: &Map<String, Value>) -> Option<Vec<&str>> {
     match schema.get("type")? {
         Value::String(name) => Some(vec![name]),
@@ -321,7 +322,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// The type that the keywords of an untyped schema imply.
+/// Returns the type that the keywords of an untyped schema imply.
 fn implied_type(schema: &Map<String, Value>) -> &'static str {
     const SIGNS: &[(&str, &[&str])] = &[
         (

@@ -1,6 +1,6 @@
-//! Speech of the simulator, by espeak-ng, and transcripts. The audio file contains its text, which
-//! is the transcript. For other recordings, only the duration is known. A speech script is in the
-//! spoken text, a transcription script in the prompt.
+//! Speech of the simulator, synthesized by espeak-ng, and transcripts. A simulated audio file
+//! contains its text, which is the transcript. For other recordings, only the duration is known.
+//! The spoken text may contain a script, as may the prompt of a transcription.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use super::grammar::{self, Cut, Script};
 use super::ticket::{fault, hash, rejected};
 use super::{Simulator, failure};
 
-/// Comment in the audio file; the encoded text follows.
+/// Start of the comment in the audio file. The encoded text follows it.
 const NOTE: &str = "Simulated by the built-in simulator of Tollgate; no model was used. Text: ";
-/// Voices of espeak-ng that unknown voice names map to.
+/// Voices of espeak-ng that voice names are mapped to.
 const VOICES: [&str; 8] = [
     "en-us", "en-gb+f3", "en-us+m3", "en-us+f2", "en-gb", "en-us+f4", "en-gb+m5", "en-us+m7",
 ];
-/// Bytes of a chunk of streamed audio.
+/// Size of a chunk of streamed audio, in bytes.
 const CHUNK_BYTES: usize = 4 << 10;
-/// Max duration of a recording.
+/// Maximum duration of a recording.
 const MAX_RECORDING: Duration = Duration::from_secs(24 * 3_600);
-/// Max characters of a segment.
+/// Number of characters after which a segment ends.
 const MAX_SEGMENT_CHARS: usize = 80;
 
 #[async_trait]
@@ -130,7 +130,7 @@ async fn play(script: &Script, ctx: &CallContext) -> Result<(), UpstreamError> {
     }
 }
 
-/// Streams the audio in chunks, with the script's delays.
+/// Streams the audio in chunks, with the delays and the cut of the script.
 fn chunks(audio: &Bytes, script: &Script) -> ContentStream {
     let starts = (0..audio.len()).step_by(CHUNK_BYTES);
     let whole: Vec<Bytes> = starts
@@ -169,14 +169,15 @@ fn format(format: AudioFormat) -> SpeechFormat {
     }
 }
 
-/// The voice of espeak-ng for a name: every name maps to a fixed voice.
+/// Returns the voice of espeak-ng for a name. Every name is mapped to a fixed voice.
 fn voice(name: &str) -> String {
     let place = hash(&[name.to_lowercase().as_bytes()]) % VOICES.len() as u64;
     let voice = usize::try_from(place).ok().and_then(|place| VOICES.get(place));
     voice.copied().unwrap_or("en-us").to_owned()
 }
 
-/// The transcript with timestamps: the duration of a word is proportional to its letters.
+/// Returns the transcript with timestamps. The duration of a word is proportional to its number of
+/// characters.
 fn timed(text: String, duration: Duration) -> Transcript {
     let seconds = duration.as_secs_f64();
     let total: usize = text.split_whitespace().map(|word| word.chars().count()).sum();

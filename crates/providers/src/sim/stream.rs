@@ -1,4 +1,4 @@
-//! Streams an answer in chunks; its choices alternate.
+//! Streams a response in chunks. The chunks of its choices alternate.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::answer::{Answer, AnswerChoice};
 use super::grammar::Cut;
 use super::{CREATED, Prompt, failure, logprobs, tokens};
 
-/// Opens the stream of an answer.
+/// Opens the stream of a response.
 pub(super) fn open(prompt: Prompt, answer: Answer, call: &TextCall) -> TextStream {
     let start = StreamEvent::Start {
         id: answer.id,
@@ -115,7 +115,8 @@ impl Run {
         })
     }
 
-    /// Computes log probabilities only when needed: all of them together are large.
+    /// Adds log probabilities to a text event. They are computed only when needed, because all of
+    /// them together are large.
     fn with_logprobs(&self, event: StreamEvent) -> StreamEvent {
         match (event, self.top_logprobs) {
             (StreamEvent::Text { choice, text, .. }, Some(alternatives)) => StreamEvent::Text {
@@ -128,7 +129,7 @@ impl Run {
     }
 }
 
-/// Error of a cut stream. It must not count against the simulator's health.
+/// Returns the error of a cut stream. It must not count against the simulator's health.
 fn broken_off(code: ErrorCode) -> UpstreamError {
     let error = failure::requested(code);
     UpstreamError {
@@ -140,8 +141,8 @@ fn broken_off(code: ErrorCode) -> UpstreamError {
     }
 }
 
-/// The steps of an answer; its choices alternate. Each step is built when the caller polls, so a
-/// slow caller costs only the memory of the answer.
+/// The steps of a response, in which the events of the choices alternate. Each step is built when
+/// the caller polls, so a slow caller costs only the memory of the response.
 struct Steps {
     start: Option<StreamEvent>,
     choices: Vec<ChoiceEvents>,
@@ -162,7 +163,7 @@ impl Steps {
         }
     }
 
-    /// The next event of a choice. Skips choices without events.
+    /// Returns the next event of a choice. Skips choices without further events.
     fn event(&mut self) -> Option<StreamEvent> {
         for _ in 0..self.choices.len() {
             let event = self.choices.get_mut(self.next).and_then(ChoiceEvents::next);
@@ -195,7 +196,7 @@ impl Iterator for Steps {
     }
 }
 
-/// Steps with a scripted failure, which is the last step.
+/// Steps with a scripted failure as the last step.
 struct CutSteps {
     steps: Steps,
     cut: Option<(Cut, ErrorCode)>,
@@ -239,8 +240,9 @@ enum Section {
 struct ChoiceEvents {
     answer_choice: AnswerChoice,
     section: Section,
-    /// Whether the section has started, and how many bytes of its text were sent.
+    /// Whether the section has started.
     is_started: bool,
+    /// Number of bytes of the section's text that were sent.
     sent_bytes: usize,
     has_logprobs: bool,
 }
@@ -261,7 +263,7 @@ impl ChoiceEvents {
         self.section == Section::Over || (self.section == Section::Finish && self.is_started)
     }
 
-    /// The next chunk of the section's text.
+    /// Returns the next chunk of the section's text.
     fn chunk(&mut self) -> Option<String> {
         let (text, by_token) = match self.section {
             Section::Reasoning => (&self.answer_choice.reasoning, true),
@@ -311,7 +313,7 @@ impl ChoiceEvents {
         }
     }
 
-    /// The first event of a section, before its text.
+    /// Returns the first event of a section, which precedes its text, if any.
     fn beginning(&mut self) -> Option<StreamEvent> {
         if std::mem::replace(&mut self.is_started, true) {
             return None;

@@ -1,4 +1,4 @@
-//! The simulator's behaviour, as a table of prompts.
+//! Tests of the simulator's behaviour, as a table of prompts.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -479,7 +479,7 @@ async fn invalid_scripts_are_reported() {
 
 #[tokio::test]
 async fn streams_are_cut_where_scripted() {
-    // Ten words: the start, ten chunks, the finish, usage, the end.
+    // Ten words are 14 events: the start, ten chunks, the finish, the usage and the end.
     let cases = [
         ("cut=0", 0, ErrorCode::UpstreamError),
         ("cut=1", 1, ErrorCode::UpstreamError),
@@ -548,7 +548,7 @@ async fn input_is_never_more_tokens_than_bytes() {
     let body = json!({"model": "sim/chat", "messages": [{"role": "system", "content": "be brief"},
         {"role": "user", "content": parts}], "tools": tools()});
     let response = answer(&body).await.unwrap();
-    // "be brief", "a b c", the image, and three tools.
+    // Tokens of "be brief", of "a b c", of the image, and of three tools.
     assert_eq!(response.usage.unwrap().get(Unit::Input), 2 + 3 + 1 + 3);
     assert_eq!(text(&response.choices[0]), "a b c");
 }

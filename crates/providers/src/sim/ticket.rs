@@ -1,5 +1,5 @@
-//! Handles of jobs that end later. A handle contains all input of the job, so any process can
-//! complete it. The clock determines its state.
+//! Handles of jobs that end later. A handle contains the complete input of the job, so that any
+//! process can complete it. The clock determines the job's state.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -17,18 +17,19 @@ use tollgate_upstream::{GenerationState, Source, UpstreamCause, UpstreamError, U
 use super::failure;
 use super::grammar::{self, Cut, Script};
 
-/// Max clock difference between two nodes.
+/// Maximum difference between the clocks of two nodes.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
-/// Poll interval, unless the job ends earlier.
+/// Poll interval, unless the script sets one or the job ends earlier.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Max number of stored cancellations.
+/// Maximum number of stored cancellations.
 const MAX_CANCELLED: usize = 1_024;
-/// Max characters of a stored prompt, which is drawn on the image and selects its motif.
+/// Maximum number of characters of a stored prompt. The prompt is drawn on the image and selects
+/// its motif.
 const MAX_TITLE_CHARS: usize = 200;
 /// JPEG quality of images in handles.
 const JPEG_QUALITY: u8 = 70;
 
-/// Outcome of the job.
+/// Outcome of a job, as selected by the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -46,7 +47,7 @@ pub(super) struct Ticket<W> {
     delay_ms: u64,
     #[serde(rename = "fate")]
     outcome: Outcome,
-    /// Error that the job ends with.
+    /// Code of the error with which the job ends, if any.
     error: Option<String>,
     /// Hash of the submission's idempotency key.
     key: u64,
@@ -72,7 +73,7 @@ impl<W: Serialize + DeserializeOwned> Ticket<W> {
         }
     }
 
-    /// Decodes a handle. Only the simulator creates its handles, so a malformed one was stored
+    /// Decodes a handle. Only the simulator creates these handles, so a malformed handle was stored
     /// incorrectly.
     pub(super) fn read(handle: &[u8]) -> Result<Self, UpstreamError> {
         serde_json::from_slice(handle).map_err(|error| {
@@ -84,7 +85,7 @@ impl<W: Serialize + DeserializeOwned> Ticket<W> {
         serde_json::to_vec(self).map_err(|error| UpstreamError::protocol(error.to_string()))
     }
 
-    /// Delay before the next poll.
+    /// Returns the delay before the next poll.
     pub(super) fn poll_after(&self, script: &Script) -> Duration {
         let pace = if script.pace.is_zero() {
             POLL_INTERVAL
@@ -94,13 +95,13 @@ impl<W: Serialize + DeserializeOwned> Ticket<W> {
         pace.min(Duration::from_millis(self.delay_ms))
     }
 
-    /// State of the job; `None` after it is done.
+    /// Returns the state of the job; `None` if it has succeeded.
     pub(super) fn state(&self, now: Timestamp) -> Option<GenerationState> {
         if self.outcome == Outcome::Lost {
             return Some(GenerationState::Lost);
         }
-        // Started in the future: the clock was set back, so the elapsed time is unknown. Count the
-        // job as done.
+        // The job starts in the future if the clock was set back. The elapsed time is then unknown,
+        // and the job counts as ended.
         let elapsed = match self.started_at > now.plus(CLOCK_TOLERANCE) {
             true => u128::from(self.delay_ms),
             false => now.since(self.started_at).as_millis(),
@@ -131,7 +132,7 @@ pub(super) fn script(prompt: &str) -> Result<(Script, String), UpstreamError> {
     }
 }
 
-/// The start of a prompt.
+/// Returns the start of a prompt, up to [`MAX_TITLE_CHARS`] characters.
 pub(super) fn title(user_text: &str) -> String {
     user_text.chars().take(MAX_TITLE_CHARS).collect()
 }
@@ -143,7 +144,8 @@ pub(super) fn hash(parts: &[&[u8]]) -> u64 {
     parts.iter().fold(0xCBF2_9CE4_8422_2325, of_part)
 }
 
-/// Handles of jobs that were cancelled while running. Other processes do not know them.
+/// Hashes of the handles of jobs that were cancelled while running. They are stored only in this
+/// process.
 #[derive(Debug, Default)]
 pub(super) struct Cancelled {
     handles: Mutex<VecDeque<u64>>,
@@ -162,13 +164,14 @@ impl Cancelled {
     }
 }
 
-/// A file of an input image in base64.
+/// File of an input image, encoded in base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct StoredImage(String);
 
 impl StoredImage {
-    /// Shrinks an image to a max longer side in pixels and a max file size in bytes.
+    /// Shrinks an image so that its longer side has at most `longest` pixels and its file at most
+    /// `max` bytes. The file of an image of 16 pixels or less may be larger.
     pub(super) fn shrunk(image: &Image, longest: u32, max: usize) -> Result<Self, UpstreamError> {
         let has_transparency = image
             .rgba()
@@ -199,7 +202,7 @@ impl StoredImage {
     }
 }
 
-/// Size with the same aspect ratio and at most this longer side.
+/// Returns the size with the same aspect ratio whose longer side has at most `longest` pixels.
 fn fitting(size: Dimensions, longest: u32) -> Dimensions {
     let side = size.width.max(size.height).max(1);
     let scaled = |length: u32| {
@@ -217,14 +220,15 @@ pub(super) fn decode(source: &Source, param: &str) -> Result<Image, UpstreamErro
     Image::decode(&source.bytes).map_err(|error| rejected(error, param))
 }
 
-/// Decodes an image and removes the simulator's banner, so that a new banner does not cover an old
+/// Decodes an image and removes the simulator's banner, so that a new banner does not cover the old
 /// one.
 pub(super) fn decode_without_banner(source: &Source, param: &str) -> Result<Image, UpstreamError> {
     let image = decode(source, param)?;
     Ok(Sketch::without_banner(&image).unwrap_or(image))
 }
 
-/// Converts an error of the media tools about an input.
+/// Converts an error of the media tools. An invalid or too large input is an error of the parameter
+/// `param`.
 pub(super) fn rejected(error: tollgate_media_tools::Error, param: &str) -> UpstreamError {
     use tollgate_media_tools::Error;
     match error {
@@ -241,7 +245,7 @@ pub(super) fn rejected(error: tollgate_media_tools::Error, param: &str) -> Upstr
     }
 }
 
-/// Converts any other error of the media tools.
+/// Converts an error of the media tools that the caller did not cause.
 pub(super) fn fault(error: tollgate_media_tools::Error) -> UpstreamError {
     match error {
         tollgate_media_tools::Error::Missing(_) => UpstreamError::connect(error.to_string()),

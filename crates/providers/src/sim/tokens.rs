@@ -1,11 +1,12 @@
-//! The simulator's tokenizer: words with their leading white space; long words are split. So a
-//! plain text has about as many tokens as words, and every token has at least one byte.
+//! The simulator's tokenizer: tokens are words with their leading white space; long words are
+//! split. A text therefore has about as many tokens as words, and every token has at least one
+//! byte.
 
-/// Max characters of a word in one token.
+/// Maximum number of characters of a word in one token.
 const MAX_TOKEN_CHARS: usize = 12;
 
-/// Splits a text into tokens. Joined, they equal the text; trailing white space belongs to the last
-/// one.
+/// Splits a text into tokens, which together equal the text. Trailing white space belongs to the
+/// last token.
 pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -30,20 +31,20 @@ pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Number of tokens of a text.
+/// Returns the number of tokens of a text.
 pub(super) fn count(text: &str) -> u64 {
     split(text).count() as u64
 }
 
-/// The first `max` tokens of a text, and whether text is left.
+/// Returns the first `max` tokens of a text, and whether more text follows.
 pub(super) fn first(text: &str, max: u64) -> (&str, bool) {
     let max = usize::try_from(max).unwrap_or(usize::MAX);
     let end: usize = split(text).take(max).map(str::len).sum();
     (text.get(..end).unwrap_or_default(), end < text.len())
 }
 
-/// The next chunk of a streamed text, from this byte on: a token, or a third of a text with fewer
-/// than three tokens.
+/// Returns the next chunk of a streamed text, from the byte `from` on: a token, or a third of a
+/// text with fewer than three tokens.
 pub(super) fn chunk(text: &str, from: usize) -> Option<&str> {
     let rest = text.get(from..).filter(|rest| !rest.is_empty())?;
     if split(text).nth(2).is_some() {
@@ -54,7 +55,8 @@ pub(super) fn chunk(text: &str, from: usize) -> Option<&str> {
     rest.get(..end)
 }
 
-/// Generates a text of exactly this number of tokens.
+/// Generates a text of exactly this number of tokens, with the words of `vocabulary` from index
+/// `from` on.
 pub(super) fn words(vocabulary: &[&str], tokens: u64, from: usize) -> String {
     let mut text = String::new();
     let tokens = usize::try_from(tokens).unwrap_or(usize::MAX);

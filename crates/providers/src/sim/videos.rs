@@ -1,5 +1,5 @@
-//! Videos of the simulator: a few images that blend into each other, with a chord as audio, and
-//! equal for equal calls. Jobs always end later. ffmpeg makes the file when it is fetched.
+//! Videos of the simulator: images that blend into each other, with a chord as audio. Equal calls
+//! have equal videos. Jobs always end later. ffmpeg creates the file when it is fetched.
 
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ use super::ticket::{
     self, StoredImage, Ticket, decode, decode_without_banner, draw_blocking, fault, hash, rejected,
 };
 
-/// Frames per second.
+/// Frames per second of a video.
 const FRAME_RATE: u32 = 24;
 /// Duration of an image before it blends into the next.
 const STILL_DURATION: Duration = Duration::from_secs(4);
-/// Max number of images of a video.
+/// Maximum number of images of a video.
 const MAX_STILLS: u128 = 6;
-/// Max side in pixels, and max file bytes, of an image in a handle.
+/// Maximum side in pixels and maximum file size in bytes of an image in a handle.
 const IMAGE_COPY_LIMITS: (u32, usize) = (640, 40 << 10);
-/// Bytes of a chunk of the file.
+/// Size of a chunk of the file, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Programs that videos need.
+/// Programs that video generation needs.
 const PROGRAMS: [Program; 2] = [Program::Ffmpeg, Program::Ffprobe];
 /// Comment in every video file.
 const NOTE: &str = "Simulated by the built-in simulator of Tollgate";
@@ -44,7 +44,7 @@ struct VideoJob {
     height: u32,
     duration_ms: u64,
     audio: bool,
-    /// First frame, if given.
+    /// First frame of the video, if given.
     first: Option<StoredImage>,
     /// Reference image, if given.
     reference: Option<StoredImage>,
@@ -196,7 +196,7 @@ impl VideoJob {
         })
     }
 
-    /// Number of images of the video.
+    /// Returns the number of images of the video.
     fn count(&self) -> usize {
         let stills = u128::from(self.duration_ms)
             .div_ceil(STILL_DURATION.as_millis())

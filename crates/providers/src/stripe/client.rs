@@ -1,5 +1,5 @@
-//! Requests to Stripe. The idempotency key of every POST derives from its purpose. So a repeated
-//! request whose answer was lost has no second effect.
+//! Requests to Stripe. The idempotency key of every POST is derived from its purpose, so that a
+//! repeated request has no second effect if the first response was lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::http::{
 
 /// API version of the requests and responses.
 const VERSION: &str = "2025-09-30.clover";
-/// Max bytes of an answer.
+/// Maximum size of a response, in bytes.
 const LIMIT: usize = 1 << 20;
 
 pub(super) struct Client {
@@ -55,7 +55,8 @@ struct Subscription {
     status: String,
     #[serde(default)]
     cancel_at_period_end: bool,
-    /// End date that the customer portal sets instead of `cancel_at_period_end`.
+    /// End date of the subscription, which the customer portal sets instead of
+    /// `cancel_at_period_end`.
     cancel_at: Option<i64>,
     #[serde(default)]
     items: Items,
@@ -92,7 +93,7 @@ struct Refusal {
     param: Option<String>,
 }
 
-/// Outcome of a request that got an answer.
+/// Outcome of a request that received a response.
 enum Answer<T> {
     Done(T),
     Refused { status: u16, refusal: Refusal },
@@ -249,7 +250,7 @@ impl Client {
             }
             RenewalState::Renews => {
                 let found: Subscription = self.get(&path).await?.done()?;
-                // Stripe refuses both fields together.
+                // Stripe rejects a request with both fields.
                 let form = match found.cancel_at_period_end {
                     true => vec![("cancel_at_period_end", "false".to_owned())],
                     false => vec![("cancel_at", String::new())],
@@ -323,7 +324,7 @@ impl Client {
         let key = charge.top_up.to_string();
         match self.post::<Intent>("/v1/payment_intents", &key, &form).await? {
             Answer::Done(intent) => outcome(intent, charge.top_up),
-            // The card was declined, or needs its owner's confirmation.
+            // The card was declined, or needs confirmation by its owner.
             Answer::Refused { status: 402, refusal } => Ok(ChargeOutcome::Declined {
                 why: refusal.word().unwrap_or_else(|| "declined".to_owned()),
             }),
@@ -410,7 +411,7 @@ impl<T> Answer<T> {
 }
 
 impl Refusal {
-    /// The most specific code of the error.
+    /// Returns the most specific code of the error, if it is a word of at most 64 characters.
     fn word(&self) -> Option<String> {
         let code = self.decline_code.as_ref().or(self.code.as_ref());
         let is_word = |word: &&String| {
@@ -429,7 +430,8 @@ impl Refusal {
             .as_deref()
             .map_or(String::new(), |param| format!(" about {param}"));
         PaymentError {
-            // Too many requests, a conflict on the idempotency key, or a server error.
+            // The status is 429 (too many requests), 409 (conflict on the idempotency key) or a
+            // server error.
             is_transient: matches!(status, 409 | 429) || status >= 500,
             detail: format!("Stripe returned status {status}{word}{about}"),
         }
@@ -488,7 +490,8 @@ fn outcome(intent: Intent, top_up: TopUpId) -> Result<ChargeOutcome, PaymentErro
     }
 }
 
-/// The error of an unreadable answer. The request may have had an effect, so it is sent again.
+/// Returns the error of an unreadable response. The request may have had an effect, so the error is
+/// transient and the request is repeated.
 fn unreadable(what: &str) -> PaymentError {
     PaymentError {
         is_transient: true,

@@ -1,6 +1,6 @@
-//! Parses Stripe's events (docs.stripe.com/webhooks, docs.stripe.com/api/events). Only the
-//! contained objects count, and of these only fields that Stripe sets: amounts are never read from
-//! metadata, which others can set.
+//! Parses Stripe's events (docs.stripe.com/webhooks, docs.stripe.com/api/events). Only the object
+//! of an event is read, and only fields that Stripe sets. Amounts are never read from metadata,
+//! which others can set.
 
 use std::str::FromStr;
 
@@ -12,8 +12,8 @@ use sha2::Sha256;
 use tollgate_types::{Currency, Money, SubscriptionId, Timestamp, TopUpId};
 use tollgate_upstream::{EventError, Paid, PaymentEvent, PlanInvoice, PlanReference};
 
-/// Max difference between a signature's time and now, in seconds. It prevents replays of old
-/// events.
+/// Maximum difference between a signature's time and the current time, in seconds. It prevents
+/// replays of old events.
 const TOLERANCE: u64 = 300;
 
 #[derive(Deserialize)]
@@ -60,7 +60,7 @@ pub(super) struct Intent {
     last_payment_error: Option<LastError>,
 }
 
-/// Metadata that the gateway has set: ids only, never amounts.
+/// Metadata that the gateway has set. It contains only ids, never amounts.
 #[derive(Default, Deserialize)]
 pub(super) struct Metadata {
     top_up: Option<String>,
@@ -97,8 +97,9 @@ pub(super) struct Invoice {
     amount_paid: Option<i64>,
     currency: Option<String>,
     parent: Option<InvoiceParent>,
-    /// These two are of API versions before 2025-03-31, which webhook endpoints may still use.
+    /// Subscription in API versions before 2025-03-31, which webhook endpoints may still use.
     subscription: Option<String>,
+    /// Details of the subscription in API versions before 2025-03-31.
     subscription_details: Option<SubscriptionDetails>,
     #[serde(default)]
     lines: Lines,
@@ -124,9 +125,10 @@ struct Lines {
 struct Line {
     period: Period,
     parent: Option<LineParent>,
-    /// These two are of the earlier API versions, too.
+    /// Type of the line in API versions before 2025-03-31.
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// Whether the line is prorated, in API versions before 2025-03-31.
     #[serde(default)]
     proration: bool,
 }
@@ -155,7 +157,8 @@ struct NamedSubscription {
     metadata: Option<Metadata>,
 }
 
-/// Checks that a body was signed recently with the secret.
+/// Checks that the body was signed with the secret, and that the signature's time differs from the
+/// current time by at most [`TOLERANCE`] seconds.
 pub(super) fn check_signature(
     secret: &SecretString,
     header: Option<&str>,
@@ -174,7 +177,7 @@ pub(super) fn check_signature(
         mac.map(|mac| mac.chain_update(signed_at).chain_update(b".").chain_update(body))
             .map_err(|_| EventError::Signature)
     };
-    // There are several signatures while a secret is being replaced.
+    // The header contains several signatures while a secret is being replaced.
     for (_, signature) in parts().filter(|(name, _)| *name == "v1") {
         let Some(signature) = from_hex(signature) else {
             continue;
@@ -215,7 +218,7 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
             }
             match session.payment_status.as_str() {
                 "paid" => session.paid(),
-                // Paid later, or free.
+                // The session is paid later, or it is free.
                 _ => Ok(other(event.kind)),
             }
         }
@@ -277,7 +280,7 @@ pub(super) fn read(body: &[u8]) -> Result<PaymentEvent, EventError> {
 }
 
 impl Session {
-    /// The subscription that the session started, if the gateway created it.
+    /// Returns the subscription that the session started, if the gateway created it.
     fn plan(&self) -> Option<PlanReference> {
         Some(PlanReference {
             subscription: Some(own_id(self.client_reference_id.as_deref())?),
@@ -309,7 +312,7 @@ impl Intent {
         own_id(self.metadata.top_up.as_deref())
     }
 
-    /// The received amount, if the event has one.
+    /// Returns the received amount, if the event contains one.
     pub(super) fn received(&self) -> Option<Money> {
         let amount = self.amount_received.filter(|amount| *amount >= 0)?;
         let currency = currency(self.currency.as_deref()).ok()?;
@@ -318,8 +321,8 @@ impl Intent {
 }
 
 impl Invoice {
-    /// Returns the subscription period of the invoice, if it is for one. Prorated lines belong to
-    /// the period of another invoice.
+    /// Returns the subscription period of the invoice, if it is for a subscription. Prorated lines
+    /// belong to the period of another invoice.
     pub(super) fn of_plan(self) -> Result<Option<PlanInvoice>, EventError> {
         let parent = self.parent.and_then(|parent| parent.subscription_details);
         let details = parent.or(self.subscription_details).unwrap_or_default();

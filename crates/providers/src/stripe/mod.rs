@@ -25,16 +25,16 @@ use client::Client;
 /// Base URL of Stripe's API.
 pub const BASE_URL: &str = "https://api.stripe.com";
 
-/// Address, keys and timeout of the adapter.
+/// Base URL, keys and timeout of the adapter.
 #[derive(Debug)]
 pub struct StripeSettings {
-    /// Base URL; tests replace [`BASE_URL`].
+    /// Base URL, which tests replace; normally [`BASE_URL`].
     pub base_url: String,
     /// A secret or restricted key, `sk_…` or `rk_…`.
     pub secret_key: SecretString,
     /// Signing secret of the webhook endpoint, `whsec_…`.
     pub webhook_secret: SecretString,
-    /// Timeout of a call.
+    /// Timeout of a request.
     pub timeout: Duration,
 }
 

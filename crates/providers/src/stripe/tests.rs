@@ -1,4 +1,5 @@
-//! The adapter against a server that speaks Stripe's API, and events with their signatures.
+//! Tests of the adapter against a server that speaks Stripe's API, and of events with their
+//! signatures.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{Card, FakeUpstream, Reply};
@@ -10,7 +11,7 @@ use crate::http::HttpSettings;
 
 const KEY: &str = "sk_test_c4n4ry";
 const SECRET: &str = "whsec_c4n4ry";
-/// 2026-11-22.
+/// Current time: 2026-11-22 in Unix seconds.
 const NOW: i64 = 1_795_305_600;
 
 async fn service() -> (FakeUpstream, Stripe) {
@@ -120,7 +121,7 @@ async fn saved_cards_are_never_charged_twice() {
         panic!("{paid:?}")
     };
     assert_eq!((paid.top_up, paid.money), (id(5), money(2_500)));
-    // The answer is lost after the charge: a repeated request is the same charge.
+    // The response is lost after the charge. The repeated request does not charge again.
     upstream.push_for_stripe(Reply::body(502, "text/html", "<html>"), false);
     let lost = stripe.charge_saved(&charge(&customer, 5)).await.unwrap_err();
     assert!(lost.is_transient, "{lost}");
@@ -185,7 +186,7 @@ fn keys_are_not_sent_over_plain_http() {
     assert!(error.to_string().contains("not https"), "{error}");
 }
 
-/// Example signature of Stripe's own libraries: body `{"a":1}`, secret `whsec_test`, time
+/// The signature is an example of Stripe's own libraries: body `{"a":1}`, secret `whsec_test`, time
 /// 1492774577.
 #[test]
 fn signatures_are_those_of_the_service() {
@@ -472,7 +473,7 @@ async fn plan_course_changes_until_it_has_ended() {
     assert!(!stripe.is_invoice_payment("pi_nobody").await.unwrap());
 }
 
-/// An invoice in two API versions, which have the subscription in different places.
+/// Returns an invoice in two API versions, which store the subscription in different fields.
 fn invoices(own: Option<&str>) -> [Value; 2] {
     let metadata = own.map_or(json!({}), |own| json!({"subscription": own}));
     let period = json!({"start": NOW, "end": NOW + 86_400});

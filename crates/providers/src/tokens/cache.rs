@@ -1,4 +1,4 @@
-//! Caches the token that calls share, and renews it.
+//! Caches and renews the access token that calls share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,33 +14,34 @@ use crate::http::HttpClient;
 /// Remaining lifetime at which a token is renewed early. Metadata servers return a new token from
 /// four minutes before expiry (google-auth renews at the same time).
 const EARLY_RENEWAL: Duration = Duration::from_secs(225);
-/// Remaining lifetime at which a token is no longer used: it could expire in transit.
+/// Remaining lifetime at which a token is no longer used, because it could expire in transit.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
-/// Min time between early renewals of a valid token.
+/// Minimum time between early renewals of a valid token.
 const EARLY_RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
-/// Min time between renewals of refused tokens, so that a permanent refusal does not cause a
+/// Minimum time between renewals of rejected tokens, so that a permanent rejection does not cause a
 /// renewal for every call.
 const FORCED_RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
-/// Max time to wait for a token.
+/// Maximum time to wait for a token.
 const MAX_TOKEN_WAIT: Duration = Duration::from_secs(10);
 
 /// An access token.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub(super) secret: SecretString,
-    /// Expiry on the monotonic clock: changes of the wall clock do not matter.
+    /// Expiry in microseconds on the monotonic clock, which changes of the wall clock do not
+    /// affect.
     ends: u64,
 }
 
 impl Token {
-    /// Value of the `Authorization` header.
+    /// Returns the value of the `Authorization` header.
     pub(crate) fn authorization(&self) -> SecretString {
         SecretString::from(format!("Bearer {}", self.secret.expose_secret()))
     }
 }
 
-/// Tokens of one source. Only one call renews at a time; others that need the new token wait for it
-/// and share its error.
+/// Token of one source. Only one call renews it at a time; other calls that need the new token wait
+/// for it and share its error.
 #[derive(Debug)]
 pub(crate) struct TokenCache {
     source: Box<dyn TokenSource>,
@@ -55,9 +56,10 @@ pub(crate) struct TokenCache {
 #[derive(Debug, Default)]
 struct Renewal {
     failure: Option<TokenError>,
-    /// End of the last attempt.
+    /// Time when the last attempt ended, in microseconds on the monotonic clock.
     last: Option<u64>,
-    /// Start of the last attempt for a refused token.
+    /// Time when the last attempt for a rejected token started, in microseconds on the monotonic
+    /// clock.
     forced: Option<u64>,
 }
 
@@ -72,7 +74,8 @@ impl TokenCache {
         }
     }
 
-    /// Returns a valid token and requests one if needed. A request takes at most `timeout`.
+    /// Returns a valid token, and requests a new one if needed. The request times out after
+    /// `timeout`, at most [`MAX_TOKEN_WAIT`].
     pub(crate) async fn token(&self, http: &HttpClient, timeout: Duration) -> Result<Arc<Token>, TokenError> {
         let ended = self.ended.load(Ordering::Acquire);
         let Some(token) = self.valid() else {
@@ -81,7 +84,7 @@ impl TokenCache {
         if self.left(&token) > EARLY_RENEWAL {
             return Ok(token);
         }
-        // The token is still valid: a call that cannot renew immediately uses it.
+        // The token is still valid, so a call that would have to wait for the renewal uses it.
         let Ok(renewal) = self.renewal.try_lock() else {
             return Ok(token);
         };
@@ -100,7 +103,8 @@ impl TokenCache {
         }
     }
 
-    /// Returns a replacement of a refused token; `None` if a second call is not worthwhile.
+    /// Returns a replacement of a rejected token. `None` if the last such renewal was less than
+    /// [`FORCED_RENEWAL_INTERVAL`] ago.
     pub(crate) async fn replace_refused(
         &self,
         refused: &Arc<Token>,
@@ -120,7 +124,7 @@ impl TokenCache {
         self.renew(renewal, http, timeout).await.map(Some)
     }
 
-    /// Waits for a new token, requested by this call or by a concurrent one.
+    /// Waits for a new token, which this call or a concurrent one requests.
     async fn needed(
         &self,
         ended: u64,
@@ -158,7 +162,7 @@ impl TokenCache {
         renewal.last = Some(now);
         renewal.failure = issued.as_ref().err().cloned();
         let renewed = issued.map(|issued| {
-            // The server may have issued it as early as the request was sent.
+            // The server may have issued the token as early as the request was sent.
             let ends = asked.saturating_add(micros(issued.lifetime));
             Arc::new(Token {
                 secret: issued.secret,

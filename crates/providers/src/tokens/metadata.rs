@@ -1,6 +1,6 @@
 //! Tokens of the service account of a Google Cloud machine, from its metadata server
-//! (cloud.google.com/compute/docs/access/authenticate-workloads); on GKE, of the workload's
-//! account.
+//! (cloud.google.com/compute/docs/access/authenticate-workloads). On GKE, the account is that of
+//! the workload.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Metadata {
     /// Builds the client for this host, which may include a port.
     pub(crate) fn new(host: &str) -> Result<Self, EndpointError> {
         let base = BaseUrl::parse(&format!("http://{host}"))?;
-        // Required by the server: browsers and forwarded requests cannot set this header.
+        // The server requires this header, which browsers and forwarded requests cannot set.
         let flavor = Credential::header("metadata-flavor", &SecretString::from("Google"))?;
         Ok(Self {
             endpoint: Endpoint::new(&base, PATH, &[flavor])?,

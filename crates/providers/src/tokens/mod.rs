@@ -1,8 +1,9 @@
-//! Access tokens, which some providers need instead of a key. A source is an account's private key,
-//! which signs the token request, or the machine's metadata server.
+//! Access tokens, which some providers need instead of a key. A token comes from one of two
+//! sources: a service account's private key, which signs the token request, or the machine's
+//! metadata server.
 //!
-//! Suggested reading order: `cache`, `service_account`, `metadata`. Tokens and keys are secrets: no
-//! error and no log contains them, nor messages of a token server.
+//! Suggested reading order: `cache`, `service_account`, `metadata`. Tokens and keys are secrets:
+//! errors and logs contain none of them, and no messages of a token server.
 
 mod cache;
 mod metadata;
@@ -24,17 +25,17 @@ pub(crate) use metadata::Metadata;
 pub use metadata::{HOST as METADATA_HOST, HOST_VARIABLE as METADATA_HOST_VARIABLE};
 pub(crate) use service_account::ServiceAccount;
 
-/// Max bytes of a token response.
+/// Maximum size of a token response, in bytes.
 const LIMIT: usize = 64 << 10;
-/// Max accepted lifetime of a token, in seconds.
+/// Maximum accepted lifetime of a token, in seconds.
 const MAX_TOKEN_LIFETIME_SECONDS: u64 = 24 * 60 * 60;
 
 /// Identity of the gateway at the token server.
 #[derive(Clone, Debug)]
 pub enum Identity {
-    /// A service account, by the JSON text of its key.
+    /// A service account, identified by the JSON text of its key.
     ServiceAccount(SecretString),
-    /// The machine's own account, by the metadata server at this host.
+    /// The machine's own account, with the host of its metadata server.
     Machine(String),
 }
 
@@ -49,24 +50,25 @@ pub(crate) struct Issued {
 /// Requests tokens for one identity.
 #[async_trait]
 pub(crate) trait TokenSource: fmt::Debug + Send + Sync {
-    /// Requests a new token. The caller limits the time.
+    /// Requests a new token. The caller enforces `timeout`.
     async fn issue(&self, http: &HttpClient, timeout: Duration) -> Result<Issued, TokenError>;
 
-    /// Description of the source, for the operator.
+    /// Returns the description of the source, for the operator.
     fn description(&self) -> &str;
 }
 
-/// Reason why there is no token, for the operator.
+/// Reason why no token is available, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenError {
-    /// Whether the server refused the identity. Then a retry is useless until the operator acts.
+    /// Whether the server rejected the identity. In that case, a retry is useless until the
+    /// operator acts.
     pub(crate) is_refusal: bool,
-    /// Description without secrets.
+    /// Description of the problem, without secrets.
     pub(crate) detail: String,
 }
 
 impl TokenError {
-    /// An error that a later attempt may not have.
+    /// Creates the error of a problem that may be temporary.
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
         Self {
             is_refusal: false,
@@ -74,7 +76,7 @@ impl TokenError {
         }
     }
 
-    /// The server refused the identity.
+    /// Creates the error of a rejected identity.
     pub(crate) fn refused(detail: impl Into<String>) -> Self {
         Self {
             is_refusal: true,
@@ -82,7 +84,7 @@ impl TokenError {
         }
     }
 
-    /// Converts to the error of the call that needs the token. No byte of that call was sent.
+    /// Converts the error to that of the call that needs the token. No byte of that call was sent.
     pub(crate) fn of_call(self) -> UpstreamError {
         let kind = match self.is_refusal {
             false => return UpstreamError::connect(self.detail),

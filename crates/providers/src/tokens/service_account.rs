@@ -1,5 +1,5 @@
-//! Tokens for a service account: a signed assertion is exchanged for a token (RFC 7523, section
-//! 2.1; developers.google.com/identity/protocols/oauth2/service-account).
+//! Tokens of a service account. The gateway exchanges a signed assertion for a token (RFC 7523,
+//! section 2.1; developers.google.com/identity/protocols/oauth2/service-account).
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use super::{Issued, TokenError, TokenSource, read};
 use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, HttpClient, Response, Timeouts};
 use crate::refusal;
 
-/// Default token URL, for keys without one.
+/// Default URL of the token server, for keys without one.
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 /// OAuth scope of the tokens.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// `urn:ietf:params:oauth:grant-type:jwt-bearer`, form-encoded.
+/// Grant type `urn:ietf:params:oauth:grant-type:jwt-bearer`, form-encoded.
 const GRANT: &str = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer";
 /// Lifetime of an assertion, in seconds.
 const ASSERTION_LIFETIME_SECONDS: i64 = 3_600;
-/// Age of an assertion when it is sent, in seconds: the server's clock may be slow.
+/// Age of an assertion when it is sent, in seconds, because the server's clock may be slow.
 const BACKDATE_SECONDS: i64 = 10;
-/// Clock difference in seconds from which an error names the clock as the likely cause.
+/// Maximum clock difference in seconds. An error message reports a larger one as the likely cause.
 const MAX_CLOCK_SKEW_SECONDS: u64 = 60;
 
 /// A service account with its private key.
@@ -57,7 +57,7 @@ impl fmt::Debug for ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// Parses the JSON text of a key. The error describes the problem and quotes nothing of the
+    /// Parses the JSON text of a key. The error describes the problem and quotes no part of the
     /// text.
     pub(crate) fn read(text: &SecretString, clock: Arc<dyn Clock>) -> Result<Self, EndpointError> {
         let wrong =
@@ -97,7 +97,7 @@ impl ServiceAccount {
         })
     }
 
-    /// The account's project, if the key names it.
+    /// Returns the account's project, if the key contains it.
     pub(crate) fn project(&self) -> Option<&str> {
         self.project.as_deref()
     }
@@ -107,7 +107,7 @@ impl ServiceAccount {
         self.is_secure
     }
 
-    /// Whether tokens would come over plain HTTP from another machine.
+    /// Whether another machine would send the tokens over plain HTTP.
     pub(crate) fn is_exposed(&self) -> bool {
         self.is_exposed
     }
@@ -136,7 +136,8 @@ impl ServiceAccount {
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Converts an error response. Only its codes count, not its message (RFC 6749, section 5.2).
+    /// Converts an error response. Only its codes are used, not its message (RFC 6749, section
+    /// 5.2).
     async fn refused(&self, response: Response, http: &HttpClient) -> TokenError {
         let (status, description) = (response.status, &self.description);
         let skew = self.skew(&response);
@@ -154,8 +155,8 @@ impl ServiceAccount {
         }
     }
 
-    /// Describes the difference between this machine's clock and the response's date, if it is
-    /// large.
+    /// Describes the difference between this machine's clock and the response's date, if it exceeds
+    /// [`MAX_CLOCK_SKEW_SECONDS`].
     fn skew(&self, response: &Response) -> Option<String> {
         let theirs = refusal::http_date(response.header("date")?)?;
         let ours = self.clock.now().as_seconds();
@@ -168,7 +169,7 @@ impl ServiceAccount {
     }
 }
 
-/// Parses a private key in PEM, PKCS #8 or PKCS #1.
+/// Parses a private RSA key in PEM, with PKCS #8 or PKCS #1.
 fn key_of(pem: &str) -> Result<RsaKeyPair, &'static str> {
     let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| "`private_key` is not a PEM key")?;
     let pair = match &key {

@@ -1,4 +1,5 @@
-//! Tokens: the cache with a manual clock, the sources against a scripted server on loopback.
+//! Tests of tokens: the cache with a manual clock, and the sources against a scripted server on
+//! loopback.
 
 mod cache;
 mod sources;

@@ -1,4 +1,4 @@
-//! Upstream faults and the resulting errors.
+//! Tests of upstream faults and of the resulting errors.
 
 use std::time::Duration;
 
@@ -186,7 +186,7 @@ async fn streams_that_break_are_failures() {
         (with(4, no_json), Unavailable),
         (with(4, b"data: {}\n\n\n\n\n\n\n".to_vec()), Unavailable),
         (with(4, error), Unavailable),
-        // Before any content, and after.
+        // Before any content, then after some content.
         (with(0, exception("throttlingException")), RateLimited),
         (with(1, exception("validationException")), Rejected),
         (with(1, exception("internalServerException")), Unavailable),

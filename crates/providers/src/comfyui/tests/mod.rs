@@ -1,4 +1,5 @@
-//! The adapter against a server that speaks ComfyUI's protocol, with the workflows in this folder.
+//! Tests of the adapter against a server that speaks ComfyUI's protocol, with the workflows in this
+//! folder.
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -38,7 +39,8 @@ async fn a_graph_is_filled_and_queued() {
         (&json!(text), &json!("blurry, people"))
     );
 
-    // Without a seed, each key has a different one, and the same key has the same one.
+    // Without a scripted seed, each key has a different seed, and the same key always has the same
+    // one.
     let mut seeds = Vec::new();
     call.seed = None;
     for key in ["a", "b", "a"] {
@@ -87,7 +89,7 @@ async fn images_are_uploaded_before_their_graph() {
         )
     );
 
-    // A broken upload is no submission.
+    // A failed upload submits nothing.
     upstream.set_hook(
         "/upload/image",
         [Reply::raw("no HTTP"), Reply::error(500, "x", "y")],
@@ -201,7 +203,7 @@ async fn submission_faults_report_retry_safety() {
         (UpstreamErrorKind::Unavailable, UpstreamCause::Connect)
     );
     assert_eq!(upstream.request_count(), 0);
-    // The operator wrote the graph, so its refusal is no error of the caller.
+    // The operator wrote the graph, so its rejection is not an error of the caller.
     upstream.set_hook(
         "/prompt",
         [Reply::body(
@@ -296,7 +298,7 @@ fn invalid_workflow_folders_are_reported() {
     assert!(read_all(folder.path()).unwrap_err().contains("b.json"));
 }
 
-/// Without progress messages, jobs are still polled. No message and no fault of the socket ends a
+/// Jobs are polled even without progress messages. No message and no fault of the socket ends a
 /// job.
 #[tokio::test]
 async fn jobs_are_polled_without_a_socket() {
@@ -327,7 +329,7 @@ async fn jobs_are_polled_without_a_socket() {
     }
 }
 
-/// Older handles have no client id and are polled without a socket.
+/// Handles of older versions have no client id; their jobs are polled without a socket.
 #[tokio::test]
 async fn handles_without_a_client_are_polled() {
     let upstream = FakeUpstream::start().await;

@@ -1,4 +1,4 @@
-//! Labels at every provider: by token ids, by top tokens, by counted answers.
+//! Tests of labels at every provider: by token ids, by top tokens and by sampled answers.
 
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ async fn other_servers_use_letters_as_labels() {
     assert_eq!(upstream.request_count(), 0);
 }
 
-/// After one failed attempt, only the other ways are left.
+/// After one failed attempt, only the other methods are reported.
 #[tokio::test]
 async fn missing_logprobs_are_requested_once() {
     use DecisionFault::*;
@@ -224,7 +224,7 @@ async fn missing_logprobs_are_requested_once() {
         assert_eq!(reading, None, "{preset} {fault:?}");
         assert_eq!(sources(decisions, &call.state), left, "{preset} {fault:?}");
         if preset == "llama.cpp" {
-            // Chat completions are left, which report fewer tokens.
+            // The remaining method is chat completions, which report fewer tokens.
             assert_eq!(
                 way(decisions, &call, TopLogprobs),
                 DecisionWay::TopLogprobs { max: 20 }
@@ -378,13 +378,13 @@ async fn failures_do_not_disable_a_capability() {
     }
 }
 
-/// One answer that is only a label.
+/// One answer of at most 16 tokens, which are enough for a label.
 const ONE: Draw = Draw {
     answers: 1,
     max_tokens: 16,
 };
 
-/// Draws `number` answers, in requests of as many as the provider allows.
+/// Samples `number` answers. Each request samples as many as the provider allows.
 async fn draw_all(decisions: &dyn DecideProvider, call: &LabelCall, number: u32) -> LabelDraws {
     let ways = decisions.decision_ways(&call.upstream_model, &call.state);
     let Some(DecisionWay::Sampled { max_answers }) = ways.last().copied() else {
@@ -530,7 +530,7 @@ async fn media_are_sent_where_supported() {
         let call = with_media(kinds);
         assert_eq!(sources(decisions, &call.state), expected, "{preset} {kinds:?}");
         if expected.contains(&TopLogprobs) {
-            // Completions take no media, so chat completions are used.
+            // Completions support no media, so chat completions are used.
             assert_eq!(
                 way(decisions, &call, TopLogprobs),
                 DecisionWay::TopLogprobs { max: 20 }

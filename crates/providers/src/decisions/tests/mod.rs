@@ -1,4 +1,4 @@
-//! Tests of draws and of recorded findings; each provider runs against a server that speaks its
+//! Tests of draws and of recorded capabilities. Each provider runs against a server that speaks its
 //! protocol.
 
 mod labels;
@@ -43,7 +43,7 @@ fn choice(text: &str, finish: FinishReason) -> Choice {
 #[test]
 fn answers_of_a_request_are_counted() {
     use FinishReason::{Length, Stop};
-    // answers, how many are read, counts, others, unfinished
+    // Answers, maximum number to read, expected counts, others, unfinished.
     for (answers, asked, counts, others, unfinished) in [
         (&[("A", Stop)][..], 1, [1, 0], 0, 0),
         (&[("A", Stop), ("b", Length), ("no", Stop)], 3, [1, 1], 1, 0),

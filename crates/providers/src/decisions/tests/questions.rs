@@ -1,4 +1,4 @@
-//! Upstreams with an endpoint for questions, in every shape.
+//! Tests of upstreams with an endpoint for questions, in every request format.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tollgate_upstream::{RelayAnswer, RelayCall, UpstreamCause, UpstreamError, Up
 
 use super::servers::{MODEL, context, context_with_long_timeout, near, provider, sources, state};
 
-/// Every preset with an endpoint for questions, and its path.
+/// All presets with an endpoint for questions, and their paths.
 const PLACES: [(&str, &str); 6] = [
     ("openai", "/v1/decisions"),
     ("openrouter", "/api/alpha/decisions"),
@@ -223,7 +223,7 @@ async fn failures_do_not_disable_native_questions() {
                 UpstreamErrorKind::Unavailable,
                 1,
             ),
-            // The upstream refuses these questions but answers others.
+            // The upstream rejects these questions but accepts others.
             (
                 Reply::error(400, "invalid_value", "no"),
                 UpstreamErrorKind::Rejected,

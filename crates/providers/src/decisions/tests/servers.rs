@@ -14,7 +14,7 @@ use tollgate_upstream::{
 use crate::http::{HttpClient, HttpSettings};
 use crate::registry::{self, ProviderConfig};
 
-/// A model name that all of these providers accept.
+/// Name of a model that all of these providers accept.
 pub(super) const MODEL: &str = "house.model-1";
 
 /// Builds the preset's provider for this upstream.
@@ -69,7 +69,7 @@ pub(super) fn state(text: &str, media: &[StateMediaKind]) -> Arc<State> {
     })
 }
 
-/// A question with these options; each label stands for the option at its index.
+/// Returns a question with these options. Each label stands for the option at its index.
 pub(super) fn asked(text: &str, labels: &[String], options: &[String]) -> LabelCall {
     let lines = labels.iter().zip(options);
     let lines: String = lines
@@ -84,7 +84,7 @@ pub(super) fn asked(text: &str, labels: &[String], options: &[String]) -> LabelC
     }
 }
 
-/// The question of most tests. It has three labels, and the second is the most probable.
+/// Returns the question of most tests. It has three labels, and the second is the most probable.
 pub(super) fn three() -> LabelCall {
     let texts = |all: [&str; 3]| all.map(str::to_owned);
     asked(
@@ -102,7 +102,7 @@ pub(super) fn sources(provider: &dyn DecideProvider, state: &State) -> Vec<Decis
     ways.into_iter().map(DecisionWay::source).collect()
 }
 
-/// The provider's current way of this source.
+/// Returns the provider's current decision method with this source.
 pub(super) fn way(provider: &dyn DecideProvider, call: &LabelCall, source: DecisionSource) -> DecisionWay {
     let mut ways = provider.decision_ways(MODEL, &call.state).into_iter();
     ways.find(|way| way.source() == source).unwrap()
@@ -118,7 +118,7 @@ pub(super) async fn read(
         .await
 }
 
-/// Probabilities of a reading; 0 if not reported.
+/// Returns the probabilities of a reading; 0 for a label that was not reported.
 pub(super) fn shares(reading: &LabelReading) -> Vec<f64> {
     let logprobs = reading.logprobs.iter();
     logprobs.map(|one| one.map_or(0.0, f64::exp)).collect()

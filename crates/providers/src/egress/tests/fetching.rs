@@ -1,5 +1,5 @@
-//! Fetches from a server on loopback, which a rule allows; the rest of this machine stays
-//! unreachable.
+//! Tests of fetches from a server on loopback, which a rule allows. Other addresses of this machine
+//! are unreachable.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::http::{HttpClient, HttpSettings};
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
 const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg"];
 
-/// Resolves each name to its scripted answers in order, then repeats the last one, and records the
+/// Resolves each name to its scripted results in order, then repeats the last one. Records the
 /// lookups.
 #[derive(Default)]
 struct Names {
@@ -53,7 +53,7 @@ impl Resolve for Names {
     }
 }
 
-/// A server, and a client that may reach it at 127.0.0.1 but no other address of this machine.
+/// A server, and a client that may reach it at 127.0.0.1 but at no other address of this machine.
 struct Fixture {
     server: FakeUpstream,
     settings: EgressSettings,
@@ -96,7 +96,7 @@ impl Fixture {
         client.fetch(&request).await
     }
 
-    /// Fetches a path after scripting its reply.
+    /// Scripts the reply of a path and fetches the path.
     async fn reply(&self, reply: Reply) -> Result<Fetched, FetchError> {
         self.server.set_file("/pic", reply);
         self.fetch(&self.url("127.0.0.1", "/pic")).await
@@ -149,12 +149,12 @@ async fn hosts_are_dialled_only_at_allowed_addresses() {
         let refused = fixture.fetch(&fixture.url(host, "/pic")).await;
         assert_eq!(refused, Err(FetchError::Unreachable), "{host}");
     }
-    // Port 80 of the same machine is not in the rule.
+    // The rule does not contain port 80 of the same machine.
     assert_eq!(
         fixture.fetch("http://127.0.0.1/pic").await,
         Err(FetchError::Unreachable)
     );
-    // A port in no rule is refused before a lookup.
+    // A port that no rule contains is rejected before a DNS lookup.
     assert_eq!(
         fixture.fetch("http://example.com:8080/pic").await,
         Err(FetchError::NotAnAddress)
@@ -203,7 +203,8 @@ async fn dns_rebinding_has_no_effect() {
         "and its second answer is looked at"
     );
 
-    // The same within one fetch: each hop resolves and vets again.
+    // The rules also apply within one fetch: each hop resolves the host and checks its addresses
+    // again.
     fixture.names = Names::of("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"]]);
     fixture.server.set_file("/away", redirect(302, "/pic"));
     let before = fixture.server.request_count();
@@ -237,7 +238,7 @@ async fn redirects_are_followed_to_allowed_addresses() {
         let refused = fixture.reply_then_pic(redirect(302, &location)).await;
         assert_eq!(refused, Err(FetchError::Unreachable), "{location}");
         let asked = fixture.server.request_count() - before;
-        // An empty location is the same URL again.
+        // An empty location redirects to the same URL.
         assert_eq!(asked, if location.is_empty() { 4 } else { 1 }, "{location}");
     }
     assert_eq!(
@@ -295,7 +296,7 @@ async fn body_limit_holds_for_every_framing() {
         Err(FetchError::TooLarge),
         "by its announcement"
     );
-    // The max size of any image is 20 MiB, regardless of the caller's limit.
+    // The maximum size of any image is 20 MiB, regardless of the caller's limit.
     let mut large = PNG.to_vec();
     large.resize(20 << 20, 0);
     let large = |extra: usize| {
@@ -376,7 +377,7 @@ async fn slow_bodies_are_aborted() {
     fixture.settings.grace = Duration::from_millis(100);
     let silent = png().cut(At::Head, How::Hang);
     assert_eq!(fixture.reply(silent).await, Err(FetchError::TooSlow), "no body");
-    // Single bytes are too slow: the fetch would take minutes.
+    // Single bytes are too slow: at this rate, the fetch would take minutes.
     let drip = |bytes: usize| {
         let mut body = PNG.to_vec();
         body.resize(bytes, 0);

@@ -1,4 +1,4 @@
-//! Tests of URL parsing and of the addresses that may be dialled.
+//! Tests of URL parsing and of the addresses that the client may connect to.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -154,7 +154,7 @@ fn urls_are_normalized() {
             80,
         ),
         ("http://[::1]/", Host::Ipv6("::1".parse().unwrap()), 80),
-        // Every spelling of a number gives the same address.
+        // Every spelling of an IP address results in the same address.
         ("http://127.1/", v4("127.0.0.1"), 80),
         ("http://0x7f.1/", v4("127.0.0.1"), 80),
         ("http://2130706433/", v4("127.0.0.1"), 80),

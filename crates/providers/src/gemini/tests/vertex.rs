@@ -1,4 +1,4 @@
-//! The adapter at Vertex AI: tokens, paths, and differences of the bodies.
+//! Tests of the adapter at Vertex AI: tokens, paths, and differences of the bodies.
 
 use tollgate_testkit::upstream::{At, How};
 
@@ -33,7 +33,7 @@ async fn started() -> (FakeUpstream, Arc<dyn Provider>) {
     (upstream, provider)
 }
 
-/// Requests except those for tokens.
+/// Returns the received requests except those for tokens.
 fn calls(upstream: &FakeUpstream) -> Vec<ReceivedRequest> {
     let all = upstream.requests().into_iter();
     all.filter(|request| request.path != "/token").collect()
@@ -72,8 +72,8 @@ async fn calls_send_only_the_access_token() {
     assert_eq!(upstream.token_count(), 1, "it is kept");
 }
 
-/// A conversation with two calls of one function, in both formats; the results are in reverse
-/// order.
+/// Returns a conversation with two calls of one function, in the given format. The results are in
+/// reverse order.
 fn history(format: Format) -> TextCall {
     match format {
         Format::GenerateContent => content(
@@ -113,7 +113,7 @@ fn history(format: Format) -> TextCall {
 async fn vertex_bodies_drop_unsupported_fields() {
     let (upstream, provider) = started().await;
     for format in [Format::GenerateContent, Format::ChatCompletions] {
-        // The upstream refuses turns without a role, ids, and unknown fields.
+        // The upstream rejects turns without a role, ids, and unknown fields.
         ask(&*provider, &context_with_long_timeout(), &history(format))
             .await
             .unwrap();
@@ -170,7 +170,7 @@ async fn a_refused_token_is_renewed_and_the_call_repeated_once() {
 async fn a_call_that_is_refused_whatever_the_token_fails() {
     let (upstream, provider) = started().await;
     upstream.set_default(Reply::html(401));
-    // The first call renews the token; later ones do not, because the renewal did not help.
+    // The first call renews the token. Later calls do not, because the renewal did not help.
     for (tokens, requests) in [(2, 2), (2, 3), (2, 4)] {
         let error = ask(
             &*provider,
@@ -264,7 +264,7 @@ async fn upstream_faults_map_to_errors_at_vertex() {
             assert_eq!(sent, if fault.name == "401" && !stream { 3 } else { 1 }, "{name}");
         }
     }
-    // A cut stream is not repeated, with no token.
+    // A cut stream is not repeated, and no token is renewed.
     upstream.push(Reply::words(9).cut(At::Events(3), How::Close));
     let before = upstream.request_count();
     let error = ask(

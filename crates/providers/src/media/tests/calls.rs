@@ -41,7 +41,7 @@ pub(crate) fn provider_at(preset: &str, base_url: &str) -> Arc<dyn Provider> {
     registry::build(&config, &HttpClient::new(HttpSettings::default())).unwrap()
 }
 
-/// Base URL of an upstream, without a path.
+/// Returns the base URL of an upstream, without a path.
 pub(crate) fn root_of(upstream: &FakeUpstream) -> String {
     format!("http://{}", upstream.address())
 }
@@ -53,7 +53,7 @@ pub(crate) fn source(bytes: &'static [u8]) -> Source {
     }
 }
 
-/// A call for two images from a prompt.
+/// Returns a call for two images from a prompt.
 pub(crate) fn image_call(model: &str) -> ImageCall {
     ImageCall {
         upstream_model: model.into(),
@@ -76,7 +76,7 @@ pub(crate) fn image_call(model: &str) -> ImageCall {
     }
 }
 
-/// A call for a video from a prompt.
+/// Returns a call for a video from a prompt.
 pub(crate) fn video_call(model: &str) -> VideoCall {
     VideoCall {
         upstream_model: model.into(),
@@ -117,7 +117,7 @@ pub(crate) async fn submission<C: Sync>(
     }
 }
 
-/// Polls until the end and returns all states.
+/// Polls until the job ends and returns all states.
 pub(crate) async fn states<C: Sync>(
     media_provider: &dyn MediaProvider<C>,
     handle: &[u8],
@@ -147,8 +147,8 @@ pub(crate) async fn fetched<C: Sync>(media_provider: &dyn MediaProvider<C>, cont
     items.concat()
 }
 
-/// Checks the faults of a submission at one provider: it is sent once, and the error shows whether
-/// a retry is safe.
+/// Checks the faults of a submission at one provider: the call is sent once, and the error shows
+/// whether a retry is safe.
 pub(crate) async fn check_faults<C: Sync>(
     preset: &str,
     path: &str,
@@ -210,7 +210,7 @@ pub(crate) async fn check_faults<C: Sync>(
     assert_eq!((upstream.media_submissions(), upstream.request_count()), (0, 1));
 }
 
-/// Selects the media provider of a provider.
+/// Returns the media provider of a provider.
 pub(crate) type MediaProviderOf<C> = fn(&dyn Provider) -> &dyn MediaProvider<C>;
 
 pub(crate) fn images_of(provider: &dyn Provider) -> &dyn MediaProvider<ImageCall> {
@@ -221,7 +221,7 @@ pub(crate) fn videos_of(provider: &dyn Provider) -> &dyn MediaProvider<VideoCall
     provider.videos().unwrap()
 }
 
-/// The states as words, for tests that compare only these.
+/// Returns the states as words, for tests that compare only these.
 pub(crate) fn words(states: &[GenerationState]) -> Vec<String> {
     let word = |state: &GenerationState| match state {
         GenerationState::Waiting { ahead: Some(ahead) } => format!("waiting after {ahead}"),
@@ -239,7 +239,7 @@ pub(crate) fn words(states: &[GenerationState]) -> Vec<String> {
     states.iter().map(word).collect()
 }
 
-/// Checks the final state after each of these faults and after a cancellation.
+/// Checks the final state after each of these faults, and after a cancellation.
 pub(crate) async fn check_ends<C: Sync>(
     preset: &str,
     path: &str,

@@ -1,4 +1,5 @@
-//! Labels by chat completions: the log probabilities of a one-token answer, or counted answers.
+//! Labels by chat completions: from the log probabilities of a one-token response, or from sampled
+//! answers.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use crate::http::{RequestBody, Timeouts};
 use crate::openai_compatible::OpenAiCompatible;
 use crate::refusal;
 
-/// The user message, for every endpoint that takes messages.
+/// Returns the user message, for every endpoint that accepts messages.
 pub(super) fn messages(call: &LabelCall) -> Value {
     if call.state.media.is_empty() {
         let text = format!("{}\n\n{}", call.state.text, call.question);
@@ -41,7 +42,8 @@ fn part_of(medium: &StateMedia) -> Value {
 }
 
 impl OpenAiCompatible {
-    /// Members of every request: messages, output cap, and the fields that disable thinking.
+    /// Returns the members of every request: model, messages, output cap, temperature, and the
+    /// fields that disable thinking.
     pub(super) fn base_body(&self, call: &LabelCall, tokens: u64) -> Map<String, Value> {
         let cap = match self.preset.cap_name {
             CapName::MaxCompletionTokens => "max_completion_tokens",
@@ -60,7 +62,7 @@ impl OpenAiCompatible {
         body
     }
 
-    /// Posts to the chat completions endpoint.
+    /// Posts to the chat completions endpoint. Returns an error for a response without choices.
     pub(super) async fn ask_chat(
         &self,
         ctx: &CallContext,
@@ -120,7 +122,7 @@ impl OpenAiCompatible {
             body.insert("n".to_owned(), json!(draw.answers));
         }
         if let Some(name) = self.decisions.row.seed {
-            // Some servers read the seed as a signed 32-bit number.
+            // Certain servers read the seed as a signed 32-bit number.
             body.insert(name.to_owned(), json!(call.seed & 0x7FFF_FFFF));
         }
         if self.preset.forces_schema {

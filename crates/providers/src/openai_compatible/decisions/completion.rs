@@ -1,5 +1,5 @@
 //! Labels by llama.cpp's `/completion`, which returns many more top tokens than chat completions.
-//! The model's own chat template formats the prompt first.
+//! The prompt is formatted with the model's chat template first.
 
 use serde_json::{Value, json};
 use tollgate_types::Usage;
@@ -28,7 +28,7 @@ impl OpenAiCompatible {
         let Some(prompt) = written.get("prompt").and_then(Value::as_str) else {
             return Ok(None);
         };
-        // A negative temperature makes llama.cpp report the model's unmodified probabilities.
+        // With a negative temperature, llama.cpp reports the model's unmodified probabilities.
         let body = json!({
             "prompt": prompt,
             "n_predict": 1,

@@ -1,6 +1,6 @@
-//! Decisions by servers that speak chat completions. A server with an endpoint for questions gets
-//! the questions; others get label calls by the best available means. Missing capabilities of a
-//! deployment are recorded and not tried again.
+//! Decisions by servers that speak chat completions. A server with an endpoint for questions
+//! receives the questions; others receive label calls by the best available method. Missing
+//! capabilities of a deployment are recorded and not tried again.
 
 mod chat;
 mod completion;
@@ -23,12 +23,12 @@ use crate::http::{BaseUrl, Credential, Endpoint, EndpointError, RequestBody, Tim
 use crate::refusal;
 use vocabulary::VocabularyCache;
 
-/// Max number of labels of one reading by token ids; it may take several requests.
+/// Maximum number of labels of one reading by token ids, which may need several requests.
 const MAX_LABELS: usize = 255;
-/// Number of top tokens that a request to a completion endpoint asks for.
+/// Number of top tokens that a request to a completion endpoint requests.
 const COMPLETION_TOKENS: usize = 512;
 
-/// Endpoints of a provider for decisions, and findings about its models.
+/// Endpoints of a provider for decisions, and the recorded capabilities of its models.
 #[derive(Debug)]
 pub(super) struct DecisionsEndpoint {
     row: &'static Decisions,
@@ -38,20 +38,20 @@ pub(super) struct DecisionsEndpoint {
     vocabulary: VocabularyCache,
 }
 
-/// Endpoints that a model server has in addition to the format's.
+/// Endpoints of a model server in addition to those of OpenAI's format.
 #[derive(Debug)]
 pub(super) struct ServerEndpoints {
     pub(super) kind: LabelServer,
     pub(super) tokenize: Endpoint,
-    /// SGLang's `/generate`, llama.cpp's `/completion`.
+    /// Completion endpoint: SGLang's `/generate`, llama.cpp's `/completion`.
     complete: Option<Endpoint>,
-    /// llama.cpp's `/apply-template`.
+    /// Chat template endpoint: llama.cpp's `/apply-template`.
     pub(super) template: Option<Endpoint>,
 }
 
 impl ServerEndpoints {
     fn new(kind: LabelServer, base: &BaseUrl, credentials: &[Credential]) -> Result<Self, EndpointError> {
-        // They are next to the format's `/v1`.
+        // These endpoints are siblings of the format's `/v1`.
         let (root, last) = base.clone().without_last_segment();
         let root = if last.as_deref() == Some("/v1") {
             root
@@ -97,12 +97,13 @@ impl DecisionsEndpoint {
         })
     }
 
-    /// The server's own endpoints, if any.
+    /// Returns the server's own endpoints, if any.
     pub(super) fn server(&self) -> Option<&ServerEndpoints> {
         self.server.as_ref()
     }
 
-    /// The endpoint for questions, if it can express the state and the model may support it.
+    /// Returns the endpoint for questions, if it can express the state and the model may support
+    /// it.
     fn native_questions(&self, model: &str, state: &State) -> Option<(&'static Questions, &Endpoint)> {
         let (row, endpoint) = (self.row.questions.as_ref()?, self.questions.as_ref()?);
         let is_able =
@@ -110,10 +111,11 @@ impl DecisionsEndpoint {
         is_able.then_some((row, endpoint))
     }
 
-    /// Source of probabilities in the server's own endpoints, as far as known.
+    /// Returns the source of probabilities in the server's own endpoints, unless the model was
+    /// found to lack it or it does not support the state's media.
     fn server_capability(&self, model: &str, state: &State) -> Option<Capability> {
         let kind = self.server.as_ref()?.kind;
-        // Only vLLM uses chat here, which can carry media.
+        // Only vLLM uses chat for this, which supports media.
         let is_taken = kind == LabelServer::Vllm || state.media.is_empty();
         let capability = match kind {
             LabelServer::Vllm | LabelServer::Sglang => Capability::TokenIds,
@@ -122,7 +124,7 @@ impl DecisionsEndpoint {
         (is_taken && self.memory.may_have(model, capability)).then_some(capability)
     }
 
-    /// The decision way of the server's own endpoints.
+    /// Returns the decision method of the server's own endpoints.
     fn server_way(&self, model: &str, state: &State) -> Option<DecisionWay> {
         Some(match self.server_capability(model, state)? {
             Capability::TokenIds => DecisionWay::Logits { labels: MAX_LABELS },
@@ -134,7 +136,7 @@ impl DecisionsEndpoint {
 }
 
 impl OpenAiCompatible {
-    /// Posts to one of the server's own endpoints and decodes the JSON answer.
+    /// Posts to one of the server's own endpoints and decodes the JSON response.
     pub(super) async fn ask_json(
         &self,
         ctx: &CallContext,

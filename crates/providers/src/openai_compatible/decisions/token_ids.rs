@@ -1,5 +1,5 @@
-//! Labels by token ids, whose probabilities are exact however small they are: vLLM's chat
-//! completions, SGLang's `/generate`.
+//! Labels by token ids: vLLM's chat completions and SGLang's `/generate`. Their probabilities are
+//! exact, however small they are.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use crate::decisions::{chat_logprobs, reading};
 use crate::openai_compatible::OpenAiCompatible;
 use crate::openai_compatible::presets::LabelServer;
 
-/// Max number of token ids of a request.
+/// Maximum number of token ids of a request.
 const MAX_TOKEN_IDS: usize = 128;
 /// Log probabilities by token id, and the reported usage.
 type LogprobsById = (HashMap<u64, f64>, Option<Usage>);
 
-/// Prefix of a token id in vLLM's answers.
+/// Prefix of a token id in vLLM's responses.
 const TOKEN_ID_PREFIX: &str = "token_id:";
 
 impl OpenAiCompatible {
@@ -39,7 +39,7 @@ impl OpenAiCompatible {
         let all = tokens.concat();
         let mut token_logprobs: HashMap<u64, f64> = HashMap::with_capacity(all.len());
         let mut usage: Option<Usage> = None;
-        // All requests report probabilities of the same distribution, so their answers can be
+        // The requests report probabilities of the same distribution, so their responses can be
         // merged.
         for some in all.chunks(MAX_TOKEN_IDS) {
             let (answer, consumed) = match server.kind {
@@ -93,7 +93,8 @@ impl OpenAiCompatible {
         Ok((numbered.collect(), answer.usage))
     }
 
-    /// SGLang applies no chat template here: the text ends where the label follows.
+    /// Requests log probabilities from SGLang. `/generate` applies no chat template: the text ends
+    /// where the label follows.
     async fn ask_sglang(
         &self,
         ctx: &CallContext,

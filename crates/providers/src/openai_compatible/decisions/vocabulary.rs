@@ -1,6 +1,6 @@
-//! Finds the labels that are one token of a model, and their token ids. Servers return only ids, so
-//! the text has one spelling on each line. Its most frequent token, the line end, splits the
-//! answer.
+//! Finds the labels that are single tokens of a model, and their token ids. Tokenize endpoints
+//! return only ids, so the text contains one spelling per line. The line end is its most frequent
+//! token, and separates the spellings in the response.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ pub(super) struct LabelTokens {
     pub(super) tokens: Vec<u64>,
 }
 
-/// One-token labels of a model's vocabulary.
+/// Labels that are single tokens of a model's vocabulary.
 #[derive(Debug)]
 pub(super) struct ModelVocabulary {
     letters: Vec<LabelTokens>,
@@ -31,7 +31,8 @@ pub(super) struct ModelVocabulary {
 pub(super) struct VocabularyCache(Mutex<HashMap<String, Arc<ModelVocabulary>>>);
 
 impl ModelVocabulary {
-    /// Returns up to `number` labels, all letters or all pairs: no label is a prefix of another.
+    /// Returns up to `number` labels, either all letters or all pairs, so that no label is a prefix
+    /// of another.
     pub(super) fn labels(&self, number: usize) -> Vec<String> {
         let found = match number <= self.letters.len() || self.pairs.len() <= self.letters.len() {
             true => &self.letters,
@@ -40,14 +41,15 @@ impl ModelVocabulary {
         found.iter().take(number).map(|one| one.label.clone()).collect()
     }
 
-    /// Token ids of this label.
+    /// Returns the token ids of this label.
     pub(super) fn tokens(&self, label: &str) -> Option<&[u64]> {
         let mut all = self.letters.iter().chain(&self.pairs);
         Some(&all.find(|one| one.label == label)?.tokens)
     }
 }
 
-/// Spellings of a label. The label is useful only if the first one is a single token.
+/// Returns the spellings of a label. The label is usable only if the first spelling is a single
+/// token.
 fn spellings(label: &str) -> Vec<String> {
     let lower = (label.len() == 1).then(|| label.to_ascii_lowercase());
     [label.to_owned(), format!(" {label}")]
@@ -61,7 +63,7 @@ fn candidates() -> (Vec<String>, Vec<String>) {
     (letters().collect(), pairs.collect())
 }
 
-/// Parses the tokens of the text that has one spelling on each line.
+/// Parses the tokens of the text that contains one spelling per line.
 fn read(tokens: &[u64]) -> Option<ModelVocabulary> {
     let mut counts: HashMap<u64, usize> = HashMap::new();
     for token in tokens {
@@ -113,8 +115,8 @@ fn text() -> String {
 }
 
 impl OpenAiCompatible {
-    /// Returns a model's vocabulary and requests it from the server only once. `None` if it cannot
-    /// be determined.
+    /// Returns a model's vocabulary, requested from the server only once. `None` if it cannot be
+    /// determined.
     pub(super) async fn vocabulary_of(
         &self,
         ctx: &CallContext,
@@ -152,8 +154,8 @@ impl OpenAiCompatible {
 mod tests {
     use super::*;
 
-    /// A vocabulary of all letters, and of the pairs without a `Q`; a leading space belongs to the
-    /// token.
+    /// Returns the tokens of a simulated vocabulary, which contains all letters, and the pairs
+    /// without a `Q`. A leading space belongs to the token.
     fn tokenized(text: &str, first: Option<u64>) -> Vec<u64> {
         let mut tokens: Vec<u64> = first.into_iter().collect();
         for line in text.split_inclusive('\n') {

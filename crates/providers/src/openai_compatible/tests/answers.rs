@@ -1,4 +1,4 @@
-//! Successful answers.
+//! Tests of successful responses.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::{Answer, End, Gate, Reply, Usage as Reported, UsagePosition};

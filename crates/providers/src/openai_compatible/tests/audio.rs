@@ -1,4 +1,4 @@
-//! Speech and transcriptions.
+//! Tests of speech and transcriptions.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn transcription() -> TranscriptionCall {
     }
 }
 
-/// All bytes of the audio, and whether they came as one answer.
+/// Returns all bytes of the audio, and whether they arrived as one complete response.
 async fn spoken(provider: &dyn Provider, call: &SpeechCall) -> Result<(Bytes, bool), UpstreamError> {
     match provider.speech().unwrap().speak(&context(), call).await?.audio {
         AudioContent::Whole(bytes) => Ok((bytes, true)),

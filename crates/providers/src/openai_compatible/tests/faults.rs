@@ -1,4 +1,4 @@
-//! Faults of the upstream and of the connection.
+//! Tests of faults of the upstream and of the connection.
 
 use tollgate_testkit::upstream::{FAULTS, FakeUpstream, Outcome, Reply, refusing_base_url};
 use tollgate_types::{Retry, usage::MAX_QUANTITY};
@@ -8,7 +8,7 @@ use super::{
     Collected, ask, chat, chat_with_usage, context, context_with_short_timeout, provider_at, started,
 };
 
-/// A stream without content fails for callers that need content.
+/// Whether the caller received content. Returns true for a call without a stream.
 fn has_content(collected: &Collected, stream: bool) -> bool {
     !stream || collected.kinds.contains(&ChunkKind::Content)
 }
@@ -49,7 +49,7 @@ async fn upstream_faults_map_to_errors() {
                 }
                 (Outcome::Endless, Ok(collected)) => assert!(collected.is_endless, "{name}"),
                 (Outcome::Failure | Outcome::Endless, Err(error)) => {
-                    // The upstream has the request: a retry could be billed twice.
+                    // The upstream has received the request, so a retry could be billed twice.
                     let may_have_run =
                         matches!(error.cause, UpstreamCause::Protocol | UpstreamCause::Timeout);
                     assert!(!may_have_run || error.retry != Retry::Safe, "{name}");
@@ -117,7 +117,8 @@ async fn an_upstream_that_is_gone_refuses_connections() {
     let (mut upstream, provider) = started().await;
     ask(&*provider, &context(), &chat(false)).await.unwrap();
     upstream.stop().await;
-    // The first call may still use the dead connection; the second one knows that it is dead.
+    // The first call may still use the closed connection. The second call detects that it is
+    // closed.
     let first = ask(&*provider, &context(), &chat(false)).await.unwrap_err();
     let second = ask(&*provider, &context(), &chat(false)).await.unwrap_err();
     assert!(

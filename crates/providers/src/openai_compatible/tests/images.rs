@@ -1,4 +1,4 @@
-//! Images: request bodies and parsing of answers.
+//! Tests of images: request bodies and parsing of responses.
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -35,7 +35,7 @@ fn call(model: &str) -> ImageCall {
     }
 }
 
-/// A call with every parameter.
+/// Returns a call with every parameter.
 fn full(model: &str) -> ImageCall {
     ImageCall {
         negative_prompt: Some("people".to_owned()),

@@ -1,4 +1,4 @@
-//! The adapter against a scripted upstream on loopback.
+//! Tests of the adapter against a scripted upstream on loopback.
 
 mod answers;
 mod audio;
@@ -28,10 +28,10 @@ use crate::http::{HttpClient, HttpSettings};
 use crate::registry::{self, ProviderConfig};
 
 const KEY: &str = "sk-upstream-0123456789abcdef";
-/// Max number of chunks to read from one stream.
+/// Maximum number of chunks to read from one stream.
 const MAX_CHUNKS: usize = 5_000;
 
-/// Small limits, so that endless answers end soon.
+/// Returns small limits, so that endless responses end soon.
 fn settings() -> HttpSettings {
     HttpSettings {
         body_limit: 4 << 20,
@@ -67,7 +67,7 @@ fn context() -> CallContext {
     }
 }
 
-/// A context with header and idle timeouts of 300 ms.
+/// Returns a context with header and idle timeouts of 300 ms.
 fn context_with_short_timeout() -> CallContext {
     CallContext {
         header_timeout: Duration::from_millis(300),
@@ -106,7 +106,7 @@ fn chat_with_usage() -> TextCall {
 #[derive(Debug, Default)]
 struct Collected {
     kinds: Vec<ChunkKind>,
-    /// The whole answer, or the data of the events for the caller.
+    /// The complete response, or the data of the events that the caller receives.
     raw_events: Vec<String>,
     usage: Option<Usage>,
     output_bytes: u64,
@@ -114,7 +114,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// Text of all choices.
+    /// Returns the text of all choices.
     fn text(&self) -> String {
         let values = self
             .raw_events
@@ -158,7 +158,7 @@ async fn ask(
             let Payload::Raw(Format::ChatCompletions, bytes) = answer.payload else {
                 panic!("the adapter answers in the caller's format");
             };
-            // Splice the answer as the API crate does.
+            // The test edits the response as the API crate does.
             let head = answer.outline.as_ref().and_then(|outline| outline.get());
             let sent = splice_response(&bytes, head.unwrap(), &call.public_model, None);
             collected

@@ -1,4 +1,4 @@
-//! The table is consistent and documented.
+//! Tests that the table of presets is consistent and documented.
 
 use std::collections::BTreeSet;
 

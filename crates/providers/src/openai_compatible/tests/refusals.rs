@@ -1,4 +1,4 @@
-//! Answers with an error status, and errors under a status of 200.
+//! Tests of responses with an error status, and of errors under a status of 200.
 
 use std::time::Duration;
 

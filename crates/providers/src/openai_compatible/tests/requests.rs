@@ -1,4 +1,4 @@
-//! Requests to the upstream.
+//! Tests of requests to the upstream.
 
 use serde_json::{Value, json};
 use tollgate_testkit::upstream::FakeUpstream;

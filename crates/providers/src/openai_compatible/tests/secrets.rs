@@ -1,4 +1,4 @@
-//! Keys are in one header and nowhere else.
+//! Tests that keys are sent in one header and appear nowhere else.
 
 use secrecy::SecretString;
 use tollgate_testkit::upstream::{FakeUpstream, Reply};

@@ -1,4 +1,4 @@
-//! Videos: submission, polling, download, cancellation.
+//! Tests of videos: submission, polling, download, cancellation.
 
 use std::time::Duration;
 

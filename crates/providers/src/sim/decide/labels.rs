@@ -8,14 +8,14 @@ use super::invalid_script;
 use super::script::{self, Script, Scripts};
 use super::truth::{self, normal, seed, uniform};
 
-/// Number of other possible tokens, each less probable than the previous one.
+/// Number of other possible tokens. Each is less probable than the previous one.
 const OTHER_TOKENS: usize = 40;
 /// Remaining probability mass of the labels after a simulated refusal.
 const REFUSED_MASS: f64 = 1e-6;
 
 /// Probabilities of the next token.
 pub(super) struct Shares {
-    /// In the order of the labels.
+    /// Probabilities of the labels, in their order.
     labels: Vec<f64>,
     others: Vec<f64>,
 }
@@ -45,8 +45,8 @@ fn read<'t>(question: &'t str, labels: &'t [String]) -> Reading<'t> {
     }
 }
 
-/// Possible names in a label's line: each prefix up to `: `, and the whole text. Both names and
-/// descriptions may contain colons.
+/// Returns the possible names in a label's line: each prefix that ends before `: `, and the whole
+/// text. Both names and descriptions may contain colons.
 fn readings(name: &str) -> Vec<String> {
     let ends = name.match_indices(": ").map(|(at, _)| at).chain([name.len()]);
     ends.filter_map(|end| name.get(..end))
@@ -54,7 +54,7 @@ fn readings(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Probability of each label.
+/// Returns the probability of each label and of the other tokens.
 pub(super) fn shares(call: &LabelCall) -> Result<Shares, UpstreamError> {
     let scripts = Scripts::of_state(&call.state)?;
     let (own, _) = script::read(&call.question).map_err(|wrong| invalid_script("questions", wrong))?;
@@ -106,7 +106,7 @@ fn truth_of(call: &LabelCall, script: &Script, reading: &Reading<'_>) -> Vec<f64
 }
 
 impl Shares {
-    /// A reading with the probability of every label.
+    /// Returns a reading with the probability of every label.
     pub(super) fn all(&self) -> LabelReading {
         LabelReading {
             logprobs: self.labels.iter().map(|share| Some(share.ln())).collect(),
@@ -116,7 +116,7 @@ impl Shares {
         }
     }
 
-    /// A reading of the `max` most probable tokens.
+    /// Returns a reading of the `max` most probable tokens.
     pub(super) fn argmax(&self, max: usize) -> LabelReading {
         let mut ranked: Vec<(usize, f64)> = self
             .labels
@@ -125,7 +125,7 @@ impl Shares {
             .copied()
             .enumerate()
             .collect();
-        // For equal probabilities, keep the order.
+        // The sort is stable, so tokens of equal probability remain in order.
         ranked.sort_by(|(_, one), (_, two)| two.total_cmp(one));
         ranked.truncate(max);
         ranked.retain(|(_, share)| *share > 0.0);
@@ -143,7 +143,7 @@ impl Shares {
         }
     }
 
-    /// Draws `number` answers.
+    /// Samples `number` answers.
     pub(super) fn draw(&self, call: &LabelCall, number: u32) -> LabelDraws {
         let words = [call.state.text.as_str(), &call.question];
         let mut dice = seed(words.into_iter()) ^ call.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,6 +1,6 @@
-//! Decisions of the simulator. Each of its models decides in one way, so that every way can be
-//! tested. The prompt contains the true probabilities (`[[decide …]]`); otherwise, they are derived
-//! from its words.
+//! Decisions of the simulator. Each of its decision models supports one method, so that every
+//! method can be tested. The prompt contains the true probabilities (`[[decide …]]`); otherwise,
+//! they are derived from its words.
 
 mod labels;
 mod script;
@@ -20,21 +20,23 @@ use tollgate_upstream::{
 use super::{Simulator, embeddings, failure, grammar, tokens};
 use script::{Script, Scripts};
 
-/// Max number of questions and options of its native models.
+/// Maximum numbers of questions and options of the models that answer questions natively.
 const NATIVE: DecisionWay = DecisionWay::Native {
     questions: 128,
     options: 255,
     tools: true,
     abstain: true,
 };
-/// Max number of labels, top tokens and answers of one request.
+/// Maximum number of labels of one request.
 const MAX_LABELS: usize = 128;
+/// Maximum number of top tokens of one request.
 const TOP_LOGPROBS: usize = 20;
+/// Maximum number of answers of one request.
 const MAX_ANSWERS: u32 = 16;
-/// Min probability of a function whose arguments are decided.
+/// Minimum probability of a function for which the arguments are decided.
 const MIN_ARGUMENT_PROBABILITY: f64 = 0.05;
 
-/// Decision way of a model, and whether it accepts audio.
+/// Returns the decision method of a model, and whether the model accepts audio.
 fn way(model: &str) -> Option<(DecisionWay, bool)> {
     Some(match model {
         "decide" => (NATIVE, false),
@@ -84,7 +86,7 @@ impl DecideProvider for Simulator {
         _upstream_model: &str,
         number: usize,
     ) -> Result<Vec<String>, UpstreamError> {
-        // No label is a prefix of another: all are letters, or all are pairs.
+        // Labels are all letters or all pairs, so that no label is a prefix of another.
         let pairs = || letters().flat_map(|one| letters().map(move |two| format!("{one}{two}")));
         Ok(match number <= letters().count() {
             true => letters().take(number).collect(),
@@ -225,12 +227,12 @@ fn arguments_of(
     decided.collect()
 }
 
-/// Prompt tokens of a label call.
+/// Returns the number of prompt tokens of a label call.
 fn tokens_read(call: &LabelCall) -> u64 {
     tokens_of(&call.state) + tokens::count(&call.question)
 }
 
-/// Tokens of a state: its words, and one for each medium.
+/// Returns the number of tokens of a state: those of its text, and one for each medium.
 fn tokens_of(state: &State) -> u64 {
     tokens::count(&state.text) + state.media.len() as u64
 }

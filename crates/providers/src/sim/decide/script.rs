@@ -1,5 +1,5 @@
-//! `[[decide ID|* option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5 mass=0.9
-//! refuse fail=CODE]]` in the instructions of a question or in the text of a state.
+//! Scripts `[[decide ID|* option=0.7 'two words'=0.2 others=0.01 abstain=0.1 noise=0.3 bias=0.5
+//! mass=0.9 refuse fail=CODE]]` in the instructions of a question or in the text of a state.
 
 use tollgate_types::ErrorCode;
 use tollgate_types::decide::{Question, State};
@@ -15,23 +15,23 @@ const HELP: &str = "Write [[decide ID option=0.7 'two words'=0.2 others=0.01 abs
 /// The scripted decision of one question, or of every question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Script {
-    /// Id of the question; `None` for `*`, every question.
+    /// Id of the question; `None` for `*`, which means every question.
     pub(super) id: Option<String>,
     /// Weights of options by name.
     pub(super) weights: Vec<(String, f64)>,
-    /// Weight of every option without one. By default, these options share the rest of 1.
+    /// Weight of every option without a weight. By default, these options share the remainder of 1.
     pub(super) others: Option<f64>,
     /// Probability that the state lacks the required information.
     pub(super) abstain: Option<f64>,
-    /// Standard deviation of a label's logit in each context.
+    /// Standard deviation of the noise that is added to each label's logit.
     pub(super) noise: f64,
-    /// Added to the logit of the first label.
+    /// Value that is added to the logit of the first label.
     pub(super) bias: f64,
     /// Probability mass of all labels.
     pub(super) mass: f64,
-    /// Whether to refuse.
+    /// Whether the model refuses, which leaves almost no probability for the labels.
     pub(super) refuse: bool,
-    /// Error to fail with.
+    /// Error that the call returns.
     pub(super) fail: Option<ErrorCode>,
 }
 
@@ -65,7 +65,7 @@ impl Script {
         self.id.as_deref() == Some(id)
     }
 
-    /// Parses one part and returns the rest of the text.
+    /// Parses one part of the script and returns the rest of the text.
     fn take<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         if let Some(quoted) = text.strip_prefix('\'') {
             let (name, rest) = quoted.split_once("'=")?;
@@ -90,7 +90,7 @@ impl Script {
     }
 }
 
-/// Splits off a word.
+/// Splits off a word, which ends before white space or the closing brackets.
 fn word(text: &str) -> Option<(&str, &str)> {
     let space = text.find(char::is_whitespace);
     let end = space.into_iter().chain(text.find(CLOSING)).min()?;
@@ -108,7 +108,7 @@ fn share(text: &str) -> Option<f64> {
 }
 
 /// Returns all scripts of a text, and the text without them. The error message is for the caller
-/// and quotes nothing of the text.
+/// and quotes no part of the text.
 pub(super) fn read(text: &str) -> Result<(Vec<Script>, String), String> {
     let (mut scripts, mut stated, mut rest) = (Vec::new(), String::new(), text);
     while let Some(at) = rest.find(OPENING) {
@@ -149,7 +149,7 @@ impl Scripts {
         Ok(Self(scripts))
     }
 
-    /// The script of a question: from its instructions, otherwise from the state.
+    /// Returns the script of a question: from its instructions, otherwise from the state.
     pub(super) fn for_question(&self, question: &Question) -> Result<Script, UpstreamError> {
         let param = format!("{}.instructions", question.param);
         let (own, _) = read(&question.instructions).map_err(|wrong| invalid_script(&param, wrong))?;
@@ -159,7 +159,7 @@ impl Scripts {
         Ok(own.unwrap_or_else(|| self.of(Some(&question.id))))
     }
 
-    /// Like [`for_question`](Self::for_question), for the text of a label call: a script in the
+    /// Like [`for_question`](Self::for_question), but for the text of a label call: a script in the
     /// text names the question.
     pub(super) fn for_text(&self, own: &[Script]) -> Script {
         let stated = own.iter().find(|script| !script.is_bare());

@@ -1,4 +1,4 @@
-//! Every decision way, against scripted true probabilities.
+//! Tests of every decision method, against scripted true probabilities.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn relayed(text: &str, questions: Vec<Question>) -> Result<RelayAnswer, Up
     Ok(sim().relay(&ctx(), &call).await?.unwrap())
 }
 
-/// The numbers of one verdict.
+/// Returns the probabilities of one verdict.
 async fn numbers(text: &str, asked: Question) -> Vec<f64> {
     let answer = relayed(text, vec![asked]).await.unwrap();
     match &answer.decisions[0].verdict {

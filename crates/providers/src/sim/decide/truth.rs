@@ -1,16 +1,16 @@
-//! True probabilities: those of the script, otherwise constants derived from the words.
+//! True probabilities: those of the script, otherwise values derived from the words.
 
 use tollgate_types::decide::{Question, State};
 
 use super::super::embeddings;
 use super::script::{self, Script};
 
-/// Min probability of an option: a model's probabilities are never zero.
+/// Minimum probability of an option, because a model's probabilities are never zero.
 const MIN_PROBABILITY: f64 = 1e-9;
 /// Standard deviation of derived logits.
 const SPREAD: f64 = 1.5;
 
-/// Probabilities of the options with these names, in their order.
+/// Returns the probabilities of the options with these names, in their order.
 pub(super) fn of(script: &Script, state: &State, instructions: &str, names: &[Vec<String>]) -> Vec<f64> {
     let named: Vec<Option<f64>> = names.iter().map(|names| weight_of(script, names)).collect();
     let is_scripted = named.iter().any(Option::is_some) || script.others.is_some();
@@ -35,13 +35,13 @@ pub(super) fn of(script: &Script, state: &State, instructions: &str, names: &[Ve
     weights.into_iter().map(|weight| weight / sum).collect()
 }
 
-/// Derived probability that the state lacks the information that a question needs.
+/// Returns the derived probability that the state lacks the information that a question needs.
 pub(super) fn abstention(state: &State, question: &Question) -> f64 {
     let logit = derived_logit(state, &question.instructions, "unanswerable") - 2.0;
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// Script weight of the option with these names.
+/// Returns the weight in the script of the option with these names, if any.
 fn weight_of(script: &Script, names: &[String]) -> Option<f64> {
     let found = script.weights.iter().find(|(stated, _)| {
         let mut names = names.iter();
@@ -60,7 +60,8 @@ fn is_same_word(name: &str, stated: &str) -> bool {
     meaning(name).is_some() && meaning(name) == meaning(stated)
 }
 
-/// Logit of an option, derived from the words of its question. Other options do not affect it.
+/// Returns the logit of an option, derived from the state, the instructions and the option's name.
+/// Other options do not affect it.
 fn derived_logit(state: &State, instructions: &str, name: &str) -> f64 {
     let (_, stated) = script::read(instructions).unwrap_or_default();
     let media = state.media.iter().map(|one| one.url.as_str());
@@ -76,12 +77,12 @@ pub(super) fn seed<'t>(texts: impl Iterator<Item = &'t str>) -> u64 {
     })
 }
 
-/// A random number between 0 and 1, both excluded.
+/// Returns a random number between 0 and 1, both excluded.
 pub(super) fn uniform(seed: &mut u64) -> f64 {
     f64::midpoint(embeddings::uniform(seed), 1.0)
 }
 
-/// A normally distributed random number (Box and Muller).
+/// Returns a random number of the standard normal distribution (Box-Muller transform).
 pub(super) fn normal(seed: &mut u64) -> f64 {
     let (one, two) = (uniform(seed), uniform(seed));
     (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * two).cos()

@@ -1,4 +1,4 @@
-//! Vectors and usage for a table of inputs.
+//! Tests of vectors and usage, with a table of inputs.
 
 use std::time::Duration;
 

@@ -11,13 +11,13 @@ use tollgate_upstream::{Size, Source, UpstreamErrorKind};
 use super::super::tests::context;
 use super::*;
 
-/// A simulator and its clock.
+/// Returns a simulator and its clock.
 fn simulator() -> (Simulator, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000)));
     (another(&clock), clock)
 }
 
-/// The simulator of another process at the same time.
+/// Returns the simulator of another process at the same time.
 fn another(clock: &Arc<ManualClock>) -> Simulator {
     Simulator::with("sim".into(), Tools::find(), clock.clone() as Arc<dyn Clock>)
 }
@@ -58,7 +58,7 @@ fn files(output: GenerationOutput) -> Vec<Bytes> {
         .collect()
 }
 
-/// Submits a call that completes immediately and returns its files.
+/// Submits a call that completes immediately, and returns its files.
 async fn make(call: ImageCall) -> Vec<Bytes> {
     match submit(&call).await.unwrap() {
         Submitted::Completed(output) => files(output),
@@ -66,7 +66,7 @@ async fn make(call: ImageCall) -> Vec<Bytes> {
     }
 }
 
-/// Submits a call that completes later and returns its handle.
+/// Submits a call that completes later, and returns its handle.
 async fn accepted(simulator: &Simulator, call: &ImageCall) -> (Vec<u8>, Duration) {
     match simulator.submit(&context(), call, "key").await.unwrap() {
         Submitted::Accepted { handle, poll_after } => (handle, poll_after),
@@ -85,7 +85,7 @@ fn size(file: &[u8]) -> (u32, u32) {
     (size.width, size.height)
 }
 
-/// An image of one colour.
+/// Returns an image of one colour.
 fn plain(colour: [u8; 4], width: u32, height: u32) -> Source {
     let size = Dimensions::new(width, height);
     let image = Image::from_rgba(size, colour.repeat(size.pixels() as usize)).unwrap();
@@ -325,7 +325,7 @@ async fn cancelled_images_are_not_drawn() {
         poll(&simulator, &handle).await,
         GenerationState::Cancelled
     ));
-    // A completed job stays completed.
+    // The cancellation does not change a completed job.
     MediaProvider::<ImageCall>::cancel(&simulator, &context(), &other)
         .await
         .unwrap();
@@ -338,7 +338,7 @@ async fn cancelled_images_are_not_drawn() {
 #[tokio::test]
 async fn handles_contain_shrunk_sources() {
     let (simulator, clock) = simulator();
-    // Noise is the hardest image to compress.
+    // Noise is hard to compress, so this is the largest image file.
     let size = Dimensions::new(900, 1_200);
     let noise = |clear: u64| {
         let bytes = (0..size.pixels() * 4).map(|at| hash(&[&(at | clear).to_le_bytes()]) as u8);

@@ -19,7 +19,7 @@ const SMALLER: &[&str] = &[
     "maxProperties",
 ];
 
-/// Returns the schema of the values that match both; `None` if no value can.
+/// Returns the schema of the values that match both schemas; `None` if no value can match both.
 pub(super) fn merged(one: &Map<String, Value>, other: &Value) -> Option<Value> {
     let other = match other {
         Value::Bool(true) => return Some(Value::Object(one.clone())),
@@ -80,7 +80,8 @@ fn both(keyword: &str, one: &Value, other: &Value) -> Option<Value> {
     })
 }
 
-/// The types that both allow; an integer is a number.
+/// Returns the types that both schemas allow, where each `integer` is also a `number`; `None` if
+/// there are none.
 fn shared_type(one: &Value, other: &Value) -> Option<Value> {
     let list = |value: &Value| match value {
         Value::Array(names) => names.clone(),

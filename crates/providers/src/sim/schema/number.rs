@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Number, Value};
 
-/// Value of a count keyword, such as `minItems`; `otherwise` if absent.
+/// Returns the value of a count keyword, such as `minItems`; `otherwise` if absent.
 pub(super) fn count(schema: &Map<String, Value>, keyword: &str, otherwise: usize) -> usize {
     let stated = schema.get(keyword).and_then(Value::as_f64);
     stated.map_or(otherwise, |stated| stated.max(0.0) as usize)
 }
 
-/// Bounds of a number, each with whether it is inclusive.
+/// Bounds of a number. The flag of a bound is true if the bound is inclusive.
 struct Bounds {
     min: Option<(f64, bool)>,
     max: Option<(f64, bool)>,
@@ -37,7 +37,8 @@ impl Bounds {
         self.min.is_none_or(above) && self.max.is_none_or(below)
     }
 
-    /// First multiple of `step` to try: zero if allowed, otherwise the multiple closest to it.
+    /// Returns the first multiple of `step` to try: zero if allowed, otherwise the allowed multiple
+    /// closest to it.
     fn first(&self, step: f64) -> f64 {
         match (self.min, self.max) {
             (Some((min, _)), _) if !self.hold(0.0) && min >= 0.0 => {
@@ -60,7 +61,8 @@ impl Bounds {
         }
     }
 
-    /// The allowed number at `variant` steps above the first one, or below it, or the first one.
+    /// Returns an allowed number: `variant` steps above the first one, otherwise below it,
+    /// otherwise the first one.
     fn pick(&self, step: f64, variant: usize) -> Option<f64> {
         let first = self.first(step);
         let up = first + step * variant as f64;
@@ -77,7 +79,7 @@ pub(super) fn integer(schema: &Map<String, Value>, variant: usize) -> Option<Val
         .map(|times| step * f64::from(times))
         .find(|step| step.fract() == 0.0)?;
     let number = Bounds::of(schema).pick(step, variant)?;
-    // Below this, every integer is exact.
+    // Every integer of a smaller absolute value is exact in `f64`.
     (number.abs() < 9e15).then(|| Value::from(number as i64))
 }
 

@@ -143,7 +143,7 @@ fn references_and_combinations() {
     }
 }
 
-/// A schema that the SDKs generate from a typical user-defined model.
+/// The schema is one that the SDKs generate from a typical user-defined model.
 #[test]
 fn a_strict_schema_as_the_sdks_write_it() {
     let value = check(json!({

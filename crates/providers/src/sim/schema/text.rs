@@ -5,19 +5,19 @@ use serde_json::{Map, Value};
 use super::number::count;
 use crate::sim::pattern;
 
-/// Max characters of a string.
+/// Maximum supported value of `minLength`, in characters.
 const MAX_CHARS: usize = 65_536;
-/// Min characters of a string that consists of sentences.
+/// Minimum value of `minLength` for which a string consists of sentences, in characters.
 const MIN_SENTENCE_CHARS: usize = 12;
 /// Default word of a string without constraints.
 const WORD: &str = "text";
 
-/// A value for a schema that allows any.
+/// Returns a value for a schema that allows any value.
 pub(super) fn any(variant: usize) -> Value {
     Value::String(varied(WORD, variant))
 }
 
-/// Generates a string. A long one uses the words of `user_text`.
+/// Generates a string. A long string uses the words of `user_text`.
 pub(super) fn string(schema: &Map<String, Value>, variant: usize, user_text: &str) -> Option<Value> {
     let min = count(schema, "minLength", 0);
     let max = count(schema, "maxLength", usize::MAX);
@@ -39,13 +39,13 @@ pub(super) fn string(schema: &Map<String, Value>, variant: usize, user_text: &st
     let word = varied(WORD, variant);
     let mut letters: Vec<char> = word.chars().cycle().take(word.len().max(min)).collect();
     if letters.len() > max {
-        // The variant's number is at the end.
+        // The variant's number is at the end of the word.
         letters = letters.split_off(letters.len() - max);
     }
     Some(Value::String(letters.into_iter().collect()))
 }
 
-/// Prefixes of further texts about the same message.
+/// Prefixes of additional texts about the same message.
 const OPENERS: [&str; 7] = [
     "A closer look:",
     "Think of it this way:",
@@ -56,7 +56,7 @@ const OPENERS: [&str; 7] = [
     "To sum up:",
 ];
 
-/// Generates a title from the words of `user_text`, as far as they fit.
+/// Generates a title from as many words of `user_text` as fit.
 pub(super) fn title(schema: &Map<String, Value>, user_text: &str) -> Option<Value> {
     let (min, max) = (
         count(schema, "minLength", 0),
@@ -71,8 +71,8 @@ pub(super) fn title(schema: &Map<String, Value>, user_text: &str) -> Option<Valu
     repeated(&words, min.max(1), max).map(Value::String)
 }
 
-/// Generates a text about `user_text`. The first variant is the message; others are its further
-/// sentences, or start with an opener. `None` if the text does not fit the bounds.
+/// Generates a text about `user_text`. The first variant is the message; others are its later
+/// sentences, or the message after an opener. `None` if the text does not fit the bounds.
 fn prose(user_text: &str, min: usize, max: usize, variant: usize) -> Option<String> {
     let sentences: Vec<&str> = user_text
         .split_inclusive(['.', '!', '?'])
@@ -96,7 +96,8 @@ fn prose(user_text: &str, min: usize, max: usize, variant: usize) -> Option<Stri
     repeated(&words, min, max)
 }
 
-/// Repeats the words until there are enough characters.
+/// Repeats the words until the text has at least `min` characters. `None` if `max` does not allow
+/// this.
 fn repeated(words: &[&str], min: usize, max: usize) -> Option<String> {
     let usual = words.len();
     let mut text = String::new();
@@ -122,7 +123,8 @@ fn varied(word: &str, variant: usize) -> String {
     }
 }
 
-/// Generates a text of a JSON Schema format (Validation, section 7.3).
+/// Generates a text of a format of JSON Schema (JSON Schema Validation, section 7.3); `None` for an
+/// unknown format.
 fn formatted(format: &str, variant: usize) -> Option<String> {
     let two = variant % 28 + 1;
     let low = variant % 250 + 1;

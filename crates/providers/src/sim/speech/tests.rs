@@ -59,7 +59,7 @@ async fn simulated_speech_is_transcribed() {
         for text in texts {
             let audio = whole(&speech(text, format)).await;
             let heard = simulator().transcribe(&context(), &transcription(audio)).await;
-            // PCM samples have no metadata for the text.
+            // PCM samples have no metadata that could contain the text.
             if format == AudioFormat::Pcm {
                 let error = heard.unwrap_err();
                 assert_eq!(error.kind, UpstreamErrorKind::Rejected, "{error}");

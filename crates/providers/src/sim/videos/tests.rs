@@ -9,13 +9,13 @@ use tollgate_upstream::{Size, Source, UpstreamCause, UpstreamErrorKind};
 use super::super::tests::context;
 use super::*;
 
-/// A simulator and its clock.
+/// Returns a simulator and its clock.
 fn simulator() -> (Simulator, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000)));
     (another(&clock, Tools::find()), clock)
 }
 
-/// The simulator of another process at the same time.
+/// Returns the simulator of another process at the same time.
 fn another(clock: &Arc<ManualClock>, tools: Tools) -> Simulator {
     Simulator::with("sim".into(), tools, clock.clone() as Arc<dyn Clock>)
 }

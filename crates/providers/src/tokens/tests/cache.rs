@@ -16,13 +16,14 @@ use crate::http::{HttpClient, HttpSettings};
 const HOUR: u64 = 3_600;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Issues `token-1`, `token-2`, … or fails, as scripted. Each attempt waits for a permit.
+/// Issues `token-1`, `token-2`, … or fails, as scripted. Each attempt waits for a permit of the
+/// test.
 #[derive(Clone, Debug)]
 struct Scripted(Arc<Script>);
 
 #[derive(Debug)]
 struct Script {
-    /// Lifetimes in seconds, or errors; an hour when the script is empty.
+    /// Lifetimes in seconds, or errors. When the script is empty, the lifetime is one hour.
     next: Mutex<VecDeque<Result<u64, TokenError>>>,
     asked: Mutex<u64>,
     permits: Semaphore,
@@ -57,7 +58,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Starts with this number of permits.
+    /// Creates a cache whose source has this number of permits.
     fn new(permits: usize) -> Self {
         let clock = Arc::new(ManualClock::at(Timestamp::from_micros(1_790_000_000_000_000)));
         let source = Scripted(Arc::new(Script {
@@ -97,13 +98,13 @@ impl Bench {
 #[tokio::test]
 async fn a_token_is_used_until_shortly_before_its_end() {
     let bench = Bench::new(100);
-    // Seconds that pass, and the token of the next call.
+    // Seconds that elapse, and the expected token of the next call.
     for (passed, expected) in [
         (0, "token-1"),
         (HOUR - 226, "token-1"),
         (1, "token-2"),
         (HOUR - 226, "token-2"),
-        // No call renewed the token in time, so it expired.
+        // No call renewed the token in time, so the token has expired.
         (300, "token-3"),
     ] {
         bench.clock.advance(Duration::from_secs(passed));
@@ -206,7 +207,7 @@ async fn a_refused_token_is_renewed_once_for_all() {
     }
     let second = bench.token().await.unwrap();
     assert_eq!(bench.asked(), 2);
-    // The new token is refused, too: the token is not the cause.
+    // The server also rejects the new token, so the token is not the cause.
     bench.clock.advance(Duration::from_secs(59));
     assert!(bench.replace_refused(&second).await.unwrap().is_none());
     assert_eq!(bench.asked(), 2);

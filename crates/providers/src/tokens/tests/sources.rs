@@ -12,7 +12,7 @@ use tollgate_types::clock::ManualClock;
 use super::super::{Issued, Metadata, ServiceAccount, TokenError, TokenSource};
 use crate::http::{EndpointError, HttpClient, HttpSettings};
 
-/// 2026-09-21T14:13:20Z.
+/// Current time: 2026-09-21T14:13:20Z in Unix seconds.
 const NOW: i64 = 1_790_000_000;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -29,7 +29,7 @@ async fn ask(source: &dyn TokenSource, timeout: Duration) -> Result<Issued, Toke
     source.issue(&HttpClient::new(settings), timeout).await
 }
 
-/// The key with some members replaced.
+/// Returns the key with some members replaced.
 fn with(key: &str, members: Value) -> String {
     let mut key: Value = serde_json::from_str(key).unwrap();
     for (name, value) in members.as_object().unwrap() {
@@ -58,7 +58,7 @@ async fn assertions_are_signed_and_short_lived() {
     let shown = format!("{known:?} {issued:?}");
     assert!(!shown.contains("ya29") && !shown.contains("PRIVATE"), "{shown}");
 
-    // A key of another account.
+    // The key belongs to another account.
     let stranger = FakeUpstream::start().await.issue_tokens();
     let stranger: Value = serde_json::from_str(&stranger).unwrap();
     let forged = with(&key, json!({"private_key": stranger["private_key"]}));
@@ -70,7 +70,7 @@ async fn assertions_are_signed_and_short_lived() {
     assert_eq!(upstream.token_count(), 1);
 }
 
-/// A refusal with the server's clock in its `date` header.
+/// Returns a rejection with the server's clock in its `date` header.
 fn refusal(date: &str) -> Reply {
     let body = json!({"error": "invalid_grant", "error_description": "secret words"});
     Reply::body(400, "application/json", body.to_string()).header("date", date)
