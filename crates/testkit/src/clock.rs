@@ -1,4 +1,5 @@
-//! A settable clock for one process (libfaketime). Its monotonic clock is not faked.
+//! A settable clock for one process (libfaketime). The monotonic clock of the process is not
+//! changed.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-/// A wall clock for the processes that are started with [`env`](Self::env).
+/// A wall clock for the processes that start with [`env`](Self::env).
 #[derive(Debug)]
 pub struct FakeClock {
     preload: PathBuf,
@@ -17,7 +18,7 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// A clock without offset; `None` where Debian's package `libfaketime` is not installed.
+    /// Creates a clock without offset; `None` if Debian's package `libfaketime` is not installed.
     pub fn make() -> Option<Self> {
         let folder = tempfile::Builder::new()
             .prefix("tollgate-clock-")
@@ -31,7 +32,7 @@ impl FakeClock {
         Some(clock)
     }
 
-    /// Environment variables of a process that uses this clock.
+    /// Returns the environment variables of a process that uses this clock.
     pub fn env(&self) -> Vec<(String, String)> {
         let (preload, file) = (
             self.preload.display().to_string(),
@@ -40,7 +41,7 @@ impl FakeClock {
         [
             ("LD_PRELOAD", preload.as_str()),
             ("FAKETIME_TIMESTAMP_FILE", &file),
-            // Seconds for which libfaketime caches the file's content.
+            // Number of seconds for which libfaketime caches the content of the file.
             ("FAKETIME_CACHE_DURATION", "1"),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
         ]

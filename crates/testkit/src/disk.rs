@@ -5,20 +5,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The file that fills the disk.
+/// Name of the file that fills the disk.
 const FILLER: &str = "filler";
 
-/// A tmpfs of some megabytes. Dropping the value unmounts it.
+/// A tmpfs of a few megabytes. Dropping the value unmounts it.
 #[derive(Debug)]
 pub struct Disk(PathBuf);
 
 impl Disk {
-    /// Mounts 1 MB at this folder; `None` where this user may not mount.
+    /// Mounts a disk of 1 MB at this folder; `None` if this user may not mount.
     pub fn mount(folder: &Path) -> Option<Self> {
         Self::mount_of(folder, 1)
     }
 
-    /// Mounts this many megabytes at this folder; `None` where this user may not mount.
+    /// Mounts a disk of this size at this folder; `None` if this user may not mount.
     pub fn mount_of(folder: &Path, megabytes: u32) -> Option<Self> {
         let mut mount = Command::new("mount");
         mount
@@ -83,13 +83,13 @@ int fsync(int fd) { return sync_of("fsync", fd); }
 int fdatasync(int fd) { return sync_of("fdatasync", fd); }
 "#;
 
-/// A disk whose `fsync` fails with an I/O error after [`fail`](Self::fail).
+/// Replacement of `fsync` that fails with an I/O error after [`fail`](Self::fail).
 #[derive(Debug)]
 pub struct FailingSync(tempfile::TempDir);
 
 #[expect(clippy::expect_used, clippy::unwrap_used, reason = "only tests use this")]
 impl FailingSync {
-    /// Compiles the library; `fsync` works until [`fail`](Self::fail).
+    /// Compiles the library. `fsync` works until [`fail`](Self::fail) is called.
     ///
     /// # Panics
     /// If no C compiler is installed.
@@ -108,7 +108,7 @@ impl FailingSync {
         Self(folder)
     }
 
-    /// Environment variables that preload the library into a process.
+    /// Returns the environment variables that preload the library into a process.
     pub fn env(&self) -> Vec<(String, String)> {
         let path = |name| self.0.path().join(name).display().to_string();
         vec![

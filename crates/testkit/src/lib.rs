@@ -1,5 +1,5 @@
-//! For tests only: a scripted upstream, a mail server, a PostgreSQL and a Redis that can fail, an
-//! S3 server, faulty network proxies to all of them, hosts, clocks and disks with faults, and the
+//! Test support: a scripted upstream, a mail server, a PostgreSQL and a Redis that can fail, an S3
+//! server, faulty network proxies to all of them, hosts, clocks and disks with faults, and the
 //! gateway's binary.
 
 pub mod clock;

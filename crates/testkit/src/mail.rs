@@ -22,7 +22,7 @@ pub struct Received {
 #[derive(Debug, Default)]
 struct Mailbox {
     mails: Vec<Received>,
-    /// Replies to the next recipients instead of 250.
+    /// Replies to the next recipients, in place of 250.
     refusals: Vec<String>,
 }
 
@@ -58,12 +58,12 @@ impl MailServer {
         }
     }
 
-    /// The address of the server on loopback.
+    /// Returns the address of the server on loopback.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// All mails received so far, in order.
+    /// Returns all mails received so far, in order.
     pub fn mails(&self) -> Vec<Received> {
         lock(&self.state).mails.clone()
     }

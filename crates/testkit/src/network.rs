@@ -1,6 +1,6 @@
-//! Separate hosts for a test: network namespaces of Linux, joined to this machine by wires that can
-//! be cut. A cut wire drops packets silently and closes no connection, as a failed switch does.
-//! Needs `ip` of iproute2, and root.
+//! Separate hosts for a test: Linux network namespaces, joined to this machine by wires that can be
+//! cut. A cut wire drops packets silently and closes no connection, like a failed switch. Requires
+//! `ip` of iproute2, and root.
 
 #![expect(
     clippy::unwrap_used,
@@ -60,17 +60,17 @@ impl Host {
         Ok(host)
     }
 
-    /// The command prefix that runs a program on the host.
+    /// Returns the command prefix that runs a program on the host.
     pub fn runner(&self) -> Vec<String> {
         ["ip", "netns", "exec", &self.name].map(str::to_owned).to_vec()
     }
 
-    /// The address of a wire's end on this machine.
+    /// Returns the address of a wire's end on this machine.
     pub fn near(&self, wire: usize) -> Ipv4Addr {
         address(self.number, wire, 1)
     }
 
-    /// The address of a wire's end on the host.
+    /// Returns the address of a wire's end on the host.
     pub fn far(&self, wire: usize) -> Ipv4Addr {
         address(self.number, wire, 2)
     }

@@ -1,5 +1,5 @@
-//! A separate PostgreSQL for a test, which can be killed and restarted. The programs are those that
-//! `scripts/with-services.sh` finds or installs: Debian's, else the ones on the path.
+//! A separate PostgreSQL for a test, which can be killed and restarted. Its programs are those that
+//! `scripts/with-services.sh` finds or installs: Debian's, or those in `PATH`.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Attempts to find a port, and to start after a crash while old processes may still be exiting.
+/// Maximum number of attempts to find a port, and to start after a crash while old processes may
+/// still be exiting.
 const ATTEMPTS: usize = 100;
 
 /// A server with its data in a temporary folder. Dropping it kills the server.
@@ -74,12 +75,12 @@ impl PostgresServer {
         panic!("PostgreSQL does not start: {}", server.log());
     }
 
-    /// The address of the server on loopback.
+    /// Returns the address of the server on loopback.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// The URL of the default database of every server.
+    /// Returns the URL of the default database of every server.
     pub fn url(&self) -> String {
         format!("postgres://postgres@{}/postgres", self.address())
     }
@@ -106,7 +107,7 @@ impl PostgresServer {
         assert!(killed.unwrap().success());
     }
 
-    /// Starts a killed server on its port; it recovers first.
+    /// Starts a killed server on its port. The server recovers before it accepts connections.
     ///
     /// # Panics
     /// If the server does not start.
@@ -182,7 +183,7 @@ impl Drop for PostgresServer {
     }
 }
 
-/// The folder of the programs: the newest of Debian's packages, else the folder of `initdb`.
+/// Returns the folder of the programs: the newest of Debian's packages, or the folder of `initdb`.
 fn programs() -> PathBuf {
     let packaged = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()

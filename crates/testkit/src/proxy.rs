@@ -22,9 +22,9 @@ pub enum Weather {
     Clear,
     /// Every chunk is delayed by this time, in both directions.
     Slow(Duration),
-    /// All connections are closed, and so is every new one.
+    /// All connections are closed, including new ones.
     Cut,
-    /// Data is delayed until the state changes, and no connection is closed, as in a network
+    /// Data is delayed until the state changes and no connection is closed, as in a network
     /// partition.
     Still,
     /// Responses arrive in small chunks.
@@ -34,9 +34,9 @@ pub enum Weather {
     Corrupt,
 }
 
-/// Bytes of a chunk under [`Weather::Drip`].
+/// Maximum size of a chunk under [`Weather::Drip`], in bytes.
 const DROP: usize = 16;
-/// The byte that overwrites another; it is invalid in UTF-8.
+/// The byte that overwrites another one. It is invalid in UTF-8.
 const DESTROYED: u8 = 0xff;
 
 /// A proxy to one server. Dropping it ends the proxy and its connections.
@@ -79,7 +79,7 @@ impl Proxy {
         }
     }
 
-    /// The address at which the proxy listens.
+    /// Returns the address at which the proxy listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -24,15 +24,15 @@ use tokio::task::JoinSet;
 
 /// The server programs, in order of preference.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
-/// Attempts to find a port that no other process takes meanwhile.
+/// Maximum number of attempts to find a port that no other process uses.
 const ATTEMPTS: usize = 20;
 
-/// The URL of a server shared with other tests: `TEST_REDIS_URL`, or the local server.
+/// Returns the URL of a server that tests share: `TEST_REDIS_URL`, or the local server.
 pub fn shared_url() -> String {
     std::env::var("TEST_REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned())
 }
 
-/// A key prefix that is unique among all tests and processes.
+/// Returns a key prefix that is unique among all tests and processes.
 pub fn prefix() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = std::time::SystemTime::now()
@@ -73,12 +73,12 @@ impl RedisServer {
         panic!("no Redis could be started");
     }
 
-    /// The URL of the server.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// The address of the server on loopback.
+    /// Returns the address of the server on loopback.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
@@ -184,7 +184,7 @@ async fn execute(address: SocketAddr, command: &[&str]) -> String {
     line.trim_end().to_owned()
 }
 
-/// A proxy to a server that delays its replies.
+/// A proxy to a server that delays the server's replies.
 #[derive(Debug)]
 pub struct SlowRoad {
     address: SocketAddr,
@@ -216,7 +216,7 @@ impl SlowRoad {
         }
     }
 
-    /// The URL of the server through the proxy.
+    /// Returns the URL of the server through the proxy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }

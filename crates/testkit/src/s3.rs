@@ -1,4 +1,4 @@
-//! A separate S3 server for a test: moto's, which `scripts/s3-server.sh` installs.
+//! A separate S3 server for a test: the server of moto, which `scripts/s3-server.sh` installs.
 
 #![expect(
     clippy::unwrap_used,
@@ -70,24 +70,24 @@ impl S3Server {
         server
     }
 
-    /// The address of the server on loopback.
+    /// Returns the address of the server on loopback.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// The endpoint URL of the server.
+    /// Returns the endpoint URL of the server.
     pub fn url(&self) -> String {
         format!("http://{}", self.address())
     }
 
-    /// Number of multipart uploads that are neither completed nor aborted.
+    /// Returns the number of multipart uploads that are neither completed nor aborted.
     pub async fn open_uploads(&self) -> usize {
         let answer = self.request("GET", &format!("/{BUCKET}?uploads")).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         answer.matches("<UploadId>").count()
     }
 
-    /// The keys of all objects.
+    /// Returns the keys of all objects.
     pub async fn keys(&self) -> Vec<String> {
         let answer = self.request("GET", &format!("/{BUCKET}?list-type=2")).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
@@ -98,7 +98,7 @@ impl S3Server {
 
     async fn request(&self, method: &str, path: &str) -> String {
         let mut connection = TcpStream::connect(self.address()).await.unwrap();
-        // The server reads the region from the signature's scope; it verifies nothing.
+        // The server reads the region from the scope of the signature and verifies nothing.
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\nConnection: close\r\n\
              Authorization: AWS4-HMAC-SHA256 Credential=test/20261122/us-east-1/s3/aws4_request, \

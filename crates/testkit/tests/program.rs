@@ -1,4 +1,4 @@
-//! `fake-upstream` as a program: its output, and its answers.
+//! `fake-upstream` as a program: its output and its answers.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -11,7 +11,7 @@ use crate::scene::BINARY;
 const PAGE: &str = include_str!("../../../../docs/a-month.md");
 /// The gateway's address in the page's commands.
 const ADDRESS: &str = "127.0.0.1:8080";
-/// Separates the outputs of two blocks.
+/// Separator between the outputs of two blocks.
 const END: &str = "-- end of a block --";
 
 /// Returns the language and the text of each code block of the page.
@@ -20,7 +20,7 @@ fn blocks() -> Vec<(&'static str, &'static str)> {
     fences.map(|block| block.split_once('\n').unwrap()).collect()
 }
 
-/// Returns whether a line matches the expected one, in which `…` stands for any text.
+/// Whether a line matches the expected one, in which `…` stands for any text.
 fn agrees(expected: &str, found: &str) -> bool {
     match expected.split_once('…') {
         None => expected == found,

@@ -23,8 +23,8 @@ enum Reasons {
     Gemini(Value, Value),
 }
 
-/// Every reasoning chat model of Anthropic and Google with its reasoning fields. The flag is true
-/// if the model accepts system messages within the conversation.
+/// Lists every reasoning chat model of Anthropic and Google with its reasoning fields. The flag is
+/// true if the model accepts system messages within the conversation.
 fn table() -> Vec<(&'static str, Reasons, bool)> {
     let adaptive = |effort: &str| json!([{"type": "adaptive"}, {"effort": effort}]);
     let off = || json!([{"type": "disabled"}, null]);
@@ -299,7 +299,7 @@ async fn sampling_parameters_are_left_out_for_models_that_refuse_them() {
         "messages": [{"role": "user", "content": "hi"}]});
     let (sent, ignored) = served(&scene, MESSAGES, &body).await;
     assert_eq!((&sent["temperature"], ignored.len()), (&json!(0.2), 0));
-    // Bedrock names the same models in another way.
+    // Bedrock has other names for the same models.
     let body = json!({"model": "acme/cloud-opus", "max_tokens": 100, "temperature": 0.2,
         "messages": [{"role": "user", "content": "hi"}]});
     let (sent, ignored) = served(&scene, CHAT, &body).await;
@@ -557,8 +557,8 @@ async fn parallel_tool_call_settings_are_ignored_where_providers_lack_them() {
     scene.finish().await;
 }
 
-/// A fallback gets a request that it supports, and the caller learns what was changed. A strict
-/// key has no such fallback.
+/// A fallback receives a request that it supports, and the response header lists the dropped
+/// fields. A strict key has no such fallback.
 #[tokio::test]
 async fn fallbacks_get_adapted_requests() {
     let scene = scene().await;
@@ -638,7 +638,7 @@ async fn fallbacks_get_adapted_requests() {
         assert_eq!(response.status, 502, "{body}: {}", response.text());
         set_compat(&scene, &scene.key.id, "standard").await;
         is_failing.store(false, Ordering::Relaxed);
-        // Another success, so that the failures do not count against the target.
+        // Another success prevents the failures from counting against the target.
         served(&scene, path, &body).await;
     }
     scene.finish().await;
@@ -803,7 +803,7 @@ async fn client_specific_fields_are_accepted() {
     }
     let body = with(base.clone(), tool(json!(["direct", "code_execution_20260120"])));
     refused(&scene, MESSAGES, &body, "tools[0].allowed_callers[1]").await;
-    // OpenRouter's request for the cost. Responses always contain the cost, so the field is
+    // OpenRouter's field that requests the cost. Responses always contain the cost, so the field is
     // dropped.
     for model in [
         "anthropic/claude-opus-5",
@@ -872,7 +872,7 @@ async fn invalid_schemas_images_and_caps_are_refused() {
             "{body}"
         );
     }
-    // Data that is not an image but has an image's media type, in every API format.
+    // The data is not an image but has an image's media type.
     let before = scene.upstream.request_count();
     for text in [
         "hello",

@@ -67,7 +67,7 @@ impl Scene {
         found.as_array().unwrap().clone()
     }
 
-    /// Makes all pending notifications due.
+    /// Makes all pending notifications due immediately.
     async fn hurry(&self) {
         let statement = "UPDATE notice SET due_at = 0";
         match self.gateway.database() {

@@ -37,7 +37,7 @@ async fn scene_on(storage: Storage, config: &str) -> Scene {
     scene_with(storage, config, &path).await
 }
 
-/// Starts a scene whose gateway has this `PATH`, in which it looks for ffmpeg and others.
+/// Starts a scene whose gateway has this `PATH`, in which it looks for programs such as ffmpeg.
 async fn scene_with(storage: Storage, config: &str, path: &str) -> Scene {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key(PROVIDER_KEY);

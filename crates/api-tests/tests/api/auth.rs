@@ -1,4 +1,4 @@
-//! API keys: both headers, invalid keys, and how quickly a change takes effect.
+//! API keys: both headers, invalid keys, and the delay until a change applies.
 
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -8,7 +8,7 @@ use tollgate_testkit::upstream::FakeUpstream;
 
 use crate::scene::{BINARY, CHAT, MODEL, Scene, assert_error, assert_request_id, hello};
 
-/// One request to each kind of endpoint, without a key.
+/// Returns one request to each kind of endpoint, without a key.
 fn endpoints() -> Vec<(&'static str, Request)> {
     vec![
         ("chat", Request::json(CHAT, &hello(json!({})))),
@@ -19,7 +19,7 @@ fn endpoints() -> Vec<(&'static str, Request)> {
     ]
 }
 
-/// Returns a well-formed key of another installation, which this gateway does not know.
+/// Returns a well-formed key of another installation, which is unknown to this gateway.
 async fn foreign_key() -> String {
     let other = Gateway::start(BINARY, Options::default()).await;
     let account = other.account().await;
@@ -114,7 +114,8 @@ async fn invalid_keys_are_refused_by_every_endpoint() {
         ("two keys", format!("{good} {good}").into_bytes()),
         ("another installation's", foreign_key().await.into_bytes()),
     ];
-    // The requests run concurrently: after too many failures from one address, each waits a second.
+    // The requests run concurrently, because each waits a second after too many failures from one
+    // address.
     let mut tries = JoinSet::new();
     for (what, key) in cases {
         for header in ["authorization", "x-api-key"] {
@@ -312,8 +313,8 @@ async fn keys_begin_with_the_service_slug() {
     gateway.finish().await;
 }
 
-/// A proxy in front may read the other header. Ambiguous keys are refused, so that both agree on
-/// the paying account.
+/// A proxy in front of the gateway may read the other value. Ambiguous keys are refused, so that
+/// both agree on the paying account.
 #[tokio::test]
 async fn two_different_keys_in_one_header_are_refused() {
     let scene = Scene::start().await;

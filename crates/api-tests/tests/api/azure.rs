@@ -90,7 +90,7 @@ async fn both_api_versions_accept_keys_and_tokens() {
     }
 }
 
-/// Content filter results of a text that passed.
+/// Returns the content filter results of a text that passed.
 fn passed() -> Value {
     let safe = json!({"filtered": false, "severity": "safe"});
     json!({"hate": safe, "self_harm": safe, "sexual": safe, "violence": safe})

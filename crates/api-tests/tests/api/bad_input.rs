@@ -50,7 +50,7 @@ async fn check(cases: Vec<Case>) {
     scene.finish().await;
 }
 
-/// A chat request that ends with this message.
+/// Builds a chat request that ends with this message.
 fn message(message: Value) -> Value {
     crate::scene::hello(json!({"messages": [{"role": "user", "content": "Hi"}, message]}))
 }

@@ -137,8 +137,8 @@ async fn a_temporarily_wrong_clock_delays_no_job() {
     }
 }
 
-/// A clock that is temporarily ahead by more than a job may take does not end or delay running
-/// jobs.
+/// A clock that is temporarily ahead by more than the maximum duration of a job does not end or
+/// delay running jobs.
 #[tokio::test]
 async fn a_temporarily_wrong_clock_ends_no_running_job() {
     for ahead in [3 * 3_600, 30 * 24 * 3_600] {

@@ -16,7 +16,7 @@ const COMPLETIONS: &str = "/v1/completions";
 /// A model whose provider has the endpoint; it has the prices of [`MODEL`].
 const NATIVE: &str = "acme/texts";
 
-/// A scene with a second provider, which has the endpoint.
+/// Starts a scene with a second provider, which has the endpoint.
 async fn scene() -> Scene {
     scene_on(Storage::Sqlite).await
 }
@@ -56,7 +56,7 @@ limits = {{ context_window = 200000, max_output_tokens = 4096 }}
     }
 }
 
-/// A request to continue `Once upon`, with additional members.
+/// Builds a request to continue `Once upon`, with additional members.
 fn continuing(model: &str, members: Value) -> Value {
     with(json!({"model": model, "prompt": "Once upon"}), members)
 }

@@ -15,7 +15,7 @@ use tollgate_testkit::upstream::End;
 
 use crate::scene::{CHAT, PLAIN, Scene, credits, flat_bound, with};
 
-/// Nano-credits for a token of [`PLAIN`].
+/// Price of a token of [`PLAIN`], in nano-credits.
 const PRICE: i64 = 1_000;
 const CAP: i64 = 64;
 
@@ -72,7 +72,7 @@ fn body(account: usize, call: u64) -> Value {
     json!({"model": PLAIN, "max_tokens": CAP, "stream": call.is_multiple_of(2), "messages": message})
 }
 
-/// Sends calls until `stop` is set or the gateway does not answer.
+/// Sends calls until `stop` is set or the gateway does not respond.
 async fn call_on(
     client: Client,
     key: String,
@@ -149,8 +149,8 @@ async fn kill_under_load(config: CrashConfig) {
             scene.gateway.restart().await;
         }
     }
-    // On PostgreSQL, the holds of a dead process are released when they expire. Every start checks
-    // for them.
+    // On PostgreSQL, the holds of a dead process are released once they expire. Every start
+    // releases expired holds.
     for account in &accounts {
         eventually("no hold is left", async || {
             let balance = scene.gateway.balance(&account.id).await;
@@ -267,7 +267,7 @@ async fn check(scene: Scene, accounts: &[Account], delivered: &[Delivered]) {
     assert_eq!(check.crashed, crashed_calls as u64);
 }
 
-/// Every usage row of an account, by request id.
+/// Reads every usage row of an account, by request id.
 async fn all_rows(scene: &Scene, key: &str) -> HashMap<String, Value> {
     let (mut rows, mut after) = (HashMap::new(), String::new());
     loop {

@@ -17,7 +17,7 @@ fn body() -> Value {
     with(hello(json!({"model": PLAIN})), json!({"max_tokens": 100}))
 }
 
-/// Hold for [`body`], in nano-credits.
+/// Returns the hold for [`body`], in nano-credits.
 fn bound() -> i64 {
     flat_bound(&body(), PRICE, 100)
 }
@@ -289,7 +289,11 @@ async fn refund_grant_withdraws_the_remaining_credits() {
         for (id, code, text) in [
             (purchase.as_str(), 2, "The grant has no unused credits"),
             (&gift, 2, "The grant has no unused credits"),
-            ("xfer_00000000000000000000000000000001", 1, "no such grant"),
+            (
+                "xfer_00000000000000000000000000000001",
+                1,
+                "There is no such grant.",
+            ),
         ] {
             let refused = command_line.try_run(&["credits", "refund-grant", id]).await;
             expect_refusal(&refused, code, text);

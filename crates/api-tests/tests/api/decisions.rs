@@ -13,7 +13,7 @@ use tollgate_testkit::gateway::{Storage, nanos};
 use crate::scene::{Scene, assert_error};
 
 const DECISIONS: &str = "/v1/decisions";
-/// The simulator's models, the sources of their probabilities, and the tolerances of these.
+/// The simulator's models, the sources of their probabilities, and their tolerances.
 const WAYS: [(&str, &str, f64); 4] = [
     ("sim/decide", "native", 0.001),
     ("sim/decide-logits", "logits", 0.001),
@@ -21,7 +21,7 @@ const WAYS: [(&str, &str, f64); 4] = [
     ("sim/decide-sampled", "sampled", 0.35),
 ];
 
-/// Questions of every type. The state contains their true probabilities.
+/// Builds a request with questions of every type. The state contains their true probabilities.
 fn asked(model: &str) -> Value {
     json!({
         "model": model,

@@ -24,7 +24,7 @@ fn fit_of(model: &str, examples: &[Value]) -> Value {
     json!({"model": model, "examples": examples})
 }
 
-/// A request whose question is answered with 0.9.
+/// Builds a request whose question is answered with 0.9.
 fn decision(options: Value) -> Value {
     let question = json!({"type": "noul", "instructions": "[[decide q yes=0.9 no=0.1]] Is it?"});
     json!({"model": MODEL, "state": "It is.", "questions": {"q": question}, "options": options})
@@ -37,7 +37,7 @@ impl Scene {
         response.json()
     }
 
-    /// Returns the probability of a yes and the id of the applied calibration.
+    /// Returns the probability of yes and the id of the applied calibration.
     async fn decided(&self, key: &str, options: Value) -> (f64, Value) {
         let request = Request::json(DECISIONS, &decision(options)).key(key);
         let response = self.client().send(&request).await;

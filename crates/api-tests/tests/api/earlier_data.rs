@@ -1,4 +1,4 @@
-//! Data that an earlier version wrote: the names of stored fields stay readable.
+//! Data that an earlier version wrote. The names of stored fields must remain readable.
 //!
 //! The archive is the data directory of a build of November 2026 that was killed while it ran a
 //! batch of 40 requests, an image, a video, a composition, a background response and a streamed
@@ -14,7 +14,8 @@ use tollgate_testkit::gateway::{Gateway, Options, eventually};
 use crate::scene::BINARY;
 
 const ARCHIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/killed-in-2026-11.tar.gz");
-/// Ten minutes after the end of that process, in seconds since 1970: nothing has expired yet.
+/// Time of the restart, in seconds since 1970: ten minutes after the end of that process, when
+/// nothing has expired yet.
 const RESTARTED_AT: Duration = Duration::from_secs(1_795_521_600);
 const KEY: &str = "sk-service-St54YJvFe6gkBOH78bviGcWcjcNZ4T21XQVmpbiz1iraZ9";
 const BATCH: &str = "/v1/batches/batch_01a20d63cbca7cec8f7dcd30f8ab93ec";

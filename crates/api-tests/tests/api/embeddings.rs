@@ -18,7 +18,7 @@ const EMBEDDINGS: &str = "/v1/embeddings";
 const VECTORS: &str = "acme/vectors";
 /// Price of [`VECTORS`], in nano-credits per token.
 const PRICE: i64 = 1_000;
-/// Largest number of dimensions of [`VECTORS`].
+/// Maximum number of dimensions of [`VECTORS`].
 const LONGEST: usize = 64;
 
 /// Starts a scene with an embedding model.
@@ -32,7 +32,7 @@ async fn scene_on(storage: Storage, config: &str) -> Scene {
     Scene::start_on(storage, &(model(VECTORS, &target) + config)).await
 }
 
-/// Configuration block of an embedding model with these targets.
+/// Returns the settings of an embedding model with these targets.
 fn model(name: &str, targets: &str) -> String {
     format!(
         "[models.\"{name}\"]\ntype = \"embedding\"\ntargets = [{targets}]\n\
@@ -40,7 +40,7 @@ fn model(name: &str, targets: &str) -> String {
     )
 }
 
-/// Body of an embeddings request, with additional members.
+/// Builds the body of an embeddings request, with additional members.
 fn embed(input: Value, members: Value) -> Value {
     with(json!({"model": VECTORS, "input": input}), members)
 }

@@ -112,7 +112,7 @@ impl UsedInstallation {
         self.scene.gateway.data().join("tollgate.db")
     }
 
-    /// Changes the database URL in the settings; the path of the pepper stays the same.
+    /// Changes the database URL in the settings. The path of the pepper stays the same.
     fn settle_at(&mut self, url: &str) {
         let pepper = self.scene.gateway.data().join("secrets/pepper");
         let place = format!(
@@ -122,7 +122,7 @@ impl UsedInstallation {
         self.scene.gateway.change_config(&(self.config.clone() + &place));
     }
 
-    /// Returns the output of the list and export commands, without values that depend on the time.
+    /// Returns the output of the list and export commands, without time-dependent values.
     async fn seen(&self) -> Vec<(String, Value)> {
         let command_line = self.command_line();
         let mut seen = Vec::new();
@@ -400,7 +400,7 @@ async fn an_installation_moves_to_postgresql_and_back() {
     used.scene.finish().await;
 }
 
-/// Open holds of a dead node move along and are released when they expire.
+/// Open holds of a dead node are moved, too, and are released when they expire.
 #[tokio::test]
 async fn open_holds_move_along() {
     let mut scene = Scene::start_on(Storage::Postgres, "").await;
@@ -438,8 +438,8 @@ async fn open_holds_move_along() {
     scene.finish().await;
 }
 
-/// The text output has the proof and the settings to change. It contains no secret and no database
-/// URL.
+/// The text output reports the verification of the move and the settings to change. It contains no
+/// secret and no database URL.
 #[tokio::test]
 async fn the_output_names_the_settings_to_change() {
     let mut scene = Scene::start().await;

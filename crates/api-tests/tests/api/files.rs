@@ -68,7 +68,7 @@ impl Scene {
         self.client().send(&request).await
     }
 
-    /// Number of objects in the media folder.
+    /// Counts the objects in the media folder.
     pub fn objects(&self) -> usize {
         fn count(folder: &std::path::Path) -> usize {
             let Ok(entries) = std::fs::read_dir(folder) else {
@@ -482,7 +482,7 @@ async fn files_of_other_accounts_are_not_found() {
     scene.finish().await;
 }
 
-/// A chat request that references a file.
+/// Builds a chat request that references a file.
 fn naming(id: &str) -> Value {
     json!({"model": "acme/reading", "max_tokens": 100, "messages": [{"role": "user", "content": [
         {"type": "text", "text": "look"}, {"type": "file", "file": {"file_id": id}}
@@ -624,7 +624,7 @@ async fn an_aborted_upload_leaves_no_object() {
     scene.finish().await;
 }
 
-/// Every file below a folder, with its bytes.
+/// Lists every file below a folder, with its bytes.
 fn everything(folder: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

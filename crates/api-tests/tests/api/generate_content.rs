@@ -59,7 +59,7 @@ limits = {{ dimensions = 8 }}
     }
 }
 
-/// Body of a request with this user text and additional members.
+/// Builds the body of a request with this user text and additional members.
 fn saying(text: &str, members: Value) -> Value {
     with(
         json!({"contents": [{"role": "user", "parts": [{"text": text}]}]}),
@@ -76,7 +76,7 @@ async fn ask(scene: &Scene, target: &str, body: &Value) -> Response {
         .await
 }
 
-/// Returns this format's name of an HTTP status.
+/// Returns the format's name of an HTTP status.
 fn word_of(status: u16) -> &'static str {
     match status {
         401 => "UNAUTHENTICATED",

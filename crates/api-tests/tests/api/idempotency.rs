@@ -80,7 +80,7 @@ async fn concurrent_requests_with_one_key_are_executed_once() {
             })
             .collect();
         scene.upstream.wait_for_requests(1).await;
-        // All but one are refused with `idempotency_in_progress`.
+        // All requests except one are refused with `idempotency_in_progress`.
         eventually("the others are refused", async || {
             calls.iter().filter(|call| call.is_finished()).count() == 63
         })

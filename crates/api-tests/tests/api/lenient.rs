@@ -1,5 +1,5 @@
-//! Lenient keys: hosted tools, unknown fields and hints are dropped and reported, where other keys
-//! are refused.
+//! Lenient keys: hosted tools, unknown fields and unsupported optional fields are dropped and
+//! reported. Other keys are refused.
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::{Request, Response};
@@ -10,7 +10,7 @@ use crate::scene::{CHAT, Scene, with};
 const ABLE: &str = "acme/able";
 const MESSAGES: &str = "/v1/messages";
 
-/// A scene whose key is lenient, and the id of that key.
+/// Starts a scene whose key is lenient. Also returns the id of that key.
 async fn scene() -> (Scene, String) {
     let model = format!(
         "[models.\"{ABLE}\"]\ntargets = [\"northwind/able-v1\"]\nprices = {{ input = \"1\", output = \"1\" }}\n\
@@ -123,8 +123,8 @@ async fn messages_drop_unsupported_tools_and_fields() {
     scene.finish().await;
 }
 
-/// Fields that a provider bills outside of tokens are refused. For a lenient key, hints and hosted
-/// tools are dropped instead.
+/// Fields that a provider bills outside of tokens are refused. For a lenient key, optional fields
+/// and hosted tools are dropped instead.
 #[tokio::test]
 async fn fields_billed_outside_of_tokens_reach_no_provider() {
     const RESPONSES: &str = "/v1/responses";

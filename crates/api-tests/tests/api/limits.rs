@@ -356,7 +356,7 @@ async fn limits_can_be_reset_to_the_default() {
     assert_eq!(limits().await, (20, 30_000));
     scene.gateway.set_limits(&scene.account, 7, 50_000).await;
     assert_eq!(limits().await, (7, 50_000));
-    // The token limit stays.
+    // The token limit stays unchanged.
     assert_eq!(set(&["--rpm", "default"]).await, (json!(null), json!(50_000)));
     assert_eq!(limits().await, (20, 50_000));
     let both = ["--rpm", "9", "--tpm", "default"];

@@ -24,7 +24,7 @@ const READS: [&str; 11] = [
     "/v1/videos",
 ];
 
-/// The value of a metric without labels.
+/// Returns the value of a metric without labels.
 fn value(shown: &str, name: &str) -> u64 {
     let line = shown
         .lines()

@@ -17,7 +17,7 @@ use crate::scene::{
 
 /// Price of one token of each model here, in nano-credits.
 pub const PRICE: i64 = 1_000;
-/// Models of providers that speak one format each.
+/// Models of providers that support one format each.
 pub const MESSAGES: &str = "acme/messages";
 pub const RESPONSES: &str = "acme/responses";
 pub const CONTENT: &str = "acme/content";

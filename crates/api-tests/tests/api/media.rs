@@ -10,9 +10,9 @@ use crate::scene::{BINARY, CHAT, GRANTED, PROVIDER_KEY, Scene, assert_error, cre
 
 /// A model of a server that accepts images only as bytes.
 const SEEING: &str = "acme/seeing";
-/// A model whose provider speaks messages and accepts image URLs.
+/// A model whose provider uses the Messages format and accepts image URLs.
 const NATIVE: &str = "acme/native";
-/// A model whose provider speaks responses.
+/// A model whose provider uses the Responses format.
 const RESPONDING: &str = "acme/responding";
 /// Price of one token of these models, in nano-credits.
 const PRICE: i64 = 1_000;
@@ -121,7 +121,7 @@ async fn a_self_hosted_server_receives_the_bytes_of_an_image() {
             assert_eq!(asked.header(secret), None);
         }
     }
-    // The same in the messages format.
+    // The gateway also fetches URLs in requests of the Messages format.
     let source = json!({"type": "url", "url": scene.at("/a.png")});
     let body = asking(SEEING, &[json!({"type": "image", "source": source}), look()]);
     let response = scene.post("/v1/messages", &body).await;
@@ -181,7 +181,8 @@ async fn documents_are_fetched_for_every_provider() {
         sent["messages"][0]["content"][0]["file"]["file_data"],
         format!("data:application/pdf;base64,{PDF_DATA}")
     );
-    // So does the responses format, whose own callers may also reference documents.
+    // The Responses format also supports only PDF documents. Its own callers may reference
+    // documents by URL, too.
     let address = scene.at("/a.pdf");
     let own = json!({"model": RESPONDING, "max_output_tokens": 200, "input": [{"role": "user", "content": [
         {"type": "input_file", "file_url": address}, {"type": "input_text", "text": "look"}

@@ -14,10 +14,10 @@ use tollgate_testkit::upstream::FakeUpstream;
 use crate::scene::{BINARY, PROVIDER_KEY, Scene, assert_hides_provider, assert_request_id, meaning, with};
 
 const MESSAGES: &str = "/v1/messages";
-/// A model whose provider speaks the format. Every class of tokens has a different price.
+/// A model whose provider uses the format. Every class of tokens has a different price.
 const NATIVE: &str = "acme/native";
 
-/// Returns the settings of a provider that speaks the format.
+/// Returns the settings of a provider that uses the format.
 fn native_settings(upstream: &FakeUpstream) -> String {
     format!(
         r#"
@@ -40,7 +40,7 @@ system_turns = true
     )
 }
 
-/// Starts a scene with a second provider, which speaks the format.
+/// Starts a scene with a second provider, which uses the format.
 async fn scene() -> Scene {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key(PROVIDER_KEY);

@@ -7,7 +7,7 @@ use tollgate_testkit::gateway::http::Request;
 
 use crate::scene::Scene;
 
-/// Returns whether an operation needs no key.
+/// Whether an operation needs no key.
 fn is_open(operation: &Value) -> bool {
     operation["security"] == json!([{}])
 }

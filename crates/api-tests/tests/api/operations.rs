@@ -12,7 +12,8 @@ use crate::scene::{BINARY, Scene, assert_any_error, hello, saying};
 
 #[tokio::test]
 async fn metrics_are_on_the_admin_listener() {
-    // A port that was free a moment ago. If it is taken now, the gateway prints its replacement.
+    // The port was free a moment ago. If another process uses it now, the gateway prints its
+    // replacement.
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -202,8 +203,8 @@ async fn a_first_start_that_is_killed_can_be_repeated() {
             .unwrap();
         tokio::time::sleep(Duration::from_millis(wait)).await;
         process.kill().await.unwrap();
-        // The folder and secrets may exist or not, and the database may be incomplete: the gateway
-        // starts and works.
+        // The gateway starts whether or not the folder and the secrets exist, and also with an
+        // incomplete database.
         std::fs::create_dir_all(gateway.data()).unwrap();
         gateway.restart().await;
         let account = gateway.account().await;

@@ -1,4 +1,4 @@
-//! Self-hosted servers, which report less than the large providers, and in other ways.
+//! Self-hosted servers, which report less than the large providers, or report it in other ways.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,15 +70,15 @@ fn refused(message: &str, param: Value) -> Reply {
 /// Behavior of a self-hosted server.
 #[derive(Clone, Copy, Debug)]
 enum Server {
-    /// Has a context window of 8,192 tokens, which its model list shows.
+    /// The server has a context window of 8,192 tokens, which its model list reports.
     WindowListed,
-    /// Has the same window, which its model list does not show.
+    /// The server has the same context window, which its model list does not report.
     WindowUnlisted,
-    /// Has the same window and no model list.
+    /// The server has the same context window and no model list.
     NoList,
-    /// Refuses unknown parameters.
+    /// The server refuses unknown parameters.
     Strict,
-    /// Refuses output caps above 4,096 tokens.
+    /// The server refuses output caps above 4,096 tokens.
     ShortAnswers,
 }
 
@@ -216,8 +216,8 @@ async fn calls_without_a_cap_are_answered_by_servers_of_every_kind() {
     setup.gateway.finish().await;
 }
 
-/// A server that refuses `stream_options` gets each stream once more without it, until one shows
-/// that it refuses the field of the gateway.
+/// A server that refuses `stream_options` receives each stream request again without it, until a
+/// refusal shows that it does not support the field.
 #[tokio::test]
 async fn streams_work_with_servers_that_refuse_stream_options() {
     let upstream = FakeUpstream::start().await;
@@ -238,7 +238,7 @@ async fn streams_work_with_servers_that_refuse_stream_options() {
         said("house/own", "Hi.", true),
         json!({"stream_options": {"include_usage": true}}),
     );
-    // The refusal of an option that the caller sent says nothing about other requests.
+    // The refusal of an option that the caller sent does not affect other requests.
     for (body, path, requests, is_known) in [
         (&with_usage, CHAT, 2, false),
         (&with_usage, CHAT, 2, false),
@@ -361,8 +361,8 @@ async fn an_error_mentions_a_cap_that_the_gateway_added() {
     setup.gateway.finish().await;
 }
 
-/// An upstream that requires a cap gets a smaller one at the second attempt. If it refuses that,
-/// too, the error says whose cap it was.
+/// After a refusal, an upstream that requires a cap receives a smaller one. If it refuses that,
+/// too, the error reports that the gateway set the cap.
 #[tokio::test]
 async fn an_error_mentions_the_second_cap_of_a_format_that_requires_one() {
     let upstream = FakeUpstream::start().await;
@@ -527,7 +527,8 @@ async fn several_answers_are_paid_whatever_the_server_counts() {
             (&json!(150), &json!(false))
         );
     }
-    // Completions that are sent as a chat have one prompt. The same applies to them.
+    // Completions that are sent as a chat have one prompt. Their answers are also requested one at
+    // a time.
     for stream in [false, true] {
         let before = upstream.request_count();
         let options = stream.then(|| json!({"include_usage": true}));
@@ -549,8 +550,8 @@ async fn several_answers_are_paid_whatever_the_server_counts() {
             (&json!(150), &json!(false))
         );
     }
-    // A server configured to count all answers counts only one. The gateway notices it by the cap
-    // at which all answers ended, or by the number of chunks.
+    // A server that is configured to count all answers counts only one. The gateway detects this by
+    // the cap at which all answers ended, or by the number of chunks.
     for (stream, cap, words, min) in [(false, 49, 50, 98), (true, 60, 50, 90)] {
         let usage = Usage::Fixed {
             prompt: 2,
@@ -869,8 +870,8 @@ async fn a_stream_far_beyond_its_cap_is_aborted() {
     scene.finish().await;
 }
 
-/// Models of a `default_price` keep their names while their server is away: the last list stays in
-/// use at a reload, and a missing list is requested again.
+/// Models of a `default_price` keep their names while their server is unavailable: a reload
+/// continues to use the last list, and a missing list is requested again.
 #[tokio::test]
 async fn models_of_a_server_outlast_its_absence() {
     let upstream = FakeUpstream::start().await;

@@ -15,7 +15,7 @@ use crate::scene::{BINARY, PROVIDER_KEY, Scene, with};
 
 const MESSAGES: &str = "/v1/messages";
 const EMBEDDINGS: &str = "/v1/embeddings";
-/// A model whose provider speaks messages.
+/// A model whose provider uses the Messages format.
 const NATIVE: &str = "acme/native";
 /// An embedding model of the scripted provider.
 const VECTORS: &str = "acme/vectors";

@@ -180,7 +180,7 @@ async fn a_running_call_keeps_its_terms() {
     let mut answer = scene.open(&saying("Hi there", true)).await;
     let id = answer.head.header("x-request-id").unwrap().to_owned();
     answer.next_json().await;
-    // Its model and its provider are removed before it ends.
+    // The model and the provider of the call are removed before the call ends.
     let other = changed(&scene).replace(MODEL, "acme/other");
     scene.gateway.change_config(&other);
     eventually("the model is gone", async || !has_model(&scene, MODEL).await).await;

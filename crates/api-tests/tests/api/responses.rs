@@ -18,11 +18,11 @@ use tollgate_testkit::upstream::FakeUpstream;
 use crate::scene::{BINARY, PROVIDER_KEY, Scene, with};
 
 const RESPONSES: &str = "/v1/responses";
-/// A model whose provider speaks the format. Every class of tokens has a different price.
+/// A model whose provider uses the format. Every class of tokens has a different price.
 const NATIVE: &str = "acme/native";
 const SIM: &str = "sim/chat";
 
-/// Returns the settings of a provider that speaks the format.
+/// Returns the settings of a provider that uses the format.
 fn native_settings(upstream: &FakeUpstream) -> String {
     format!(
         r#"
@@ -44,7 +44,7 @@ reasoning = true
     )
 }
 
-/// Starts a scene with a second provider, which speaks the format.
+/// Starts a scene with a second provider, which uses the format.
 async fn scene() -> Scene {
     let upstream = FakeUpstream::start().await;
     upstream.set_api_key(PROVIDER_KEY);

@@ -137,7 +137,7 @@ async fn tokens_of_an_account_are_limited_over_all_nodes() {
         assert_eq!(number(&refused, "x-ratelimit-remaining-tokens"), limit - reserved);
         gate.open();
         assert_eq!(running.await.unwrap().status, 200);
-        // It used five tokens, which the other node learns within moments.
+        // The call used five tokens. The other node receives this count shortly afterwards.
         let mut answer = None;
         eventually("the rest is free", async || {
             let sent = second.post_json(CHAT, &key, &body).await;

@@ -82,7 +82,7 @@ async fn calls_of_departed_callers_are_finished_and_billed() {
     answer.next_json().await;
     drop(answer);
     scene.gateway.signal("TERM").await;
-    // No connection is left, and this call alone keeps the process running. It is not aborted.
+    // No connection is left. Only this call keeps the process running, and it is not aborted.
     eventually("the port is closed", async || {
         tokio::net::TcpStream::connect(scene.gateway.address())
             .await
@@ -131,7 +131,7 @@ async fn a_second_signal_leaves_calls_to_the_next_start() {
     );
     drop(answer);
     scene.gateway.restart().await;
-    // Its delivered output is unknown, so it costs nothing.
+    // The gateway does not know the delivered output of the call, so the call costs nothing.
     assert_eq!(
         scene.settled().await,
         Balance {

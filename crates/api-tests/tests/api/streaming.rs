@@ -357,8 +357,8 @@ async fn a_stream_that_breaks_has_an_error_and_no_end() {
 #[tokio::test]
 async fn quiet_streams_send_keep_alives() {
     let scene = Scene::start_with("[timeouts]\nping_ms = 100\ncommit_ms = 100\n").await;
-    // Quiet in the middle, and quiet before the first word: the headers and keep-alives are sent,
-    // so callers do not time out.
+    // While the upstream is silent, in the middle or before the first word, the gateway sends the
+    // headers and keep-alives, so that callers do not time out.
     for place in [3, 1] {
         let gate = Gate::new();
         scene.upstream.push(Reply::words(4).hold_event(place, &gate));

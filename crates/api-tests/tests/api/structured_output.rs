@@ -14,7 +14,7 @@ use crate::scene::{
 const MESSAGES: &str = "/v1/messages";
 /// A model whose provider supports `json_object` and no schemas.
 const LOOSE: &str = "acme/loose";
-/// A model whose provider speaks messages and supports only schemas.
+/// A model whose provider uses the Messages format and supports only schemas.
 const NATIVE: &str = "acme/native";
 /// Price of one token of both models, in nano-credits.
 const PRICE: i64 = 1_000;

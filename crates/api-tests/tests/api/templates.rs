@@ -144,8 +144,8 @@ async fn a_test_key_sees_simulated_models_alone() {
         assert_eq!(template["recommended_model"], recommended, "{template}");
         assert_eq!(template["supported_models"], supported, "{template}");
     }
-    // Without a model, the default is the model that the key can use, not the one that live keys
-    // are recommended.
+    // Without a model in the request, the default is a model that the key can use, not the model
+    // that is recommended for live keys.
     let body = json!({"template": "ours", "sync": true});
     let response = scene.client().post_json(IMAGES, key, &body).await;
     assert_eq!(response.status, 200, "{}", response.text());

@@ -42,7 +42,7 @@ const CODES: &[&str] = &[
     "overloaded",
 ];
 
-/// Starts a scene and creates a test key of its account; returns the secret of the key.
+/// Starts a scene and creates a test key of its account. Also returns the secret of the key.
 async fn scene(storage: Storage, config: &str) -> (Scene, String) {
     let scene = Scene::start_on(storage, config).await;
     let create = ["keys", "create", "--account", &scene.account, "--test"];

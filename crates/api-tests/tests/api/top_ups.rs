@@ -427,7 +427,7 @@ async fn a_charge_with_a_lost_response_is_retried_and_made_once() {
         shop.age(301).await;
         shop.fill_up().await;
         assert_eq!((shop.credits().await, shop.intents()), (30, 1));
-        // A charge without any event is given up before the payment provider forgets its
+        // A charge without any event is abandoned before the payment provider deletes its
         // idempotency key.
         shop.stripe.keep_cards(Card::Processing);
         shop.run(&[

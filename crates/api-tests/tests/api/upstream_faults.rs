@@ -104,7 +104,8 @@ async fn a_failure_costs_nothing_although_usage_was_reported() {
         (&json!("upstream_error"), &json!(false))
     );
     assert_eq!(scene.settled().await.credits, GRANTED);
-    // The operator sees them: the role and five words had arrived, and `Hi there` is two tokens.
+    // Metrics report the uncharged tokens to the operator: the role and five words had arrived, and
+    // `Hi there` is two tokens.
     for line in [
         "tollgate_uncharged_tokens_total{direction=\"input\"} 2",
         "tollgate_uncharged_tokens_total{direction=\"output\"} 5",

@@ -122,7 +122,8 @@ async fn a_video_is_created_read_and_deleted() {
         ids(&scene.with_key("GET", VIDEOS).await.json()),
         Vec::<&str>::new()
     );
-    // Its cost stays in the job record, and its URL no longer works.
+    // The cost of the deleted video stays in the job record, and the URL of the video no longer
+    // works.
     let job = scene.with_key("GET", &format!("/v1/jobs/{id}")).await.json();
     assert_eq!(
         (&job["status"], &job["cost"]),

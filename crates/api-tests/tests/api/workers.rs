@@ -18,7 +18,7 @@ prices = { video = "0.1" }
 media = { sizes = ["64x64"], durations = [2] }
 "#;
 const ACCEPTS_ONLY: &str = "\n[jobs]\nrun_here = false\n";
-/// Ends the leases of dead processes.
+/// Statement that ends all leases, such as those of dead processes.
 const NO_LEASE: &str = "UPDATE job SET lease_until = 0 WHERE lease_until IS NOT NULL";
 
 /// Starts a node that accepts jobs and runs none.

@@ -105,7 +105,7 @@ fn accounts(installation: &Installation, id: &str) {
     );
 }
 
-/// The name of a single account can replace its id, and tables show both.
+/// Checks that a unique account name can replace the id, and that tables show both.
 fn names(installation: &Installation, id: &str) {
     assert_eq!(installation.json(&["accounts", "show", "acme"])["id"], id);
     let listed = installation.fine(&["audit", "list", "--account", "acme"]);

@@ -1,4 +1,4 @@
-//! Failures of commands: exit codes, and messages that say what to do.
+//! Failures of commands: exit codes, and messages with a remedy.
 
 use serde_json::Value;
 
@@ -6,8 +6,8 @@ use crate::installation::Installation;
 
 const UNKNOWN_ACCOUNT: &str = "acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a";
 
-/// Runs the command with text and with JSON output: the same exit code, an empty stdout, `words` on
-/// stderr, and `code` in the JSON.
+/// Runs the command with text and with JSON output. Asserts the same exit code, an empty stdout,
+/// `words` on stderr, and `code` in the JSON.
 fn refused(installation: &Installation, command: &[&str], exit: i32, code: &str, words: &str) {
     let people = installation.run(command);
     assert_eq!(
@@ -147,9 +147,9 @@ fn wrong_settings_exit_2_with_their_place() {
     assert!(!installation.data().exists(), "nothing was started");
 }
 
-/// Faults that show only when providers, models and secrets are set up. A start refuses them like
-/// other faults of the settings, `config check` reports them in the same words, and neither leaves
-/// files behind.
+/// Some faults appear only when providers, models and secrets are set up. A start refuses them like
+/// other faults of the settings, and `config check` reports them with the same message. Neither
+/// command leaves files behind.
 #[test]
 fn a_faulty_block_exits_2_and_the_check_says_the_same() {
     let installation = Installation::new();

@@ -72,7 +72,7 @@ fn every_command_works_on_postgresql_beside_a_server() {
     let (installation, _database) = installation();
     installation.fine(&["migrate"]);
     let server = installation.serve();
-    // Only a running server knows its providers. Other commands query the database.
+    // Only a running server can list its providers. Other commands query the database.
     let providers = installation.json(&["providers", "list"]);
     assert_eq!(providers[0]["name"], "sim", "{providers}");
     let report = installation.json(&["doctor"]);

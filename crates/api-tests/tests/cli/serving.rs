@@ -174,7 +174,7 @@ fn a_command_finds_the_server_of_a_database_elsewhere() {
         );
         assert!(refused.stderr.contains(&words), "{words}: {refused:?}");
     }
-    // The running server is undisturbed.
+    // The running server is not affected.
     assert_eq!(other.json(&["ledger", "check"])["clean"], json!(true));
     assert_eq!(server.stop(), 0);
     assert!(!home.join("tollgate.sock").exists());

@@ -54,7 +54,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Runs until the process is interrupted.
+/// Runs the upstream until the process is interrupted.
 async fn run(arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
     let upstream = FakeUpstream::start_on(arguments.port).await?;
     upstream.keep_requests(false);
@@ -72,7 +72,7 @@ async fn run(arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
     tokio::signal::ctrl_c().await
 }
 
-/// Parses the command line; `None` for `--help`.
+/// Parses the command line. Returns `None` for `--help`.
 fn read_arguments(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
     let mut arguments = Arguments {
         port: 0,

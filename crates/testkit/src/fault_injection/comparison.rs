@@ -9,17 +9,17 @@ use super::{Account, CAP, PRICE};
 use crate::gateway::{Check, Gateway, nanos};
 use crate::upstream::FakeUpstream;
 
-/// Totals of a run, for its log.
+/// Totals of a run, for the log.
 #[derive(Debug)]
 pub struct Summary {
     /// Number of responses by kind.
     pub answers: Vec<(String, u64)>,
     /// Number of usage rows, unsettled calls included.
     pub rows: usize,
-    /// Number of calls whose hold was released because no node settled them.
+    /// Number of calls whose hold was released because no node settled the call.
     pub crashed: usize,
-    /// Number of calls with a complete response and no charge: their settlement failed or came too
-    /// late.
+    /// Number of calls with a complete response and no charge, because their settlement failed or
+    /// was too late.
     pub given_away: usize,
     /// Revenue in nano-credits, from credits and allowances.
     pub revenue: i64,
@@ -29,7 +29,8 @@ pub struct Summary {
     pub exposed: i64,
 }
 
-/// The upstream's work for each account: nano-credits and number of answers.
+/// Returns the upstream's work for each account: its price in nano-credits and the number of
+/// answers.
 fn generated(upstream: &FakeUpstream) -> HashMap<usize, (i64, usize)> {
     let account = |body: &Value| -> usize {
         let text = body["messages"][0]["content"].as_str().unwrap();
@@ -49,7 +50,7 @@ fn generated(upstream: &FakeUpstream) -> HashMap<usize, (i64, usize)> {
     generated
 }
 
-/// Every usage row of an account, by request id.
+/// Reads every usage row of an account, by request id.
 async fn rows(gateway: &Gateway, key: &str) -> HashMap<String, Value> {
     let (mut rows, mut after) = (HashMap::new(), String::new());
     loop {
@@ -65,7 +66,8 @@ async fn rows(gateway: &Gateway, key: &str) -> HashMap<String, Value> {
     }
 }
 
-/// Checks the ledger of each account. The nodes run; [`check`] is called after they stopped.
+/// Checks the ledger of each account while the nodes run. Call [`check`] after the nodes have
+/// stopped.
 pub(super) async fn compare(
     gateway: &Gateway,
     upstream: &FakeUpstream,
@@ -74,7 +76,7 @@ pub(super) async fn compare(
 ) -> Summary {
     let generated = generated(upstream);
     let longest = body(9_999, 39).to_string().len();
-    // Upper bound of the hold of one call.
+    // Maximum hold of one call.
     let bound = (i64::try_from(longest).unwrap() + 8 + CAP + 8) * PRICE;
     let mut summary = Summary {
         answers: responses.answers.clone().into_iter().collect(),
@@ -91,7 +93,7 @@ pub(super) async fn compare(
         let (paid, included) = (sum("cost"), sum("included"));
         let (started, answers) = generated.get(&position).copied().unwrap_or_default();
         // No account pays for more work than the upstream did. Calls without a usage report are
-        // charged by estimate.
+        // charged an estimate.
         let estimated = rows.values().filter(|row| row["estimated"] == true);
         let estimated: i64 = estimated.map(|row| nanos(&row["cost"])).sum();
         assert!(
@@ -109,13 +111,13 @@ pub(super) async fn compare(
             balance.credits >= 0 && included <= account.allowance,
             "account {position}: {included} included"
         );
-        // Each request that reached the upstream had a hold, and so has a row.
+        // Each request that reached the upstream had a hold, and therefore has a row.
         assert!(
             rows.len() >= answers,
             "account {position}: {} rows, {answers} answers",
             rows.len()
         );
-        // Unpaid work belongs to calls that failed or were not settled.
+        // Only calls that failed or were not settled may have unpaid work.
         let unsettled = rows
             .values()
             .filter(|row| row["outcome"] != "ok" || row["cost"] == "0");
@@ -156,7 +158,7 @@ pub(super) async fn compare(
     summary
 }
 
-/// Checks the `ledger check` of the whole installation against the summary.
+/// Checks the result of `ledger check` for the whole installation against the summary.
 pub(super) fn check(check: &Check, summary: &Summary) {
     assert!(check.clean, "{check:?}");
     assert_eq!(check.open_holds, 0, "{check:?}");

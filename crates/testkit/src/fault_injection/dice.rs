@@ -1,6 +1,6 @@
 //! Random numbers from a seed (splitmix64).
 
-/// A random number generator; the same seed gives the same numbers.
+/// A random number generator. The same seed produces the same numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
@@ -22,7 +22,7 @@ impl Dice {
         self.next() % bound.max(1)
     }
 
-    /// Returns a number from `least` to `bound - 1`.
+    /// Returns a number from `min` to `bound - 1`.
     pub(super) fn within(&mut self, min: u64, bound: u64) -> u64 {
         min + self.below(bound - min)
     }

@@ -1,4 +1,5 @@
-//! Callers: they call any running node until the run stops, and record the responses.
+//! Callers of the gateway: they call random running nodes until the run stops, and record the
+//! responses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use crate::gateway::nanos;
 
 /// Timeout of a caller, longer than any call of the gateway takes.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Pause of a caller after any result but a 200.
+/// Pause of a caller after any result other than 200.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Error responses that the documentation allows for correct requests.
@@ -42,7 +43,7 @@ pub(super) struct Load {
 /// Record of the responses that callers received.
 #[derive(Debug, Default)]
 pub(super) struct ResponseLog {
-    /// Account and cost of every complete response, by request id; a stream reports no cost.
+    /// Account and cost of every complete response, by request id. A stream reports no cost.
     pub(super) whole: HashMap<String, (usize, Option<i64>)>,
     /// Number of responses by kind.
     pub(super) answers: BTreeMap<String, u64>,
@@ -61,7 +62,8 @@ impl ResponseLog {
     }
 }
 
-/// The prompt names the account, so that the upstream's record can be split by account.
+/// Returns the body of a call. Its prompt names the account, so that the upstream's record can be
+/// split by account.
 pub(super) fn body(account: usize, call: u64) -> Value {
     let (tokens, pace) = (1 + call % 40, call % 3);
     let text = format!("account {account:04} [[tokens={tokens} pace={pace}]]");
@@ -93,7 +95,7 @@ pub(super) async fn call_on(load: Arc<Load>, seed: u64) -> ResponseLog {
     responses
 }
 
-/// Classifies a response; panics if it is none of the allowed kinds.
+/// Classifies a response. Panics if its kind is not allowed.
 fn look(response: &Response, account: usize, streams: bool, responses: &mut ResponseLog) -> String {
     if !response.whole {
         return "cut".to_owned();

@@ -3,8 +3,8 @@
 //! the upstream's record and with the responses of the callers.
 //!
 //! The seed determines the faults and their times ([`schedule`]), but not the timing of processes
-//! and network. Every node runs on a separate host, in a network namespace, where that is
-//! permitted; else a proxy that delays all data stands for a cut wire. Node clocks are set where
+//! and network. If the process may create network namespaces, every node runs on a separate host;
+//! otherwise, a proxy that delays all data replaces a cut wire. The clocks of nodes are changed if
 //! libfaketime is installed.
 
 #![expect(
@@ -45,14 +45,14 @@ use schedule::{Event, Fault, Server};
 const NODES: usize = 3;
 const CALLERS: u64 = 12;
 const MODEL: &str = "acme/plain";
-/// Nano-credits of a token, and maximum tokens of an answer.
+/// Price of a token, in nano-credits.
 const PRICE: i64 = 1_000;
 const CAP: i64 = 64;
-/// Limit of the recovery after the last fault: a sweep every half minute releases the expired
-/// holds.
+/// Maximum duration of the recovery after the last fault. A sweep every half minute releases the
+/// expired holds.
 const HEALING: Duration = Duration::from_secs(120);
 
-/// Pause before a node that did not start is started again.
+/// Pause before another attempt to start a node.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Parameters of a run.
@@ -60,7 +60,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct FaultInjection {
     /// Path of the built gateway.
     pub binary: PathBuf,
-    /// Determines the faults and their times.
+    /// Seed that determines the faults and their times.
     pub seed: u64,
     /// Duration of the load and the faults.
     pub length: Duration,
@@ -72,7 +72,7 @@ struct Account {
     id: String,
     key: String,
     granted: i64,
-    /// Nano-credits included in its plan.
+    /// Allowance of the account's plan, in nano-credits.
     allowance: i64,
 }
 
@@ -83,7 +83,8 @@ struct Surroundings {
     clock: Option<FakeClock>,
 }
 
-/// The wire of the callers; the wires below lead to the servers, in the order of [`Server`].
+/// Index of the callers' wire. Wires with lower indexes lead to the servers, in the order of
+/// [`Server`].
 const CALLERS_WIRE: usize = 3;
 
 impl Surroundings {
@@ -185,7 +186,7 @@ models = ["*/plain"]
 
 /// All processes. Gateways come first, so that they are dropped first.
 struct World {
-    /// `None` while a killed node does not serve yet.
+    /// The nodes; `None` while a killed node does not serve yet.
     gateways: [Option<Gateway>; NODES],
     /// Nodes that are being started.
     starting: JoinSet<(usize, Gateway)>,
@@ -288,7 +289,7 @@ impl World {
         }
     }
 
-    /// A node that serves. Panics if the node ended without a fault.
+    /// Returns a node, or `None` while it does not serve. Panics if the node ended without a fault.
     fn running(&mut self, node: usize) -> Option<&mut Gateway> {
         let gateway = self.gateways[node].as_mut()?;
         assert!(gateway.runs(), "node {node} ended by itself: {}", gateway.log());
@@ -319,13 +320,14 @@ impl World {
         }
     }
 
-    /// The first node, which serves.
+    /// Returns the first node, which must serve.
     fn first(&self) -> &Gateway {
         self.gateways[0].as_ref().unwrap()
     }
 }
 
-/// Starts a node until it serves: it exits while a server that it needs is unavailable.
+/// Starts a node repeatedly until it serves. A node exits while a server that it needs is
+/// unavailable.
 async fn start_again(node: usize, mut gateway: Gateway) -> (usize, Gateway) {
     let deadline = Instant::now() + HEALING;
     while !gateway.try_restart().await {
@@ -346,8 +348,8 @@ async fn serves(client: &Client, key: &str) -> bool {
     response.is_ok_and(|response| response.is_some_and(|response| response.whole && response.status == 200))
 }
 
-/// Three rich accounts, one that runs out of credits, one with nearly none, and one with a plan.
-/// The last of the rich ones has a low request limit.
+/// Creates three accounts with ample credits, one that runs out of credits, one with nearly none,
+/// and one with a plan. The last of the first three has a low request limit.
 async fn accounts(gateway: &Gateway) -> Vec<Account> {
     let mut accounts = Vec::new();
     for (granted, allowance) in [
@@ -380,7 +382,7 @@ async fn accounts(gateway: &Gateway) -> Vec<Account> {
     accounts
 }
 
-/// The start (true) and the end (false) of every fault, by time.
+/// Returns the start (true) and the end (false) of every fault, by time.
 fn moments(events: &[Event]) -> Vec<(Duration, Fault, bool)> {
     let both = |event: &Event| [(event.at, event.fault, true), (event.until, event.fault, false)];
     let mut moments: Vec<_> = events.iter().flat_map(both).collect();
@@ -400,7 +402,7 @@ pub async fn run(options: FaultInjection) -> Summary {
         options.length,
         events.len()
     );
-    // Nodes run in other folders.
+    // The nodes run in other folders, so the path must be absolute.
     let binary = options.binary.canonicalize().unwrap();
     let mut world = World::start(&binary).await;
     let mut callers = JoinSet::new();

@@ -1,4 +1,4 @@
-//! The schedule of faults, determined by seed and length.
+//! The schedule of faults, which the seed and the length determine.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) enum Fault {
     Clock(usize, i64),
 }
 
-/// The target of a fault. Two faults of one target never overlap.
+/// The target of a fault. Faults of the same target never overlap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Postgres,
@@ -63,8 +63,8 @@ pub(super) struct Event {
     pub(super) fault: Fault,
 }
 
-/// Runs that are at least this long also freeze a node, or cut it from PostgreSQL, for longer than
-/// a lease lasts.
+/// Minimum length of runs that also freeze a node, or cut it from PostgreSQL, for longer than a
+/// lease lasts.
 const LONG: Duration = Duration::from_secs(150);
 
 /// Clock errors in seconds: a clock step, a suspended machine, and a wrong time zone.
@@ -96,7 +96,7 @@ fn fault(dice: &mut Dice) -> Fault {
     }
 }
 
-/// The faults of a run, in order of time.
+/// Returns the faults of a run, in order of time.
 pub(super) fn schedule(seed: u64, length: Duration) -> Vec<Event> {
     let mut dice = Dice::new(seed);
     let mut events: Vec<Event> = Vec::new();

@@ -25,16 +25,16 @@ pub struct CommandLine {
 pub struct Finished {
     /// The exit code of the process.
     pub code: i32,
-    /// Everything that the command wrote to stdout.
+    /// Output of the command on stdout.
     pub stdout: String,
-    /// Everything that the command wrote to stderr.
+    /// Output of the command on stderr.
     pub stderr: String,
 }
 
 /// A newly created API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Its id, `key_…`.
+    /// Id of the key: `key_…`.
     pub id: String,
     /// The key in clear text.
     pub secret: String,
@@ -52,11 +52,11 @@ pub struct Balance {
 /// Result of `ledger check`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// True if the ledger has no faults.
+    /// Whether the ledger has no faults.
     pub clean: bool,
-    /// Number of transfers read.
+    /// Number of transfers that were read.
     pub transfers: u64,
-    /// Number of usage rows read.
+    /// Number of usage rows that were read.
     pub usage_rows: u64,
     /// Number of unresolved holds.
     pub open_holds: u64,
@@ -64,7 +64,7 @@ pub struct Check {
     pub revenue: i64,
     /// Cost borne by the operator, in nano-credits.
     pub overrun: i64,
-    /// Number of calls that a crash cut off.
+    /// Number of calls that a crash interrupted.
     pub crashed: u64,
     /// Descriptions of the faults.
     pub faults: Vec<String>,
@@ -82,12 +82,13 @@ impl CommandLine {
         }
     }
 
-    /// The program in its folder, with only the test's environment variables.
+    /// Returns the program with its folder and only the test's environment variables.
     pub(super) fn command(&self) -> Command {
         self.position(Command::new(&self.binary))
     }
 
-    /// The same command behind the runner of the server, if it has one.
+    /// Returns the command of the server: like [`command`](Self::command), but prefixed with the
+    /// server's runner, if it has one.
     pub(super) fn server_command(&self) -> Command {
         let Some((program, arguments)) = self.runner.split_first() else {
             return self.command();
@@ -108,7 +109,7 @@ impl CommandLine {
         command
     }
 
-    /// The program with its folder and its variables, as a shell command.
+    /// Returns the program with its folder and variables, as a shell command.
     pub fn command_text(&self) -> String {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
         let variables = self
@@ -127,7 +128,7 @@ impl CommandLine {
         format!("env {} {}", variables.join(" "), position.join(" "))
     }
 
-    /// Runs a command until it exits and returns the outcome, also of a failure.
+    /// Runs a command until it exits. Returns the outcome, also of a failed command.
     ///
     /// # Panics
     /// If the command cannot start, does not exit, or is killed by a signal.

@@ -39,12 +39,12 @@ impl Database {
         Self { server, name }
     }
 
-    /// The unique name of the database.
+    /// Returns the unique name of the database.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The connection URL of the database.
+    /// Returns the connection URL of the database.
     ///
     /// # Panics
     /// If the server's URL has no database name.
@@ -82,8 +82,8 @@ impl Database {
         execute(&self.server, end).await;
     }
 
-    /// Terminates the `LISTEN` connections and refuses new connections until [`Silence::end`];
-    /// every other open connection stays.
+    /// Terminates the `LISTEN` connections and refuses new connections until [`Silence::end`].
+    /// Other open connections stay open.
     ///
     /// # Panics
     /// If the server does not answer, or the connections do not end.
@@ -105,7 +105,7 @@ impl Database {
         }
     }
 
-    /// Executes statements in the database, independent of any gateway.
+    /// Executes statements in the database, independently of any gateway.
     ///
     /// # Panics
     /// If the statements fail.
@@ -114,7 +114,8 @@ impl Database {
     }
 }
 
-/// While this value exists, no gateway can listen for notifications of the database.
+/// Guard that prevents all gateways from listening for notifications of the database while it
+/// exists.
 #[derive(Debug)]
 pub struct Silence<'d> {
     database: &'d Database,
@@ -154,7 +155,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let server = self.server.clone();
-        // A separate thread: the dropping thread usually is inside a runtime already.
+        // The destructor usually runs inside a runtime, so a separate thread drops the database.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

@@ -38,9 +38,10 @@ use settings::Settings;
 /// Options for the start of a gateway.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// TOML that overrides the default settings of tests: tables are merged, other values replaced.
+    /// TOML that overrides the default settings of tests. Tables are merged; other values are
+    /// replaced.
     pub config: String,
-    /// The storage engine.
+    /// The storage engine of the gateway.
     pub storage: Storage,
     /// The complete environment of the process.
     pub env: Vec<(String, String)>,
@@ -49,7 +50,7 @@ pub struct Options {
     pub runner: Vec<String>,
 }
 
-/// A storage engine.
+/// Storage engine of a gateway under test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Storage {
     /// SQLite, in the data directory.
@@ -168,37 +169,37 @@ impl Gateway {
         self.process.is_some()
     }
 
-    /// Whether the process still runs.
+    /// Whether the process is still running.
     pub fn runs(&mut self) -> bool {
         self.process.as_mut().is_some_and(Process::runs)
     }
 
-    /// The address of the API for callers.
+    /// Returns the address of the public API.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The database; `None` on SQLite.
+    /// Returns the PostgreSQL database; `None` on SQLite.
     pub fn database(&self) -> Option<&Database> {
         self.database.as_deref()
     }
 
-    /// The folder with the settings file `tollgate.toml`, the log and the data directory.
+    /// Returns the folder with the settings file `tollgate.toml`, the log and the data directory.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The data directory.
+    /// Returns the path of the data directory.
     pub fn data(&self) -> PathBuf {
         self.settings.data()
     }
 
-    /// The output of the process on stdout since its start.
+    /// Returns the output of the process on stdout since its start.
     pub fn stdout(&self) -> String {
         self.process.as_ref().map(Process::stdout).unwrap_or_default()
     }
 
-    /// Peak memory of the process, in bytes.
+    /// Returns the peak memory of the process, in bytes.
     ///
     /// # Panics
     /// If the process does not run.
@@ -207,7 +208,7 @@ impl Gateway {
         process.peak_memory()
     }
 
-    /// The log (stderr) of every process so far.
+    /// Returns the log (stderr) of every process so far.
     pub fn log(&self) -> String {
         let bytes = std::fs::read(self.log_path()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -226,8 +227,8 @@ impl Gateway {
         self.folder.path().join("stderr.log")
     }
 
-    /// Replaces the settings of [`Options::config`] as an operator edits the file: writes a new
-    /// file and renames it.
+    /// Replaces the settings of [`Options::config`] like an operator who edits the file: writes a
+    /// new file and renames it.
     ///
     /// # Panics
     /// If the text is not TOML.
@@ -241,12 +242,12 @@ impl Gateway {
         self.settings.write_text(text);
     }
 
-    /// An HTTP client of the gateway.
+    /// Returns an HTTP client of the gateway.
     pub fn client(&self) -> Client {
         Client::new(self.address)
     }
 
-    /// The command line with this gateway's settings and data.
+    /// Returns the command line with this gateway's settings and data.
     pub fn command_line(&self) -> CommandLine {
         CommandLine::new(&self.binary, &self.settings)
     }
@@ -268,14 +269,14 @@ impl Gateway {
             .await;
     }
 
-    /// Sets the requests and tokens per minute of an account.
+    /// Sets the limits of an account: requests and tokens per minute.
     pub async fn set_limits(&self, account: &str, rpm: u64, tpm: u64) {
         let (rpm, tpm) = (rpm.to_string(), tpm.to_string());
         let command = ["accounts", "set-limits", account, "--rpm", &rpm, "--tpm", &tpm];
         self.command_line().run(&command).await;
     }
 
-    /// Spendable and held credits of an account.
+    /// Returns the spendable and held credits of an account.
     pub async fn balance(&self, account: &str) -> Balance {
         self.command_line().balance(account).await
     }

@@ -19,7 +19,7 @@ pub(super) struct Process {
     child: Child,
     address: SocketAddr,
     stdout: Arc<Mutex<String>>,
-    /// Drains stdout and stderr, so that the process never blocks on a full pipe.
+    /// Task that drains stdout and stderr, so that the process never blocks on a full pipe.
     _reader: JoinSet<()>,
 }
 
@@ -35,7 +35,8 @@ impl Process {
             })
     }
 
-    /// Like [`start`](Self::start). The error is the output of a process that did not start.
+    /// Like [`start`](Self::start), but returns the output of a process that did not start as the
+    /// error.
     pub(super) async fn try_start(
         command_line: &CommandLine,
         role: &str,
@@ -70,7 +71,7 @@ impl Process {
         })
     }
 
-    /// Whether the process still runs.
+    /// Whether the process is still running.
     pub(super) fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -83,7 +84,7 @@ impl Process {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Peak memory of the process, in bytes.
+    /// Returns the peak memory of the process, in bytes.
     pub(super) fn peak_memory(&self) -> u64 {
         let id = self.child.id().expect("the process runs");
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();

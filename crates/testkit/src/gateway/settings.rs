@@ -7,8 +7,8 @@ use toml::{Table, Value};
 use super::Options;
 use super::database::Database;
 
-/// Free ports, no detection of local servers, limits that no test reaches, and no delay at
-/// shutdown.
+/// Settings of all tests: free ports, no detection of local servers, limits that no test reaches,
+/// and no delay at shutdown.
 const BASE: &str = r#"
 [server]
 listen = "127.0.0.1:0"
@@ -26,10 +26,11 @@ drain_delay_ms = 0
 shutdown_ms = 60000
 "#;
 
-/// The variable with the pepper of key digests, for nodes that share a database.
+/// Name and value of the environment variable with the pepper of key digests, for nodes that share
+/// a database.
 const PEPPER: (&str, &str) = ("TEST_PEPPER", "a pepper for tests that is long enough");
 
-/// Maximum connections of one node. Many tests share the server.
+/// Maximum number of PostgreSQL connections of one node, since many tests share the server.
 const CONNECTIONS: i64 = 10;
 
 #[derive(Debug, Clone)]
@@ -85,7 +86,7 @@ impl Settings {
         self.write_text(&whole.to_string());
     }
 
-    /// Writes a new file and renames it, so that no reader sees half a file.
+    /// Writes a new file and renames it, so that no reader reads an incomplete file.
     pub(super) fn write_text(&self, text: &str) {
         let beside = self.folder.join("tollgate.toml.new");
         std::fs::write(&beside, text).unwrap();

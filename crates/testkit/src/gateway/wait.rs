@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// Limit of every wait. It ends hung tests; it does not measure speed.
+/// Maximum duration of every wait. It ends hung tests; it does not measure speed.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// First and longest interval between two polls. The interval grows, so that polls stay below the

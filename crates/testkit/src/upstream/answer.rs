@@ -33,7 +33,7 @@ pub enum Usage {
     /// Counted from the content; every delta is one token.
     #[default]
     Counted,
-    /// These numbers, independent of the content. Zeros are reported as zeros.
+    /// These numbers, regardless of the content. Zeros are reported as zeros.
     Fixed {
         /// `prompt_tokens`
         prompt: u64,
@@ -44,11 +44,11 @@ pub enum Usage {
     Missing,
     /// `"usage": null`.
     Null,
-    /// This JSON text verbatim, for numbers that no integer type holds.
+    /// This JSON text verbatim, for numbers that no integer type can represent.
     Raw(String),
 }
 
-/// Where a stream carries its usage. An answer that is not streamed always has it once.
+/// Place of the usage in a stream. An answer that is not streamed always has it once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UsagePosition {
     /// In a separate chunk before `[DONE]`, only with `include_usage` (the rule of OpenAI).
@@ -65,7 +65,8 @@ pub enum UsagePosition {
 }
 
 impl Answer {
-    /// An answer with this text, cut into tokens at white space and after eight characters.
+    /// Creates an answer with this text, split into tokens at white space and after eight
+    /// characters.
     pub fn text(text: &str) -> Self {
         Self {
             text: Some(tokens_of(text)),
@@ -73,7 +74,7 @@ impl Answer {
         }
     }
 
-    /// An answer of exactly these tokens, one delta each.
+    /// Creates an answer of exactly these tokens, one delta each.
     pub fn deltas<T: Into<String>>(deltas: impl IntoIterator<Item = T>) -> Self {
         Self {
             text: Some(deltas.into_iter().map(Into::into).collect()),
@@ -81,7 +82,7 @@ impl Answer {
         }
     }
 
-    /// An answer of `count` numbered words, one token each.
+    /// Creates an answer of `count` numbered words, one token each.
     pub fn words(count: usize) -> Self {
         Self::deltas((1..=count).map(|number| {
             if number == 1 {
@@ -92,12 +93,13 @@ impl Answer {
         }))
     }
 
-    /// A single token of `bytes` letters: one very long event in a stream.
+    /// Creates an answer of a single token of `bytes` letters, which is one very long event in a
+    /// stream.
     pub fn long_token(bytes: usize) -> Self {
         Self::deltas(["x".repeat(bytes)])
     }
 
-    /// A refusal: `content` is null and `refusal` has the text.
+    /// Creates a refusal: `content` is null and `refusal` has the text.
     pub fn refusal(text: &str) -> Self {
         Self {
             refusal: Some(tokens_of(text)),
@@ -105,7 +107,8 @@ impl Answer {
         }
     }
 
-    /// A call of one function, without text. Repeat `tool_call` for parallel calls.
+    /// Creates an answer that calls one function, without text. Repeat `tool_call` for parallel
+    /// calls.
     pub fn calling(name: &str, arguments: &Value) -> Self {
         Self::default().tool_call(name, arguments)
     }
@@ -163,7 +166,7 @@ impl Answer {
     }
 }
 
-/// Splits text into tokens; joined, they are the same text.
+/// Splits text into tokens. Joined, the tokens are the same text.
 pub(super) fn tokens_of(text: &str) -> Vec<String> {
     const LONGEST: usize = 8;
     let mut tokens: Vec<String> = Vec::new();

@@ -7,12 +7,13 @@ use super::delivery::Framing;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-/// Bytes of audio for each character.
+/// Bytes of audio per character of the text.
 const BYTES_PER_CHARACTER: usize = 16;
 /// Reported duration of every recording, in seconds.
 pub const HEARD_SECONDS: u64 = 7;
 
-/// The audio of a text: its size follows from the characters, and its content from the format.
+/// Returns the audio of a text. Its size depends on the number of characters, and its content on
+/// the format.
 pub fn speech_audio(format: &str, text: &str) -> Vec<u8> {
     let mark = format!("{format}:{text}|");
     let length = text.chars().count() * BYTES_PER_CHARACTER;
@@ -26,7 +27,7 @@ pub(super) fn is_audio(path: &str) -> bool {
         .any(|known| path.ends_with(known))
 }
 
-/// The reply when no other is scripted.
+/// Returns the reply if no other reply is scripted.
 pub(super) fn reply(request: &ReceivedRequest) -> Reply {
     if request.bare_path().ends_with("/speech") {
         return spoken(&request.body);

@@ -1,5 +1,6 @@
 //! The upstream's batch APIs, in the formats of OpenAI and of Anthropic. Every submission is
-//! recorded, even if its answer fails: a test can check that a batch was submitted exactly once.
+//! recorded, even if its response fails, so that a test can check that a batch was submitted
+//! exactly once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +11,7 @@ use super::media::parts;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-/// Prompt and completion tokens of every answer.
+/// Number of prompt tokens and of completion tokens of every answer.
 pub const BATCH_TOKENS: (u64, u64) = (7, 3);
 
 /// The fault of the next submission.
@@ -32,7 +33,7 @@ pub enum BatchFault {
     Missing,
     /// Each result is present twice, and some results belong to unknown requests.
     Twice,
-    /// Malformed lines stand between the results.
+    /// The results contain malformed lines.
     Malformed,
     /// The first download of the results breaks off in the middle.
     Cut,
@@ -53,11 +54,11 @@ pub struct Batched {
     pub metadata: Value,
     /// The requests: custom id and body of each.
     pub requests: Vec<(String, Value)>,
-    /// The fault of the batch.
+    /// The fault of the batch; `None` for a batch without a fault.
     pub fault: Option<BatchFault>,
-    /// How often its status was queried.
+    /// Number of status queries for the batch.
     pub polls: u32,
-    /// Whether a request cancelled it.
+    /// Whether a request cancelled the batch.
     pub is_cancelled: bool,
 }
 
@@ -68,9 +69,9 @@ pub(super) struct Batches {
     /// Number of submissions, accepted or not.
     pub submissions: u64,
     pub faults: VecDeque<BatchFault>,
-    /// Status queries until a batch has ended.
+    /// Number of status queries until a batch has ended.
     pub polls: u32,
-    /// Uploaded and result files by id.
+    /// Uploaded files and result files by id.
     pub files: BTreeMap<String, Vec<u8>>,
     uploads: u64,
 }
@@ -84,7 +85,7 @@ fn unknown() -> Reply {
 }
 
 impl Batches {
-    /// The reply to a request of the batch and file APIs; `None` for other paths.
+    /// Returns the reply to a request of the batch and file APIs; `None` for other paths.
     pub fn reply(&mut self, request: &ReceivedRequest) -> Option<Reply> {
         let (path, method) = (request.bare_path(), request.method.as_str());
         if let Some((_, rest)) = path.split_once("/messages/batches") {
@@ -304,7 +305,7 @@ fn ended(made: &Batched) -> &'static str {
     }
 }
 
-/// The output lines and the error lines of a batch, in reverse order of the requests.
+/// Returns the output lines and the error lines of a batch, in reverse order of the requests.
 fn results(made: &Batched) -> (String, String) {
     let (mut output, mut errors) = (String::new(), String::new());
     let half = made.requests.len() / 2;
@@ -339,7 +340,7 @@ fn results(made: &Batched) -> (String, String) {
     (output, errors)
 }
 
-/// The text of the last message.
+/// Returns the text of the last message.
 fn last_prompt(body: &Value) -> String {
     let last = body["messages"].as_array().and_then(|messages| messages.last());
     let content = last.map_or(&body["input"], |message| &message["content"]);

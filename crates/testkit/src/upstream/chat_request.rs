@@ -6,7 +6,7 @@ use super::converse;
 use super::embeddings::Embeddings;
 use super::generate_content;
 
-/// The shape of a request, and of the answer to it.
+/// The format of a request and of its answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Shape {
     #[default]
@@ -19,7 +19,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// The shape of this path; `None` if the path generates no text.
+    /// Returns the format of requests at this path; `None` if the path generates no text.
     pub fn of(path: &str) -> Option<Self> {
         let ends = [
             ("/chat/completions", Shape::Chat),
@@ -44,13 +44,13 @@ pub(super) struct ChatRequest {
     pub shape: Shape,
     /// `model`, as sent.
     pub model: String,
-    /// `stream`, false when absent.
+    /// `stream`, false if absent.
     pub stream: bool,
-    /// `stream_options.include_usage`, false when absent.
+    /// `stream_options.include_usage`, false if absent.
     pub include_usage: bool,
-    /// `stream_options.include_obfuscation`, true when absent (the provider's default).
+    /// `stream_options.include_obfuscation`, true if absent (the provider's default).
     pub include_obfuscation: bool,
-    /// `n`, 1 when absent.
+    /// `n`, 1 if absent.
     pub choices: usize,
     /// `max_completion_tokens`, else `max_tokens`.
     pub max_tokens: Option<u64>,
@@ -60,18 +60,18 @@ pub(super) struct ChatRequest {
     pub logprobs: Option<usize>,
     /// `response_format`, verbatim.
     pub response_format: Option<Value>,
-    /// The text or tool result that the caller sent last; empty when there is none.
+    /// The text or tool result that the caller sent last; empty if there is none.
     pub last_text: String,
-    /// The text before an echo of it.
+    /// The text in front of an echo of the caller's text.
     pub preface: &'static str,
-    /// One token for each four bytes of message text, at least one.
+    /// Number of prompt tokens: one for each four bytes of message text, at least one.
     pub prompt_tokens: u64,
-    /// Present in an embeddings request.
+    /// Parameters of an embeddings request; `None` for other requests.
     pub embeddings: Option<Embeddings>,
 }
 
 impl ChatRequest {
-    /// Reads a request body; the error is the text of the 400 that a provider would send.
+    /// Parses a request body. The error is the text of the 400 that a provider would send.
     pub fn parse(body: &[u8], shape: Shape) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(body)
             .map_err(|error| format!("We could not parse the JSON body of your request: {error}"))?;
@@ -125,7 +125,7 @@ impl ChatRequest {
     }
 }
 
-/// The input items of a responses request; a plain text is a user message.
+/// Returns the input items of a responses request. A plain text is a user message.
 fn responses_input(value: &Value) -> Option<Vec<Value>> {
     match value.get("input")? {
         Value::String(text) => Some(vec![json!({"role": "user", "content": text})]),
@@ -142,8 +142,8 @@ fn stops(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// The output format as a chat completion names it; the other formats have it elsewhere, without
-/// the name.
+/// Returns the output format in the form of a chat completion. The other formats have it elsewhere,
+/// without the name.
 fn requested_format(value: &Value) -> Option<Value> {
     if let Some(format) = value.get("response_format").filter(|format| !format.is_null()) {
         return Some(format.clone());
@@ -157,14 +157,14 @@ fn requested_format(value: &Value) -> Option<Value> {
     }
 }
 
-/// Whether a message or an item comes from the caller: a user turn, or a tool result.
+/// Whether a message or an item comes from the caller: a user turn or a tool result.
 fn is_callers(message: &Value) -> bool {
     let text = |name: &str| message.get(name).and_then(Value::as_str);
     matches!(text("role"), Some("user" | "tool")) || text("type") == Some("function_call_output")
 }
 
-/// The text of one message: a plain string, the last result of a tool in it, or its text parts
-/// joined.
+/// Returns the text of one message: a plain string, the last tool result in it, or its joined text
+/// parts.
 fn message_text(message: &Value) -> String {
     match message.get("content").or_else(|| message.get("output")) {
         Some(Value::String(text)) => text.clone(),

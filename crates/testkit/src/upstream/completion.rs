@@ -7,7 +7,7 @@ use super::chat_request::ChatRequest;
 use super::composed::{Choice, Composed};
 use super::embeddings;
 
-/// The whole body, as JSON text.
+/// Returns the whole body, as JSON text.
 pub(super) fn body(answer: &Answer, composed: &Composed, request: &ChatRequest) -> String {
     if let Some(requested) = &request.embeddings {
         return embeddings::body(answer, composed, requested);
@@ -70,12 +70,12 @@ fn message(choice: &Choice, choice_index: usize) -> Value {
     Value::Object(message)
 }
 
-/// The id of a tool call, the same streamed and not.
+/// Returns the id of a tool call, which is the same in a stream and in a whole answer.
 pub(super) fn call_id(choice: usize, call: usize) -> String {
     format!("call_fake_{choice}_{call}")
 }
 
-/// The `logprobs` object of these tokens, with `top` alternatives for each.
+/// Returns the `logprobs` object of these tokens, with `top` alternatives for each.
 pub(super) fn logprobs(tokens: &[String], top: usize) -> Value {
     let content: Vec<Value> = tokens
         .iter()
@@ -96,8 +96,8 @@ pub(super) fn logprobs(tokens: &[String], top: usize) -> Value {
     json!({"content": content, "refusal": null})
 }
 
-/// Serializes the object with one more member, whose value is inserted verbatim: it may be a number
-/// that no Rust type holds.
+/// Serializes the object with an additional member, whose value is inserted verbatim: it may be a
+/// number that no Rust type can represent.
 pub(super) fn with_member(object: &Value, name: &str, text: Option<&str>) -> String {
     let mut whole = object.to_string();
     if let Some(text) = text {

@@ -1,4 +1,5 @@
-//! An [`Answer`] fitted to one request: choices cut to `stop` and `max_tokens`, tokens counted.
+//! An [`Answer`] adapted to one request: its choices are truncated by `stop` and `max_tokens`, and
+//! its tokens are counted.
 
 use serde_json::{Value, json};
 
@@ -7,16 +8,17 @@ use super::chat_request::ChatRequest;
 use super::schema;
 use super::served::Tokens;
 
-/// Date of the first answer; each next one is a second later, so that every run is the same.
+/// Date of the first answer. Each further answer is dated a second later, so that every run has the
+/// same dates.
 const FIRST_CREATED: u64 = 1_790_000_000;
 
-/// An answer with its choices cut and its tokens counted.
+/// An answer with truncated choices and counted tokens.
 pub(super) struct Composed {
     pub id: String,
     pub created: u64,
     pub model: String,
     pub choices: Vec<Choice>,
-    /// The answer's tokens by the upstream's own count.
+    /// The answer's tokens, as counted by the upstream.
     pub tokens: Tokens,
 }
 
@@ -31,7 +33,7 @@ pub(super) struct Choice {
 }
 
 impl Composed {
-    /// Fits the answer to the request. `sequence` makes the id and the date.
+    /// Adapts the answer to the request. `sequence` determines the date.
     pub fn new(answer: &Answer, request: &ChatRequest, id: String, sequence: u64) -> Self {
         let choice = choice(answer, request);
         let per_choice = choice.tokens();
@@ -62,8 +64,8 @@ impl Composed {
         }
     }
 
-    /// The `usage` object of an answer with `completion` tokens so far, as JSON text; `None`
-    /// without usage.
+    /// Returns the `usage` object of an answer with `completion` tokens so far, as JSON text;
+    /// `None` without usage.
     pub fn usage_text(&self, usage: &Usage, completion: u64) -> Option<String> {
         match usage {
             Usage::Missing => None,
@@ -95,7 +97,8 @@ impl Composed {
 }
 
 impl Choice {
-    /// Every chunk of reasoning, text, refusal and tool arguments is one token.
+    /// Returns the number of tokens. Every chunk of reasoning, text, refusal and tool arguments is
+    /// one token.
     pub fn tokens(&self) -> u64 {
         let calls: usize = self.tool_calls.iter().map(|call| call.chunks().len()).sum();
         (self.reasoning.len() + self.text.len() + self.refusal.len() + calls) as u64
@@ -103,7 +106,7 @@ impl Choice {
 }
 
 impl ToolCall {
-    /// The arguments in the chunks of a stream.
+    /// Splits the arguments into the chunks of a stream.
     pub fn chunks(&self) -> Vec<String> {
         tokens_of(&self.arguments)
     }
@@ -138,7 +141,7 @@ fn choice(answer: &Answer, request: &ChatRequest) -> Choice {
     choice
 }
 
-/// The text of an answer without scripted text.
+/// Returns the text of an answer without scripted text.
 fn default_text(request: &ChatRequest) -> String {
     let format = request.response_format.as_ref();
     match format
@@ -154,7 +157,7 @@ fn default_text(request: &ChatRequest) -> String {
     }
 }
 
-/// Ends the text before the first stop sequence.
+/// Truncates the text before the first stop sequence.
 fn cut_at_stop(text: &mut Vec<String>, stops: &[String]) {
     let whole = text.concat();
     let first = stops
@@ -170,7 +173,7 @@ fn cut_at_stop(text: &mut Vec<String>, stops: &[String]) {
     });
 }
 
-/// Truncates reasoning and text to `most` tokens; true when something was cut.
+/// Truncates reasoning, text and refusal to `max` tokens. Returns true if anything was truncated.
 fn cut_at_length(choice: &mut Choice, max: usize) -> bool {
     let spoken = choice.reasoning.len() + choice.text.len() + choice.refusal.len();
     choice.reasoning.truncate(max);

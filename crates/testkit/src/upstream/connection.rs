@@ -24,10 +24,10 @@ use super::script::Script;
 use super::served::{End, Served, Tokens};
 use super::texts;
 
-/// How long an orderly close of a connection waits for the client's close.
+/// Maximum time that an orderly close of a connection waits for the client's close.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// Why a reply was not written to its end.
+/// Reason why a reply was not written completely.
 enum Stop {
     ClientGone,
 }
@@ -35,11 +35,11 @@ enum Stop {
 /// Serves the connection to its end.
 pub(super) async fn serve(mut stream: TcpStream, number: u64, address: u16, script: Arc<Script>) {
     let mut buffer = BytesMut::new();
-    // Errors of a connection come from the client, and the records show them.
+    // The client causes the errors of a connection, and the record contains them.
     while let Ok(true) = serve_one(&mut stream, &mut buffer, number, address, &script).await {}
 }
 
-/// Answers one request; true when another may follow.
+/// Answers one request. Returns true if another request may follow.
 async fn serve_one(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
@@ -119,7 +119,7 @@ fn is_embeddings(request: &ReceivedRequest) -> bool {
     request.method == "POST" && request.bare_path().ends_with("/embeddings")
 }
 
-/// The parsed chat completion request; `None` for other requests.
+/// Parses a chat completion request; `None` for other requests.
 fn chat_of(request: &ReceivedRequest) -> Option<ChatRequest> {
     let shape =
         shape_of(request).filter(|shape| !matches!(shape, Shape::Text | Shape::Content | Shape::Converse))?;
@@ -259,15 +259,15 @@ fn opened(chat: &ChatRequest, composed: &Composed, sequence: u64) -> Served {
     }
 }
 
-/// The record of one answer; empty when the reply is no answer.
+/// Recorder of one answer. Records nothing if the reply is not an answer.
 struct UsageRecorder<'a> {
     script: &'a Script,
     entry: Option<(usize, Tokens)>,
 }
 
 impl UsageRecorder<'_> {
-    /// Updates the record before the bytes go out, so that a client cannot read more than the
-    /// record has.
+    /// Updates the record before the bytes are sent, so that a client never reads more than is
+    /// recorded.
     fn says(&self, chunk: &Chunk) {
         let Some((position, total)) = self.entry else {
             return;
@@ -286,7 +286,7 @@ impl UsageRecorder<'_> {
         });
     }
 
-    /// Each repetition of the endless chunk is one token.
+    /// Records one more token. Each repetition of the endless chunk is one token.
     fn says_more(&self) {
         if let Some((position, _)) = self.entry {
             self.script
@@ -307,7 +307,7 @@ impl UsageRecorder<'_> {
     }
 }
 
-/// Writes the plan, and stops when the client leaves.
+/// Writes the plan. Stops if the client disconnects.
 async fn perform(
     plan: &Plan,
     stream: &mut TcpStream,
@@ -355,13 +355,14 @@ async fn write_chunk(writer: &mut WriteHalf<'_>, chunk: &Chunk) -> Result<(), St
         .write_all(&chunk.bytes)
         .await
         .map_err(|_| Stop::ClientGone)?;
-    // Many ready writes in a row would starve the watch over the client and the other connections.
+    // Without a yield, many consecutive writes would delay other connections and the detection of a
+    // client that disconnects.
     tokio::task::yield_now().await;
     Ok(())
 }
 
-/// Returns when the client has closed its side. Bytes that it sends meanwhile are stored for the
-/// next request, or discarded at the end of the connection.
+/// Returns when the client has closed its side. Bytes that the client sends until then are stored
+/// for the next request, or discarded at the end of the connection.
 async fn client_gone(reader: &mut ReadHalf<'_>, buffer: &mut BytesMut, discard: bool) {
     while let Ok(read) = reader.read_buf(buffer).await {
         if read == 0 {

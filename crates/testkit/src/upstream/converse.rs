@@ -1,4 +1,5 @@
-//! The same answers in Bedrock's format: `POST …/model/{model}/converse` and `…/converse-stream`.
+//! The scripted answers in Bedrock's format: `POST …/model/{model}/converse` and
+//! `…/converse-stream`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::composed::{Choice, Composed};
 use super::event_stream;
 use super::stream::Event;
 
-/// The model as written in the path, and whether the answer is streamed.
+/// Returns the model as written in the path, and whether the answer is streamed.
 pub(super) fn target(path: &str) -> Option<(&str, bool)> {
     let (_, target) = path.split_once("/model/")?;
     match target.rsplit_once('/')? {
@@ -19,7 +20,7 @@ pub(super) fn target(path: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// Reads the request body of a call of `model`; the error is the text of the 400 that a provider
+/// Parses the request body of a call of `model`. The error is the text of the 400 that a provider
 /// would send.
 pub(super) fn parse(model: &str, stream: bool, body: &[u8]) -> Result<ChatRequest, String> {
     let value: Value = serde_json::from_slice(body).map_err(|_| "Malformed input request".to_owned())?;
@@ -57,7 +58,7 @@ pub(super) fn parse(model: &str, stream: bool, body: &[u8]) -> Result<ChatReques
     })
 }
 
-/// The texts of a message, or of the last result of a tool in it.
+/// Returns the texts of a message, or of the last tool result in it.
 fn text_of(holder: &Value) -> String {
     let blocks = || holder["content"].as_array().into_iter().flatten();
     match blocks().filter_map(|block| block.get("toolResult")).next_back() {
@@ -66,7 +67,7 @@ fn text_of(holder: &Value) -> String {
     }
 }
 
-/// The whole body, as JSON text.
+/// Returns the whole body, as JSON text.
 pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     let choice = &composed.choices[0];
     let mut content = Vec::new();
@@ -93,7 +94,8 @@ pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     object.to_string()
 }
 
-/// All events, from `messageStart` to `metadata`; each is wrapped in an object with its name.
+/// Returns all events, from `messageStart` to `metadata`. Each is wrapped in an object with its
+/// name.
 pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     let mut writer = Writer::default();
     writer.push("messageStart", json!({"role": "assistant"}), 0);
@@ -142,7 +144,7 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     writer.events
 }
 
-/// A delta that an endless stream repeats.
+/// Returns the delta that an endless stream repeats.
 pub(super) fn filler(tokens_sent: u64) -> Event {
     let delta = json!({"contentBlockIndex": 0, "delta": {"text": " more"}});
     Event {
@@ -153,7 +155,7 @@ pub(super) fn filler(tokens_sent: u64) -> Event {
     }
 }
 
-/// The frame of an event. A payload without an event name is an error.
+/// Returns the frame of an event. A payload without an event name is an error.
 pub(super) fn frame(data: &str) -> Vec<u8> {
     let value: Value = serde_json::from_str(data).unwrap_or_default();
     match value.as_object().and_then(|object| object.iter().next()) {
@@ -176,7 +178,7 @@ fn stop_reason(choice: &Choice) -> &str {
     }
 }
 
-/// The usage; `None` if the script omits it.
+/// Returns the usage; `None` if the script omits it.
 fn usage(answer: &Answer, composed: &Composed) -> Option<Value> {
     let tokens = composed.tokens;
     match &answer.usage {

@@ -1,12 +1,12 @@
 //! Token counts in four formats: one token for each byte of the request. Members that the
-//! provider's count endpoint does not know are refused, as the provider does.
+//! provider's count endpoint does not support are refused, as the provider does.
 
 use serde_json::{Value, json};
 
 use super::reply::Reply;
 
-/// The count endpoint of a provider: the end of its path, the place of the counted request in the
-/// body, the allowed members, and the name of the number.
+/// The count endpoint of a provider: the end of its path, the JSON pointer to the counted request
+/// in the body, the allowed members, and the member with the count.
 struct Count {
     end: &'static str,
     position: &'static str,
@@ -94,7 +94,7 @@ pub(super) fn is_count(path: &str) -> bool {
     path.ends_with(GEMINI.end) || COUNTS.iter().any(|count| path.ends_with(count.end))
 }
 
-/// The token count of a request, or the error of an invalid one.
+/// Returns the token count of a request, or the error for an invalid request.
 pub(super) fn reply(path: &str, body: &[u8]) -> Reply {
     let google = match path.contains("/projects/") {
         true => &VERTEX,

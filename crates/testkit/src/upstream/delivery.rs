@@ -1,5 +1,5 @@
-//! How a reply is sent: framing, the split into writes, the spelling of its events, and where it
-//! breaks off.
+//! Delivery of a reply: its framing, its division into writes, the spelling of its events, and the
+//! place where it breaks off.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::gate::Gate;
 
-/// The options for sending a reply.
+/// Options of the delivery of a reply.
 #[derive(Debug, Clone)]
 pub(super) struct Delivery {
     pub delay: Duration,
@@ -23,7 +23,7 @@ pub(super) struct Delivery {
     pub close: bool,
 }
 
-/// The spelling of events in a stream.
+/// The spelling of the events of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Dress {
     pub line_end: LineEnd,
@@ -34,7 +34,7 @@ pub(super) struct Dress {
     pub byte_order_mark: bool,
 }
 
-/// The line end of an event stream; all three are allowed (WHATWG HTML, section 9.2.5).
+/// The line end of an event stream. All three are allowed (WHATWG HTML, section 9.2.5).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LineEnd {
     /// `\n`, as providers send it.
@@ -46,7 +46,7 @@ pub enum LineEnd {
     Cr,
 }
 
-/// How the bytes of a reply are cut into writes to the socket.
+/// Division of a reply into writes to the socket.
 ///
 /// A reader may still receive two writes as one; `pause` gives it time to receive them separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,34 +57,34 @@ pub enum Writes {
     Whole,
     /// No write has more than `bytes` bytes.
     Chunks {
-        /// Maximum bytes in one write, at least 1.
+        /// Maximum number of bytes of one write, at least 1.
         bytes: usize,
         /// The time between two writes.
         pause: Duration,
     },
-    /// The bytes after the head go out in two writes, split before the byte `offset` (chunk sizes
+    /// The bytes after the head are sent in two writes, split before the byte `offset` (chunk sizes
     /// included).
     SplitAt {
         /// The length of the first write.
         offset: usize,
-        /// The time between the two.
+        /// The time between the two writes.
         pause: Duration,
     },
 }
 
-/// How the end of the body is marked (RFC 9112, section 6).
+/// Framing of a body: the way in which its end is marked (RFC 9112, section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// `transfer-encoding: chunked`, one chunk for each event. The default of streams.
     Chunked,
     /// `content-length`. The default of all other bodies.
     ContentLength,
-    /// Neither: the body ends with the connection.
+    /// Neither of them: the body ends with the connection.
     UntilClose,
 }
 
-/// The place where a reply breaks off. An event beyond the last one means the middle of the last
-/// one, so that one script fits streams and other answers.
+/// The place where a reply breaks off. If the number of an event exceeds the last one, the reply
+/// breaks off in the middle of the last event, so that one script fits streams and other answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// Before the first byte.
@@ -100,7 +100,7 @@ pub enum At {
     /// After this many bytes of the body.
     Bytes(usize),
     /// After the whole body, without the last chunk, or with fewer bytes than `content-length`
-    /// says.
+    /// announces.
     End,
 }
 
@@ -111,6 +111,6 @@ pub enum How {
     Close,
     /// The connection is reset (RST).
     Reset,
-    /// No more bytes are sent, until the client leaves.
+    /// No more bytes are sent, until the client disconnects.
     Hang,
 }

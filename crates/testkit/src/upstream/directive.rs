@@ -1,10 +1,12 @@
-//! Directives in a prompt that pick the reply, for tests that run a gateway as a separate process.
+//! Directives in a prompt that select the reply, for tests that run a gateway as a separate
+//! process.
 //!
-//! `[[key=value …]]`, parts separated by spaces or commas, times in milliseconds: `tokens=N` (or
-//! `n`), `delay=MS`, `pace=MS` (or `d`), `reason=N`, `tool=NAME:{json}`, `refuse`, `error=CODE`,
-//! `status=NNN`, `cut=EVENT`, `prompt=N` and `completion=N` (the reported usage), `cached=N`, and
-//! `fault=NAME` (alone, see [`FAULTS`](super::FAULTS)). The words `sim` and `fake` in front are
-//! allowed, so that the simulator's grammar is understood too.
+//! A directive has the form `[[key=value …]]`, with parts separated by spaces or commas and times
+//! in milliseconds: `tokens=N` (or `n`), `delay=MS`, `pace=MS` (or `d`), `reason=N`,
+//! `tool=NAME:{json}`, `refuse`, `error=CODE`, `status=NNN`, `cut=EVENT`, `prompt=N` and
+//! `completion=N` (the reported usage), `cached=N`, and `fault=NAME` (alone, see
+//! [`FAULTS`](super::FAULTS)). A directive may begin with the word `sim` or `fake`, so that
+//! directives of the simulator are valid too.
 
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use super::delivery::{At, How};
 use super::faults::fault;
 use super::reply::Reply;
 
-/// Parses the reply that a directive requests; `None` without a directive.
+/// Parses the directive in a text into a reply; `None` without a directive.
 ///
 /// # Errors
 /// The directive is invalid; the text is the reason.
@@ -103,7 +105,7 @@ impl Parts {
             Some(code) => {
                 let status = self.status.unwrap_or_else(|| status_of(code));
                 match self.tokens {
-                    // An error after some content is an error in the stream.
+                    // An error after some content is an error within the stream.
                     Some(tokens) => {
                         Reply::answer(self.answer()).error_after(tokens + 1, code, "As asked for.")
                     }
@@ -143,7 +145,7 @@ fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, String> {
         .map_err(|_| format!("{key} needs a number, not {value:?}"))
 }
 
-/// The status of an error code of the gateway's contract, as the simulator gives it.
+/// Returns the status of an error code of the gateway's contract, as in the simulator.
 fn status_of(code: &str) -> u16 {
     match code {
         "missing_api_key" | "invalid_api_key" => 401,

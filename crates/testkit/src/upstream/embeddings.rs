@@ -9,7 +9,7 @@ use super::chat_request::ChatRequest;
 use super::completion::with_member;
 use super::composed::Composed;
 
-/// Length of a vector unless the request says otherwise.
+/// Length of a vector unless the request specifies another one.
 const DIMENSIONS: usize = 8;
 
 /// The parameters of an embeddings request.
@@ -23,8 +23,8 @@ pub(super) struct Embeddings {
     pub base64: bool,
 }
 
-/// The vector of the input at this place. Its numbers have many digits, so that tests detect lossy
-/// conversions.
+/// Returns the vector of the input at this index. Its numbers have many digits, so that tests
+/// detect lossy conversions.
 pub fn vector(index: usize, dimensions: usize) -> Vec<f32> {
     let sign = |position: usize| if position.is_multiple_of(2) { 1.0 } else { -1.0 };
     (0..dimensions)
@@ -74,7 +74,7 @@ pub(super) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
     })
 }
 
-/// The whole body, as JSON text.
+/// Returns the whole body, as JSON text.
 pub(super) fn body(answer: &Answer, composed: &Composed, requested: &Embeddings) -> String {
     let written = |index: usize| {
         let vector = vector(index, requested.dimensions);

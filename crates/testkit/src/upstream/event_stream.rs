@@ -1,11 +1,11 @@
-//! Frames of `application/vnd.amazon.eventstream`, as Bedrock streams its answers.
+//! Frames of `application/vnd.amazon.eventstream`, the format of Bedrock's streams.
 
 use serde_json::Value;
 
 /// The media type of such a stream.
 pub const EVENT_STREAM: &str = "application/vnd.amazon.eventstream";
 
-/// A frame with these headers, whose values are strings, and this payload.
+/// Returns a frame with these headers, whose values are strings, and this payload.
 pub fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut written = Vec::new();
     for (name, value) in headers {
@@ -24,7 +24,7 @@ pub fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A frame with the headers of an event and a JSON payload.
+/// Returns a frame with the headers of an event and a JSON payload.
 pub fn event(name: &str, payload: &Value) -> Vec<u8> {
     let headers = [
         (":event-type", name),
@@ -34,7 +34,7 @@ pub fn event(name: &str, payload: &Value) -> Vec<u8> {
     frame(&headers, payload.to_string().as_bytes())
 }
 
-/// An exception, which ends the stream.
+/// Returns the frame of an exception, which ends the stream.
 pub fn exception(name: &str) -> Vec<u8> {
     let headers = [
         (":exception-type", name),

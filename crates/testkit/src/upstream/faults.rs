@@ -1,5 +1,4 @@
-//! Every fault of an upstream by name: one row each, for tables of tests and for directives in a
-//! prompt.
+//! Every fault of an upstream by name, for tables of tests and for directives in a prompt.
 
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ pub struct Fault {
 /// The outcome of a reply for a correct HTTP client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// A complete answer, only unusual in its bytes or its usage.
+    /// A complete answer with unusual bytes or usage.
     Answer,
     /// An error, or a response that is not an answer.
     Failure,
@@ -31,7 +30,7 @@ pub enum Outcome {
 }
 
 impl Fault {
-    /// The reply with this fault.
+    /// Returns the reply with this fault.
     pub fn reply(&self) -> Reply {
         (self.make)()
     }
@@ -85,7 +84,7 @@ fn position(position: UsagePosition) -> Reply {
     Reply::answer(Answer::words(4).usage_position(position))
 }
 
-/// Ten words: enough to break off in the middle.
+/// Returns a reply of ten words, which is long enough to break off in the middle.
 fn words() -> Reply {
     Reply::words(10)
 }
@@ -97,10 +96,10 @@ fn chunks(bytes: usize, milliseconds: u64) -> Writes {
     }
 }
 
-/// All faults. In a stream of ten words event 0 is the role, events 1 to 10 the words, 11 the
-/// finish.
+/// All faults. In a stream of ten words, event 0 is the role, events 1 to 10 are the words, and
+/// event 11 is the finish.
 pub const FAULTS: &[Fault] = &[
-    // The connection.
+    // Faults of the connection.
     endless("hang", Reply::hang),
     endless("hang-after-headers", || words().cut(At::Head, How::Hang)),
     endless("hang-mid-body", || {
@@ -179,7 +178,8 @@ pub const FAULTS: &[Fault] = &[
     }),
     answer("wrong-content-type", || words().content_type("text/html")),
     failure("gzip", || words().gzip()),
-    // Streams. Without `stream` in the request, scripted answers are sent as ordinary answers.
+    // Faults of streams. If the request has no `stream`, scripted answers are sent as ordinary
+    // answers.
     failure("empty-stream", || Reply::events::<&str>([])),
     failure("only-done", || Reply::events(["[DONE]"])),
     failure("invalid-event", || {
@@ -217,7 +217,7 @@ pub const FAULTS: &[Fault] = &[
     answer("several-lines", || words().several_lines()),
     answer("byte-order-mark", || words().byte_order_mark()),
     answer("long-event", || Reply::answer(Answer::long_token(1 << 20))),
-    // Usage.
+    // Faults of the usage.
     answer("usage-missing", || usage(Usage::Missing)),
     answer("usage-null", || usage(Usage::Null)),
     answer("usage-zero", || {
@@ -245,7 +245,7 @@ pub const FAULTS: &[Fault] = &[
     answer("usage-with-finish", || position(UsagePosition::WithFinish)),
     answer("usage-every-chunk", || position(UsagePosition::EveryChunk)),
     answer("usage-twice", || position(UsagePosition::Twice)),
-    // Statuses.
+    // Error statuses.
     failure("400", || {
         Reply::error(400, "invalid_value", "Invalid value for 'temperature'.")
     }),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A gate starts closed; once opened, it stays open. Clones are the same gate.
+/// A gate starts closed. Once opened, it stays open. Clones share the same gate.
 #[derive(Debug, Clone)]
 pub struct Gate(Arc<watch::Sender<bool>>);
 
 impl Gate {
-    /// A closed gate.
+    /// Creates a closed gate.
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(false)))
     }
@@ -21,7 +21,7 @@ impl Gate {
 
     /// Waits until the gate is open.
     pub async fn passed(&self) {
-        // The sender lives as long as `self`, so waiting cannot fail.
+        // The sender exists as long as `self`, so waiting cannot fail.
         let _ = self.0.subscribe().wait_for(|open| *open).await;
     }
 }

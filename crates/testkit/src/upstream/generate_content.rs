@@ -1,6 +1,6 @@
-//! The same answers in Gemini's format: `POST …/models/{model}:generateContent` and
+//! The scripted answers in Gemini's format: `POST …/models/{model}:generateContent` and
 //! `:streamGenerateContent`, and the vectors of `:batchEmbedContents`, `:predict` and
-//! `:embedContent`. Under `/projects/` it is as strict as Vertex AI.
+//! `:embedContent`. Requests below `/projects/` are checked as strictly as by Vertex AI.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::chat_request::{ChatRequest, Shape};
 use super::composed::{Choice, Composed};
 use super::stream::Event;
 
-/// The model and the action of a path in this format.
+/// Returns the model and the action of a path in this format.
 pub(super) fn target(path: &str) -> Option<(&str, &str)> {
     let (_, target) = path.split_once("/models/")?;
     let (model, action) = target.rsplit_once(':')?;
@@ -20,7 +20,7 @@ pub(super) fn target(path: &str) -> Option<(&str, &str)> {
     is_known.then_some((model, action))
 }
 
-/// Reads a request body; the error is the text of the 400 that a provider would send.
+/// Parses a request body. The error is the text of the 400 that a provider would send.
 pub(super) fn parse(path: &str, body: &[u8]) -> Result<ChatRequest, String> {
     let (model, action) = target(path).unwrap_or_default();
     let value: Value =
@@ -100,7 +100,7 @@ fn check_vertex(body: &Value, contents: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// The output format of the answer, as a chat completion names it.
+/// Returns the output format of the answer, in the form of a chat completion.
 fn requested_format(body: &Value) -> Option<Value> {
     let config = body.get("generationConfig")?;
     if config.get("responseMimeType").and_then(Value::as_str) != Some("application/json") {
@@ -115,7 +115,7 @@ fn requested_format(body: &Value) -> Option<Value> {
     })
 }
 
-/// The texts of a content, or its last tool result.
+/// Returns the texts of a content, or its last tool result.
 fn text_of(content: &Value) -> String {
     let parts = content.get("parts").and_then(Value::as_array);
     let parts = || parts.into_iter().flatten();
@@ -134,7 +134,8 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// The answer to an embeddings request: three numbers for each text, which depend on its length.
+/// Returns the response to an embeddings request: three numbers for each text, which depend on its
+/// length.
 pub(super) fn vectors(action: &str, body: &[u8]) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     match action {
@@ -181,7 +182,7 @@ fn embeddings(value: &Value) -> String {
     json!({"embeddings": vectors, "usageMetadata": {"promptTokenCount": tokens}}).to_string()
 }
 
-/// The whole body, as JSON text.
+/// Returns the whole body, as JSON text.
 pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     let candidates: Vec<Value> = composed
         .choices
@@ -206,7 +207,7 @@ pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     object.to_string()
 }
 
-/// All events; the last one has the finish reason of each candidate.
+/// Returns all events; the last one has the finish reason of each candidate.
 pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     let (mut events, mut tokens_sent) = (Vec::new(), 0);
     for (index, choice) in composed.choices.iter().enumerate() {
@@ -240,7 +241,7 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     events
 }
 
-/// An event that an endless stream repeats.
+/// Returns the event that an endless stream repeats.
 pub(super) fn filler(composed: &Composed, tokens_sent: u64) -> Event {
     let candidate = json!({"content": {"role": "model", "parts": [{"text": " more"}]}, "index": 0});
     event(envelope(composed, vec![candidate]), tokens_sent + 1, None)
@@ -259,8 +260,8 @@ fn envelope(composed: &Composed, candidates: Vec<Value>) -> Value {
     json!({"candidates": candidates, "modelVersion": composed.model, "responseId": composed.id})
 }
 
-/// The parts of a candidate with their tokens: one part for each kind, or one for each token. The
-/// part after the reasoning has a signature.
+/// Returns the parts of a candidate with their tokens: one part for each kind, or one for each
+/// token. The part after the reasoning has a signature.
 fn chunks(choice: &Choice, composed: &Composed, whole: bool) -> Vec<(Value, u64)> {
     let mut parts = Vec::new();
     let mut push = |tokens: &[String], thought: bool| {
@@ -306,7 +307,7 @@ fn finish_reason(choice: &Choice) -> &str {
     }
 }
 
-/// The usage with `completion` tokens so far; `None` if the script omits it.
+/// Returns the usage with `completion` tokens so far; `None` if the script omits it.
 fn usage(answer: &Answer, composed: &Composed, completion: u64) -> Option<Value> {
     let tokens = composed.tokens;
     match &answer.usage {

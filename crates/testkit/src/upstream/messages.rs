@@ -1,4 +1,4 @@
-//! The same answers in the format of messages: `POST …/messages`.
+//! The scripted answers in the Messages format: `POST …/messages`.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::completion::call_id;
 use super::composed::{Choice, Composed};
 use super::stream::Event;
 
-/// The whole body, as JSON text.
+/// Returns the whole body, as JSON text.
 pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     let choice = &composed.choices[0];
     let mut content = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     object.to_string()
 }
 
-/// The signature of the reasoning.
+/// Returns the signature of the reasoning.
 fn signature(composed: &Composed) -> String {
     format!("sig-{}", composed.id)
 }
@@ -60,7 +60,7 @@ fn stop_reason(choice: &Choice) -> &str {
     }
 }
 
-/// The usage with `completion` tokens so far; `None` if the script omits it.
+/// Returns the usage with `completion` tokens so far; `None` if the script omits it.
 fn usage(answer: &Answer, composed: &Composed, completion: u64) -> Option<Value> {
     let tokens = composed.tokens;
     match &answer.usage {
@@ -79,7 +79,7 @@ fn usage(answer: &Answer, composed: &Composed, completion: u64) -> Option<Value>
     }
 }
 
-/// All events, from `message_start` to `message_stop`.
+/// Returns all events, from `message_start` to `message_stop`.
 pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     let mut writer = Writer {
         events: Vec::new(),
@@ -131,7 +131,7 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     writer.events
 }
 
-/// A delta that an endless stream repeats.
+/// Returns the delta that an endless stream repeats.
 pub(super) fn filler(tokens_sent: u64) -> Event {
     let delta = json!({"type": "text_delta", "text": " more"});
     Event {
@@ -142,7 +142,7 @@ pub(super) fn filler(tokens_sent: u64) -> Event {
     }
 }
 
-/// The name under which an event goes out: its type.
+/// Returns the name of an event, which is its type.
 pub(super) fn name_of(data: &str) -> Option<String> {
     let event: Value = serde_json::from_str(data).ok()?;
     Some(event.get("type")?.as_str()?.to_owned())
@@ -170,7 +170,7 @@ impl Writer {
     fn start(&mut self, block: Value) {
         let event = json!({"type": "content_block_start", "index": self.block, "content_block": block});
         self.push(event, 0);
-        // Providers send one early in every stream.
+        // Providers send a ping early in every stream.
         if self.block == 0 {
             self.push(json!({"type": "ping"}), 0);
         }

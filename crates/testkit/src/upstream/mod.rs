@@ -1,13 +1,14 @@
-//! A scripted upstream on loopback that speaks OpenAI's `POST …/chat/completions`, `POST
+//! A scripted upstream on loopback. It implements OpenAI's `POST …/chat/completions`, `POST
 //! …/embeddings`, `POST …/moderations` and `POST …/responses`, Anthropic's `POST …/messages`,
-//! Gemini's `POST …/models/{model}:generateContent` (also as Vertex AI takes it), Bedrock's `POST
-//! …/model/{model}/converse`, the token counts beside them, decisions ([`DecisionFault`]), `POST
-//! …/audio/speech` and `POST …/audio/transcriptions`, and `GET …/models`, byte by byte; a test can
-//! set replies at other paths. It also issues access tokens, simulates Stripe's payments, and
-//! generates images and videos in the formats of [`media`].
+//! Gemini's `POST …/models/{model}:generateContent` (also in Vertex AI's form), Bedrock's `POST
+//! …/model/{model}/converse`, the token count endpoints of these APIs, decisions
+//! ([`DecisionFault`]), `POST …/audio/speech` and `POST …/audio/transcriptions`, and `GET
+//! …/models`, byte by byte. A test can set replies at other paths. The upstream also issues access
+//! tokens, simulates Stripe's payments, and generates images and videos in the formats of
+//! [`media`].
 //!
-//! It uses raw sockets so that it can show every fault of a real provider, and it records its
-//! answers ([`Served`]), so that a test can check a ledger. It is also the program
+//! It uses raw sockets so that it can produce every fault of a real provider. It records its
+//! answers ([`Served`]), so that a test can check a ledger. It is also available as the program
 //! `fake-upstream`.
 
 mod answer;
@@ -74,15 +75,15 @@ use script::Script;
 use stripe::StripeServer;
 use token_server::TokenServer;
 
-/// How long [`FakeUpstream::wait_until`] waits before it gives up.
+/// Maximum duration of [`FakeUpstream::wait_until`].
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The running upstream. Dropping it stops it, with all its connections.
+/// The running upstream. Dropping it stops it and closes all its connections.
 ///
-/// A chat completion, a message or a response gets the first of: the queue of its model, the common
-/// queue, the directive in the caller's last text, the standing reply of its model, the default (an
-/// echo). Embeddings get the same with their last text, but only the usage of an answer applies to
-/// them.
+/// The reply to a chat completion, a message or a response is the first of: the queue of its model,
+/// the common queue, the directive in the caller's last text, the standing reply of its model, the
+/// default (an echo). Embeddings are answered in the same order by their last text, but only the
+/// usage of an answer applies to them.
 pub struct FakeUpstream {
     address: SocketAddr,
     script: Arc<Script>,
@@ -90,7 +91,7 @@ pub struct FakeUpstream {
 }
 
 impl FakeUpstream {
-    /// Starts on a free port of the loopback interface.
+    /// Starts the upstream on a free port of the loopback interface.
     ///
     /// # Panics
     /// If the loopback interface has no free port.
@@ -102,7 +103,7 @@ impl FakeUpstream {
         Self::start_on(0).await.expect("loopback has a free port")
     }
 
-    /// Starts on this port of the loopback interface.
+    /// Starts the upstream on this port of the loopback interface.
     ///
     /// # Errors
     /// The port is taken.
@@ -119,12 +120,13 @@ impl FakeUpstream {
         })
     }
 
-    /// The address of its listener.
+    /// Returns the address of its listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://127.0.0.1:PORT/v1`, the form that clients and gateways expect.
+    /// Returns the base URL `http://127.0.0.1:PORT/v1`, in the form that clients and gateways
+    /// expect.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -145,7 +147,7 @@ impl FakeUpstream {
         });
     }
 
-    /// Adds a reply for the next `GET` of the models.
+    /// Adds a reply for the next `GET` of the model list.
     pub fn push_for_models(&self, reply: Reply) {
         self.script.change(|state| state.models_queue.push_back(reply));
     }
@@ -177,8 +179,8 @@ impl FakeUpstream {
             .change(|state| state.media_server.faults.push_back(fault));
     }
 
-    /// Sets the number of polls until a job is done. The first one reports it as queued, later ones
-    /// as running.
+    /// Sets the number of polls until a job is done. The first poll reports the job as queued,
+    /// later ones as running.
     pub fn set_media_polls(&self, polls: u32) {
         self.script.change(|state| state.media_server.polls = polls);
     }
@@ -188,12 +190,12 @@ impl FakeUpstream {
         self.script.change(|state| state.media_server.socket = fault);
     }
 
-    /// All accepted image and video jobs, in order.
+    /// Returns all accepted image and video jobs, in order.
     pub fn made(&self) -> Vec<Making> {
         self.script.state().media_server.made.clone()
     }
 
-    /// Number of image and video submissions, accepted or not.
+    /// Returns the number of image and video submissions, accepted or not.
     pub fn media_submissions(&self) -> u64 {
         self.script.state().media_server.submissions
     }
@@ -208,17 +210,17 @@ impl FakeUpstream {
         self.script.change(|state| state.batches.polls = polls);
     }
 
-    /// All accepted batches, in order.
+    /// Returns all accepted batches, in order.
     pub fn batches(&self) -> Vec<Batched> {
         self.script.state().batches.made.clone()
     }
 
-    /// Number of batch submissions, accepted or not.
+    /// Returns the number of batch submissions, accepted or not.
     pub fn batch_submissions(&self) -> u64 {
         self.script.state().batches.submissions
     }
 
-    /// Number of batch files that were not deleted.
+    /// Returns the number of batch files that were not deleted.
     pub fn batch_files(&self) -> usize {
         self.script.state().batches.files.len()
     }
@@ -234,7 +236,7 @@ impl FakeUpstream {
             .change(|state| state.model_defaults.insert(model.to_owned(), reply));
     }
 
-    /// Sets the ids that `GET …/models` lists. Chat completions take any model.
+    /// Sets the ids that `GET …/models` lists. Chat completions accept any model.
     pub fn set_models<T: Into<String>>(&self, models: impl IntoIterator<Item = T>) {
         self.script
             .change(|state| state.models = models.into_iter().map(Into::into).collect());
@@ -252,14 +254,16 @@ impl FakeUpstream {
         self.script.change(|state| state.judge = Some(Box::new(judge)));
     }
 
-    /// Accepts webhooks at this path: each `POST` gets one of the replies, then 204.
+    /// Accepts webhooks at this path. Each `POST` receives the next of the replies; after the last,
+    /// 204.
     pub fn set_hook(&self, path: &str, replies: impl IntoIterator<Item = Reply>) {
         let replies = replies.into_iter().collect();
         self.script
             .change(|state| state.hooks.insert(path.to_owned(), replies));
     }
 
-    /// Requires this key as `Authorization: Bearer`, `x-api-key` or `api-key`; others get 401.
+    /// Requires this key as `Authorization: Bearer`, `x-api-key` or `api-key`. Requests without it
+    /// receive 401.
     pub fn set_api_key(&self, key: &str) {
         self.script.change(|state| state.api_key = Some(key.to_owned()));
     }
@@ -287,7 +291,7 @@ impl FakeUpstream {
         self.of_tokens(TokenServer::revoke);
     }
 
-    /// Number of issued tokens.
+    /// Returns the number of issued tokens.
     pub fn token_count(&self) -> u64 {
         self.of_tokens(|server| server.issued).unwrap_or_default()
     }
@@ -296,19 +300,19 @@ impl FakeUpstream {
         self.script.change(|state| state.tokens.as_mut().map(change))
     }
 
-    /// Enables Stripe's API for this secret key, with events signed by the webhook secret.
+    /// Enables Stripe's API for this secret key. Its events are signed with the webhook secret.
     pub fn sell(&self, key: &str, webhook_secret: &str) {
         let server = StripeServer::new(key, webhook_secret);
         self.script.change(|state| state.stripe = Some(server));
     }
 
-    /// Sets the reply to the next request of Stripe's API; `after` selects whether the request is
-    /// executed nevertheless.
+    /// Sets the reply to the next request of Stripe's API. If `after` is set, the request is also
+    /// executed.
     pub fn push_for_stripe(&self, reply: Reply, after: bool) {
         self.of_stripe(|server| server.queue.push_back((reply, after)));
     }
 
-    /// Stripe's objects: customers, Checkout sessions, payment intents.
+    /// Returns Stripe's objects: customers, Checkout sessions, payment intents.
     pub fn stripe_objects(&self) -> [Vec<Value>; 3] {
         self.of_stripe(|server| {
             [
@@ -329,13 +333,14 @@ impl FakeUpstream {
         self.of_stripe(|server| server.keep_cards(card));
     }
 
-    /// Starts a plan on the page of the session with this index, at an instant in Unix seconds;
-    /// returns its first invoice, paid.
+    /// Starts a plan on the page of the session with this index, at an instant in Unix seconds.
+    /// Returns its first invoice, which is paid.
     pub fn begin_plan(&self, session: usize, at: i64) -> Value {
         self.of_stripe(|server| server.begin_plan(session, at))
     }
 
-    /// Ends a period of the plan with this index; returns the invoice of the next one, paid or not.
+    /// Ends a period of the plan with this index. Returns the invoice of the next period, paid or
+    /// not.
     pub fn bill_plan(&self, plan: usize, is_paid: bool) -> Value {
         self.of_stripe(|server| server.bill_plan(plan, is_paid))
     }
@@ -345,8 +350,8 @@ impl FakeUpstream {
         self.of_stripe(|server| server.settle_invoice(id))
     }
 
-    /// Cancels the plan with this index in the portal at the end of its period, or reverts that;
-    /// returns the subscription.
+    /// Cancels the plan with this index in the portal at the end of its period, or reverts the
+    /// cancellation. Returns the subscription.
     pub fn cancel_in_portal(&self, plan: usize, cancel: bool) -> Value {
         self.of_stripe(|server| server.cancel_in_portal(plan, cancel))
     }
@@ -356,12 +361,12 @@ impl FakeUpstream {
         self.of_stripe(|server| server.end_plan(plan))
     }
 
-    /// Stripe's subscriptions, and the payments of their invoices.
+    /// Returns Stripe's subscriptions, and the payments of their invoices.
     pub fn stripe_plans(&self) -> [Vec<Value>; 2] {
         self.of_stripe(|server| [server.subscriptions.clone(), server.invoice_payments.clone()])
     }
 
-    /// An event of Stripe about an object, signed at an instant in Unix seconds.
+    /// Returns an event of Stripe about an object, signed at an instant in Unix seconds.
     pub fn stripe_event(&self, kind: &str, object: &Value, at: i64) -> Event {
         self.of_stripe(|server| server.event(kind, object, at))
     }
@@ -380,54 +385,56 @@ impl FakeUpstream {
         self.script.change(|state| state.preface = "");
     }
 
-    /// Stops counting and recording requests for lists of models: a gateway sends them when it
-    /// starts.
+    /// Stops counting and recording requests for the model list, which a gateway sends at its
+    /// start.
     pub fn pass_over_lists(&self) {
         self.script.change(|state| state.counts_lists = false);
     }
 
-    /// Sets whether requests are recorded for [`requests`](Self::requests); a long run under load
+    /// Sets whether requests are recorded for [`requests`](Self::requests). A long run under load
     /// may need too much memory for that.
     pub fn keep_requests(&self, keep: bool) {
         self.script.change(|state| state.keep_requests = keep);
     }
 
-    /// All requests read so far, on all paths, in the order in which their bodies were complete.
+    /// Returns all requests read so far, on all paths, in the order in which their bodies were
+    /// complete.
     pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.script.state().requests.clone()
     }
 
-    /// Number of request heads received.
+    /// Returns the number of request heads received.
     pub fn request_count(&self) -> u64 {
         self.script.state().request_count
     }
 
-    /// Number of accepted connections.
+    /// Returns the number of accepted connections.
     pub fn connection_count(&self) -> u64 {
         self.script.state().connections
     }
 
-    /// Number of open connections.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> u64 {
         self.script.state().open_connections
     }
 
-    /// The record of all answers that the upstream started, in order.
+    /// Returns the record of all answers that the upstream started, in order.
     pub fn served(&self) -> Vec<Served> {
         self.script.state().served.clone()
     }
 
-    /// Number of started answers; cheaper than [`served`](Self::served) under load.
+    /// Returns the number of started answers. Under load, this is cheaper than
+    /// [`served`](Self::served).
     pub fn served_count(&self) -> usize {
         self.script.state().served.len()
     }
 
-    /// Number of scripted replies left in the common queue.
+    /// Returns the number of scripted replies in the common queue.
     pub fn queued(&self) -> usize {
         self.script.state().queue.len()
     }
 
-    /// Waits until the condition is true; checks it after every change.
+    /// Waits until the condition is true. Checks it after every change.
     ///
     /// # Panics
     /// If the condition is not true within a minute. The message contains `what`.
@@ -459,7 +466,7 @@ impl FakeUpstream {
     }
 }
 
-/// A base URL at which connections are refused.
+/// Returns a base URL at which connections are refused.
 ///
 /// # Panics
 /// If the loopback interface has no port left.
@@ -477,7 +484,7 @@ async fn accept(listener: TcpListener, port: u16, script: Arc<Script>) {
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                // Otherwise the kernel would delay and join small events.
+                // Otherwise, the kernel would delay and join small events.
                 let _ = stream.set_nodelay(true);
                 let number = script.change(|state| {
                     state.open_connections += 1;

@@ -1,4 +1,4 @@
-//! The answer to `POST …/moderations`: texts with "violent" are flagged as violence.
+//! The response to `POST …/moderations`: texts with "violent" are flagged as violence.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::reply::Reply;
 /// The word that flags a text as violent.
 const WORD: &str = "violent";
 
-/// The moderation result of the inputs of a request.
+/// Returns the moderation result of the inputs of a request.
 pub(super) fn reply(body: &[u8]) -> Reply {
     let Ok(request) = serde_json::from_slice::<Value>(body) else {
         return Reply::error(
@@ -18,7 +18,7 @@ pub(super) fn reply(body: &[u8]) -> Reply {
     };
     let inputs: Vec<String> = match &request["input"] {
         Value::String(text) => vec![text.clone()],
-        // The parts of one input have one result.
+        // The parts of one input share one result.
         Value::Array(parts) if parts.first().is_some_and(Value::is_object) => {
             vec![request["input"].to_string()]
         }

@@ -1,4 +1,4 @@
-//! A reply computed to the last byte: the writes to the socket in order, and the ending of the
+//! A reply computed to the last byte: its writes to the socket in order, and the end of the
 //! connection.
 
 use std::time::Duration;
@@ -24,12 +24,12 @@ use super::writes::{cut, framed, joined, regrouped};
 
 /// The writes of one reply.
 pub(super) struct Plan {
-    /// The response head first, then the body, framed.
+    /// The response head, followed by the framed body.
     pub chunks: Vec<Chunk>,
-    /// Repeated after the other writes, without end.
+    /// Chunk that is repeated without end after the other writes.
     pub forever: Option<Chunk>,
     pub ending: Ending,
-    /// Whether the script breaks the reply off.
+    /// Whether the script breaks off the reply.
     pub cut: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Ending {
 type Body = Vec<Chunk>;
 
 impl Plan {
-    /// Computes the reply. `answered` is present when the request was a chat completion.
+    /// Computes the plan of a reply. `answered` is set if the request was a chat completion.
     pub fn new(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>, sequence: u64) -> Self {
         let delivery = &reply.delivery;
         if let Content::Raw(bytes) = &reply.content {
@@ -136,7 +136,7 @@ impl Plan {
     }
 }
 
-/// The chunks of the body, the endless chunk, and whether it is an event stream.
+/// Returns the chunks of the body, the endless chunk, and whether it is an event stream.
 fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Option<Chunk>, bool) {
     let plain = |bytes: Bytes| {
         vec![Chunk {
@@ -227,7 +227,7 @@ fn body(reply: &Reply, answered: Option<(&ChatRequest, &Composed)>) -> (Body, Op
             (event_chunks(reply, Shape::Chat, &events), None, true)
         }
         (Content::Body(bytes), _) => (plain(bytes.clone()), None, false),
-        // An answer to a request that is no chat completion has no content.
+        // An answer to a request that is not a chat completion has no content.
         (Content::Answer(_) | Content::Raw(_), _) => (plain(Bytes::new()), None, false),
     }
 }
@@ -274,7 +274,8 @@ fn compressed(body: &Body) -> Chunk {
     }
 }
 
-/// The response head. `body` is the framing with the length, `None` for a status that has no body.
+/// Returns the response head. `body` is the framing and the length; `None` for a status without a
+/// body.
 fn head(
     reply: &Reply,
     is_stream: bool,
@@ -288,7 +289,7 @@ fn head(
         Some(Shape::Converse) => EVENT_STREAM,
         _ => "text/event-stream; charset=utf-8",
     };
-    // The second line has provider-internal headers: a gateway must not pass them on.
+    // The second line has internal headers of the provider, which a gateway must not forward.
     let mut head = format!(
         "HTTP/1.1 {status} Status\r\ncontent-type: {content_type}\r\n\
          x-request-id: req_fake_{sequence}\r\nopenai-organization: org-fake\r\nopenai-processing-ms: 5\r\n\

@@ -16,22 +16,22 @@ const LONGEST_BODY: usize = 128 * 1024 * 1024;
 /// One request that the fake upstream received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedRequest {
-    /// Counts from 1 in the order in which request heads arrived.
+    /// Number of the request, from 1, in the order in which request heads arrived.
     pub sequence: u64,
-    /// The number of the connection it came on, counted from 1.
+    /// Number of the connection, from 1.
     pub connection: u64,
     /// The method, as sent.
     pub method: String,
     /// Path and query, as sent.
     pub path: String,
-    /// All headers in their order, names in lower case; bytes that are no UTF-8 are replaced.
+    /// All headers in their order, with names in lower case. Bytes that are not UTF-8 are replaced.
     pub headers: Vec<(String, String)>,
-    /// The body, decoded when it came in chunks. Empty when the reply did not wait for it.
+    /// The decoded body. Empty if the reply did not wait for the body.
     pub body: Bytes,
 }
 
 impl ReceivedRequest {
-    /// The first header of this name (in lower case).
+    /// Returns the first header with this name, which must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -39,23 +39,23 @@ impl ReceivedRequest {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; `None` when it is invalid.
+    /// Returns the body as JSON; `None` if it is invalid.
     pub fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// The parts of the body as a form; `None` when it is malformed.
+    /// Returns the parts of the body as a form; `None` if the form is malformed.
     pub fn form(&self) -> Option<Vec<FormPart>> {
         parts(self.header("content-type")?, &self.body)
     }
 
-    /// The path without the query.
+    /// Returns the path without the query.
     pub(super) fn bare_path(&self) -> &str {
         self.path.split('?').next().unwrap_or_default()
     }
 }
 
-/// How the body of a request is delimited.
+/// Framing of a request body.
 #[derive(Debug, Clone, Copy)]
 enum BodyLength {
     Known(usize),
@@ -70,7 +70,7 @@ pub(super) struct Head {
     expects_continue: bool,
 }
 
-/// Reads a request head. `None` at the end of the connection.
+/// Reads a request head; `None` at the end of the connection.
 ///
 /// # Errors
 /// The connection broke, or the bytes are no HTTP/1 request.
@@ -92,7 +92,7 @@ pub(super) async fn read_head(stream: &mut TcpStream, buffer: &mut BytesMut) -> 
     }
 }
 
-/// Reads the body that belongs to the head.
+/// Reads the body of the request.
 ///
 /// # Errors
 /// The connection broke, or the body breaks its framing.

@@ -9,9 +9,9 @@ use super::answer::Answer;
 use super::delivery::{At, Delivery, Dress, Framing, How, LineEnd, Writes};
 use super::gate::Gate;
 
-/// A reply to one request. Call a constructor and add the differences.
+/// A reply to one request. Call a constructor, then add the differences.
 ///
-/// Events are counted from 0 in the order in which they are written; an answer that is not streamed
+/// Events are counted from 0 in the order in which they are written. An answer that is not streamed
 /// is one event.
 #[derive(Debug, Clone)]
 pub struct Reply {
@@ -27,7 +27,7 @@ pub struct Reply {
 /// The content of a reply.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
-    /// A chat completion in the shape of the request.
+    /// A chat completion in the format of the request.
     Answer(Answer),
     /// These `data:` payloads as an event stream, even if the request does not stream.
     Events(Vec<String>),
@@ -38,22 +38,23 @@ pub(super) enum Content {
 }
 
 impl Reply {
-    /// A chat completion.
+    /// Creates a reply with this answer.
     pub fn answer(answer: Answer) -> Self {
         Self::with(Content::Answer(answer), 200)
     }
 
-    /// A chat completion with this text.
+    /// Creates a reply with an answer of this text.
     pub fn text(text: &str) -> Self {
         Self::answer(Answer::text(text))
     }
 
-    /// A chat completion of `count` words, one token each.
+    /// Creates a reply with an answer of `count` words, one token each.
     pub fn words(count: usize) -> Self {
         Self::answer(Answer::words(count))
     }
 
-    /// An event stream of exactly these `data:` payloads; no event is added, not even `[DONE]`.
+    /// Creates an event stream of exactly these `data:` payloads. No event is added, not even
+    /// `[DONE]`.
     pub fn events<T: Into<String>>(payloads: impl IntoIterator<Item = T>) -> Self {
         Self::with(
             Content::Events(payloads.into_iter().map(Into::into).collect()),
@@ -62,12 +63,12 @@ impl Reply {
         .content_type("text/event-stream; charset=utf-8")
     }
 
-    /// A reply with this status and body.
+    /// Creates a reply with this status and body.
     pub fn body(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         Self::with(Content::Body(body.into()), status).content_type(content_type)
     }
 
-    /// An error status with the error body of OpenAI.
+    /// Creates a reply with an error status and OpenAI's error body.
     pub fn error(status: u16, code: &str, message: &str) -> Self {
         let kind = match status {
             429 => "requests",
@@ -78,7 +79,8 @@ impl Reply {
         Self::body(status, "application/json", body.to_string())
     }
 
-    /// An HTML error page instead of JSON, as proxies in front of providers send it.
+    /// Creates a reply with an HTML error page instead of JSON, as sent by proxies in front of
+    /// providers.
     pub fn html(status: u16) -> Self {
         let page = format!(
             "<!DOCTYPE html>\n<html><head><title>{status}</title></head>\n<body><center><h1>{status}</h1></center>\
@@ -87,17 +89,18 @@ impl Reply {
         Self::body(status, "text/html; charset=UTF-8", page)
     }
 
-    /// These bytes instead of an HTTP response; then the connection is closed.
+    /// Creates a reply that sends these bytes instead of an HTTP response, then closes the
+    /// connection.
     pub fn raw(bytes: impl Into<Bytes>) -> Self {
         Self::with(Content::Raw(bytes.into()), 200).close()
     }
 
-    /// No bytes, until the client leaves.
+    /// Creates a reply that sends no bytes until the client disconnects.
     pub fn hang() -> Self {
         Self::words(3).cut(At::Start, How::Hang)
     }
 
-    /// A connection reset instead of a response.
+    /// Creates a reply that resets the connection instead of sending a response.
     pub fn reset() -> Self {
         Self::words(3).cut(At::Start, How::Reset)
     }
@@ -193,15 +196,16 @@ impl Reply {
         self
     }
 
-    /// Sends `data: {"error": …}` after this many events, and ends the stream without `[DONE]`. Not
-    /// streamed, the 200 has the error body.
+    /// Sends `data: {"error": …}` after this number of events, and ends the stream without
+    /// `[DONE]`. If the answer is not streamed, the 200 has the error body.
     pub fn error_after(mut self, events: usize, code: &str, message: &str) -> Self {
         let error = json!({"message": message, "type": "server_error", "param": null, "code": code});
         self.delivery.error_after = Some((events, json!({ "error": error })));
         self
     }
 
-    /// Never ends: content deltas (or, not streamed, white space) until the client leaves.
+    /// Makes the answer endless: content deltas (white space if not streamed) until the client
+    /// disconnects.
     pub fn endless(mut self) -> Self {
         self.delivery.endless = true;
         self.delivery.framing = Some(Framing::Chunked);
@@ -214,7 +218,7 @@ impl Reply {
         self
     }
 
-    /// Closes the connection after the reply, and announces it in a header.
+    /// Closes the connection after the reply, and announces this in a header.
     pub fn close(mut self) -> Self {
         self.delivery.close = true;
         self
@@ -256,7 +260,7 @@ impl Reply {
         self
     }
 
-    /// Replies after the request head, without reading the body. The model is unknown then, so only
+    /// Replies after the request head, without reading the body. The model is then unknown, so only
     /// the common queue and the default can have such a reply.
     pub fn before_body(mut self) -> Self {
         self.unread = true;

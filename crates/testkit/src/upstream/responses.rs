@@ -1,4 +1,4 @@
-//! The same answers in the format of responses: `POST …/responses`.
+//! The scripted answers in the Responses format: `POST …/responses`.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use super::completion::call_id;
 use super::composed::{Choice, Composed};
 use super::stream::Event;
 
-/// The whole body, as JSON text.
+/// Returns the whole body, as JSON text.
 pub(super) fn body(answer: &Answer, composed: &Composed) -> String {
     let mut response = response(composed, "completed");
     finish(&mut response, answer, composed);
     response.to_string()
 }
 
-/// The response object before any output.
+/// Returns the response object before any output.
 fn response(composed: &Composed, status: &str) -> Value {
     json!({
         "id": format!("resp_{}", composed.id),
@@ -64,12 +64,12 @@ fn finish(response: &mut Value, answer: &Answer, composed: &Composed) {
     }
 }
 
-/// The encrypted content of the reasoning.
+/// Returns the encrypted content of the reasoning.
 fn seal(composed: &Composed) -> String {
     format!("enc-{}", composed.id)
 }
 
-/// The items of the answer.
+/// Returns the items of the answer.
 fn items(choice: &Choice, composed: &Composed) -> Vec<Value> {
     let mut items = Vec::new();
     if !choice.reasoning.is_empty() {
@@ -116,7 +116,7 @@ fn content(choice: &Choice) -> Vec<Value> {
     content
 }
 
-/// The usage; `None` if the script omits it.
+/// Returns the usage; `None` if the script omits it.
 fn usage(answer: &Answer, composed: &Composed) -> Option<Value> {
     let tokens = composed.tokens;
     match &answer.usage {
@@ -135,7 +135,7 @@ fn usage(answer: &Answer, composed: &Composed) -> Option<Value> {
     }
 }
 
-/// All events, from `response.created` to the one with the whole response.
+/// Returns all events, from `response.created` to the event with the whole response.
 pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     let mut writer = Writer::default();
     for kind in ["response.created", "response.in_progress"] {
@@ -161,7 +161,7 @@ pub(super) fn events(answer: &Answer, composed: &Composed) -> Vec<Event> {
     writer.events
 }
 
-/// A delta that an endless stream repeats.
+/// Returns the delta that an endless stream repeats.
 pub(super) fn filler(tokens_sent: u64) -> Event {
     let delta = json!({
         "type": "response.output_text.delta", "sequence_number": 99, "item_id": "msg_more", "output_index": 0,
@@ -183,7 +183,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// The events of one item, from its start to its end, one delta for each token.
+    /// Appends the events of one item, from its start to its end, with one delta for each token.
     fn item(&mut self, item: &Value, choice: &Choice) {
         let mut started = item.clone();
         for (name, nothing) in [
@@ -195,7 +195,7 @@ impl Writer {
                 started[name] = nothing;
             }
         }
-        // Providers add the encrypted content when the reasoning is done.
+        // Providers add the encrypted content once the reasoning is done.
         if started.get("encrypted_content").is_some() {
             started["encrypted_content"] = json!("");
         }
@@ -285,7 +285,7 @@ impl Writer {
         }
     }
 
-    /// An event within an item.
+    /// Appends an event of an item.
     fn of(&mut self, item: &Value, kind: &str, members: Value, tokens: u64) {
         let mut event = json!({"type": kind, "item_id": item["id"], "output_index": self.items});
         for (name, value) in members.as_object().into_iter().flatten() {

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-/// Maximum depth of a document: a recursive schema gets null below it.
+/// Maximum depth of a document. Below it, values of a recursive schema are null.
 const DEEPEST: usize = 16;
 
-/// The simplest document for the usual keywords of structured output: `type`, `properties`,
+/// Returns a minimal document for the usual keywords of structured output: `type`, `properties`,
 /// `required`, `items`, `minItems`, `enum`, `const`, `anyOf`, `minimum`, and `$ref` within the
 /// schema.
 pub(super) fn sample(schema: &Value) -> Value {

@@ -1,4 +1,4 @@
-//! Chooses the reply to a request, and records all requests and answers.
+//! Selects the reply to a request, and records all requests and answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,13 +19,14 @@ use super::served::{End, Served};
 use super::stripe::StripeServer;
 use super::token_server::{self, TokenServer};
 
-/// Answers a request before the rest of the script; `None` leaves it to the script.
+/// Function that answers a request before the rest of the script; `None` leaves the request to the
+/// script.
 pub(super) type Judge = Box<dyn Fn(&ReceivedRequest) -> Option<Reply> + Send>;
 
 /// The state shared by the connections of one fake upstream.
 pub(super) struct Script {
     state: Mutex<State>,
-    /// Counts changes, for tests that wait for a condition.
+    /// Number of changes, for tests that wait for a condition.
     pub changes: watch::Sender<u64>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct State {
     pub keep_requests: bool,
     /// Whether lists of models count as requests.
     pub counts_lists: bool,
-    /// The text before an echo.
+    /// The text in front of an echo.
     pub preface: &'static str,
     pub requests: Vec<ReceivedRequest>,
     pub request_count: u64,
@@ -94,7 +95,7 @@ impl Script {
         }
     }
 
-    /// Locks the state. A panic elsewhere cannot leave it inconsistent.
+    /// Locks the state. A panic while the lock is held cannot leave the state inconsistent.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +113,7 @@ impl Script {
         is_list && !self.state().counts_lists
     }
 
-    /// Numbers a request. Its record follows with its body.
+    /// Numbers a request. The request is recorded once its body has been read.
     pub fn count_request(&self) -> u64 {
         self.change(|state| {
             state.request_count += 1;
@@ -128,7 +129,7 @@ impl Script {
         });
     }
 
-    /// The next scripted reply, if it does not wait for the body.
+    /// Returns the next scripted reply, if it does not wait for the body.
     pub fn reply_before_body(&self) -> Option<Reply> {
         let mut state = self.state();
         match state.queue.front() {
@@ -138,8 +139,8 @@ impl Script {
         }
     }
 
-    /// The reply for a chat completion: the queue of its model, the common queue, the directive in
-    /// its prompt, the standing reply of its model, the default.
+    /// Returns the reply to a chat completion, from the first of: the queue of its model, the
+    /// common queue, the directive in its prompt, the standing reply of its model, the default.
     pub fn chat_reply(&self, request: &ChatRequest) -> Reply {
         let mut state = self.state();
         let queued = state
@@ -161,7 +162,7 @@ impl Script {
             .clone()
     }
 
-    /// The reply for `GET …/models` (`model` is `None`) or `GET …/models/{model}`.
+    /// Returns the reply to `GET …/models` (`model` is `None`) or `GET …/models/{model}`.
     pub fn models_reply(&self, model: Option<&str>) -> Reply {
         let mut state = self.state();
         if let Some(reply) = state.models_queue.pop_front() {
@@ -182,12 +183,12 @@ impl Script {
         Reply::body(200, "application/json", body.to_string())
     }
 
-    /// The standing reply for a `GET` of this path, if there is one.
+    /// Returns the standing reply to a `GET` of this path; `None` if there is none.
     pub fn file_reply(&self, path: &str) -> Option<Reply> {
         self.state().files.get(path).cloned()
     }
 
-    /// The reply to a `POST` to this path, if it is a webhook.
+    /// Returns the reply to a `POST` to this path, if it is a webhook.
     pub fn hook_reply(&self, path: &str) -> Option<Reply> {
         let mut state = self.state();
         let queue = state.hooks.get_mut(path)?;
@@ -198,24 +199,24 @@ impl Script {
         )
     }
 
-    /// The reply for `POST …/moderations`.
+    /// Returns the reply to `POST …/moderations`.
     pub fn moderations_reply(&self, body: &[u8]) -> Reply {
         let scripted = self.state().moderations_queue.pop_front();
         scripted.unwrap_or_else(|| moderations::reply(body))
     }
 
-    /// The reply for a count of tokens.
+    /// Returns the reply to a token count request.
     pub fn counts_reply(&self, path: &str, body: &[u8]) -> Reply {
         let scripted = self.state().counts_queue.pop_front();
         scripted.unwrap_or_else(|| counts::reply(path, body))
     }
 
-    /// The next scripted reply of the common queue.
+    /// Takes the next scripted reply from the common queue.
     pub fn queued_reply(&self) -> Option<Reply> {
         self.state().queue.pop_front()
     }
 
-    /// The reply to a request for an access token; `None` if the upstream issues none.
+    /// Returns the reply to a request for an access token; `None` if the upstream issues none.
     pub fn tokens_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         let is_requested = [token_server::PATH, token_server::METADATA_PATH].contains(&request.bare_path());
         let mut state = self.state();
@@ -223,27 +224,28 @@ impl Script {
         Some(server.reply(request))
     }
 
-    /// The reply of Stripe's API; `None` if it is disabled or for other requests.
+    /// Returns the reply of Stripe's API; `None` if it is disabled or for other requests.
     pub fn stripe_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.stripe.as_mut()?.reply(request))
     }
 
-    /// The reply of an image or video provider; `None` for other requests.
+    /// Returns the reply of an image or video provider; `None` for other requests.
     pub fn media_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.media_server.reply(request))
     }
 
-    /// The reply to a request of the batch APIs.
+    /// Returns the reply to a request of the batch APIs.
     pub fn batches_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.batches.reply(request))
     }
 
-    /// The reply to a decision request.
+    /// Returns the reply to a decision request.
     pub fn decision_reply(&self, request: &ReceivedRequest) -> Option<Reply> {
         self.change(|state| state.decisions.reply(request))
     }
 
-    /// Whether the request has the required key or token; keys in one of the usual headers.
+    /// Whether the request has the required key or token. The key may be in any of the usual
+    /// headers.
     pub fn admits(&self, request: &ReceivedRequest) -> bool {
         let state = self.state();
         if let Some(server) = &state.tokens {
@@ -252,7 +254,7 @@ impl Script {
         let Some(key) = state.api_key.as_deref() else {
             return true;
         };
-        // Files at another host need no key.
+        // Files at another host require no key.
         let is_public = |host: &str| host.starts_with("localhost:");
         if request.path.starts_with("/media/") && request.header("host").is_some_and(is_public) {
             return true;
@@ -266,7 +268,7 @@ impl Script {
         bearer == Some(key) || headers.contains(&Some(key))
     }
 
-    /// Adds an entry to the record; returns its index.
+    /// Adds an entry to the record and returns its index.
     pub fn open_served(&self, served: Served) -> usize {
         self.change(|state| {
             state.served.push(served);
@@ -282,7 +284,7 @@ impl Script {
         });
     }
 
-    /// The record as `GET /_served` shows it.
+    /// Returns the record in the format of `GET /_served`.
     pub fn served_json(&self) -> Value {
         let state = self.state();
         let prompt: u64 = state.served.iter().map(|served| served.used.prompt).sum();

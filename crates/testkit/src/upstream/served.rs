@@ -23,38 +23,40 @@ pub struct Tokens {
 /// Other replies (error statuses, raw bytes) have no record here; only their requests are recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
-    /// The `id` of the answer, the same on every chunk; unique to this upstream.
+    /// The `id` of the answer, which is the same in every chunk and unique to this upstream.
     pub id: String,
-    /// The request it answers: [`ReceivedRequest::sequence`](super::ReceivedRequest::sequence).
+    /// The request that was answered:
+    /// [`ReceivedRequest::sequence`](super::ReceivedRequest::sequence).
     pub request: u64,
     /// The requested model.
     pub model: String,
     /// Whether a stream was requested.
     pub streamed: bool,
-    /// The used tokens: the prompt, and the completion so far.
+    /// The tokens used: the prompt, and the completion so far.
     pub used: Tokens,
-    /// The `usage` that was last sent, as the JSON text on the wire; `None` until then.
+    /// The `usage` that was sent last, as the JSON text on the wire; `None` until then.
     pub reported: Option<String>,
-    /// How the answer ended.
+    /// State of the answer: still open, or the way in which it ended.
     pub end: End,
 }
 
-/// How an answer ended, as the upstream sees it. The record is updated just before the bytes go
-/// out: it contains everything that a client has read, and perhaps bytes that are still in transit.
+/// End of an answer, as seen by the upstream. The record is updated just before the bytes are sent:
+/// it contains everything that a client has read, and possibly bytes that are still in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The upstream still sends the answer, or waits for a delay or gate of the script.
+    /// The upstream is still sending the answer, or waits for a delay or gate of the script.
     Open,
     /// The whole answer was sent.
     Complete,
-    /// The script broke the answer off.
+    /// The script broke off the answer.
     Cut,
     /// The client closed the connection first.
     ClientGone,
 }
 
 impl Served {
-    /// Prompt and completion tokens of the reported usage, when both are numbers that fit.
+    /// Returns the prompt and completion tokens of the reported usage, if both are integers that
+    /// fit.
     pub fn reported_tokens(&self) -> Option<(u64, u64)> {
         let usage: Value = serde_json::from_str(self.reported.as_deref()?).ok()?;
         Some((
@@ -63,7 +65,7 @@ impl Served {
         ))
     }
 
-    /// The entry as `GET /_served` shows it.
+    /// Returns the entry in the format of `GET /_served`.
     pub(super) fn to_json(&self) -> Value {
         let used = self.used;
         json!({

@@ -1,11 +1,12 @@
 //! The bytes of an event stream (WHATWG HTML, section 9.2), in every spelling that a reader must
-//! understand.
+//! support.
 
 use serde_json::Value;
 
 use super::delivery::{Dress, LineEnd};
 
-/// One event with its blank line, and with a name if its format has names. `number` counts from 0.
+/// Returns one event with its blank line, and with a name if its format has names. `number` counts
+/// from 0.
 pub(super) fn event(name: Option<&str>, payload: &str, number: usize, dress: Dress) -> Vec<u8> {
     let end = match dress.line_end {
         LineEnd::Lf => "\n",

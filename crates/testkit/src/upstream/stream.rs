@@ -13,15 +13,15 @@ use super::composed::{Choice, Composed};
 pub(super) struct Event {
     /// The payload of its `data:` line.
     pub data: String,
-    /// Completion tokens sent up to this event, inclusive.
+    /// Number of completion tokens sent up to this event, inclusive.
     pub tokens_sent: u64,
-    /// The usage that it reports.
+    /// The usage that the event reports.
     pub usage: Option<String>,
-    /// Whether content may follow: false from the first finish reason on.
+    /// Whether more content may follow: false from the first finish reason on.
     pub content: bool,
 }
 
-/// All events: role, content and finish chunks of every choice, usage, and `[DONE]`.
+/// Returns all events: role, content and finish chunks of every choice, usage, and `[DONE]`.
 pub(super) fn events(answer: &Answer, composed: &Composed, request: &ChatRequest) -> Vec<Event> {
     let mut writer = Writer {
         answer,
@@ -54,7 +54,7 @@ pub(super) fn events(answer: &Answer, composed: &Composed, request: &ChatRequest
     writer.events
 }
 
-/// A delta that an endless stream repeats.
+/// Returns the delta that an endless stream repeats.
 pub(super) fn filler(answer: &Answer, composed: &Composed, request: &ChatRequest, tokens_sent: u64) -> Event {
     let mut writer = Writer {
         answer,
@@ -132,7 +132,7 @@ impl Writer<'_> {
         self.push(choices, usage, true, true);
     }
 
-    /// Finish chunks, usage chunks and `[DONE]`.
+    /// Appends the finish chunks, the usage chunks and `[DONE]`.
     fn finish(&mut self) {
         let position = self.answer.usage_position;
         let total = self.composed.tokens.completion;
@@ -186,7 +186,8 @@ impl Writer<'_> {
             "choices": choices,
         });
         if padded && self.request.include_obfuscation {
-            // Providers pad deltas to hide their length; tests need only the member's presence.
+            // Providers pad deltas to hide their length. Tests need only the presence of the
+            // member.
             chunk["obfuscation"] = json!("p4dd1ng");
         }
         let requested = self.request.include_usage && self.answer.usage != Usage::Missing;

@@ -1,6 +1,7 @@
 //! The upstream as Stripe: customers, Checkout sessions, the portal, payment methods, payment
-//! intents and subscriptions, as forms in and objects out (docs.stripe.com/api). It stores all
-//! objects, refuses invalid requests as Stripe does, stores idempotency keys, and signs events.
+//! intents and subscriptions. Requests are forms and responses are objects (docs.stripe.com/api).
+//! The server stores all objects, refuses invalid requests as Stripe does, stores idempotency keys,
+//! and signs events.
 
 mod plans;
 
@@ -17,7 +18,7 @@ use super::reply::Reply;
 pub enum Card {
     /// The payment succeeds.
     Pays,
-    /// The payment is processing; a later event reports the result.
+    /// The payment is processing. A later event reports the result.
     Processing,
     /// The card is declined for insufficient funds.
     Declined,
@@ -52,7 +53,7 @@ pub(super) struct StripeServer {
     invoices: Vec<Value>,
     pub(super) invoice_payments: Vec<Value>,
     remembered: BTreeMap<String, (String, Form, Value)>,
-    /// Replies sent instead of the normal ones; the flag selects whether the request is executed.
+    /// Replies that replace the normal ones. The flag states whether the request is executed.
     pub(super) queue: VecDeque<(Reply, bool)>,
 }
 
@@ -75,7 +76,7 @@ impl StripeServer {
         }
     }
 
-    /// The reply to a request of Stripe's API; `None` for other paths.
+    /// Returns the reply to a request of Stripe's API; `None` for other paths.
     pub(super) fn reply(&mut self, request: &ReceivedRequest) -> Option<Reply> {
         let path = request.bare_path().to_owned();
         let is_own = [
@@ -288,7 +289,7 @@ impl StripeServer {
         }
     }
 
-    /// An event about an object, signed at an instant.
+    /// Returns an event about an object, signed at an instant.
     pub(super) fn event(&mut self, kind: &str, object: &Value, at: i64) -> Event {
         let id = self.id("evt");
         let event = json!({

@@ -1,11 +1,11 @@
-//! The same answers in the format of completions: `POST …/completions`.
+//! The scripted answers in the format of text completions: `POST …/completions`.
 
 use serde_json::{Value, json};
 
 use super::chat_request::{ChatRequest, Shape};
 use super::stream::Event;
 
-/// Parses the request as a chat with one message; the error is the text of the 400 that a provider
+/// Parses the request as a chat with one message. The error is the text of the 400 that a provider
 /// would send. Each prompt has `n` choices.
 pub(super) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
     let mut value: Value = serde_json::from_slice(body)
@@ -28,7 +28,7 @@ pub(super) fn parse(body: &[u8]) -> Result<ChatRequest, String> {
     })
 }
 
-/// The events of a streamed answer.
+/// Converts the events of a streamed answer to this format.
 pub(super) fn events(mut events: Vec<Event>) -> Vec<Event> {
     for event in &mut events {
         event.data = of_chat(&event.data);

@@ -1,5 +1,5 @@
-//! The upstream as a server that issues access tokens: for assertions signed by its only service
-//! account, and as the metadata server of a machine. It verifies the signature of an assertion with
+//! The upstream as a server that issues access tokens: for assertions that its only service account
+//! signed, and as the metadata server of a machine. It verifies the signature of an assertion with
 //! the public key.
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ pub(super) const PATH: &str = "/token";
 pub(super) const METADATA_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
 /// The issuer of the assertions.
 const EMAIL: &str = "gateway@acme-project.iam.gserviceaccount.com";
-/// The project of the account.
+/// The project of the service account.
 const PROJECT: &str = "acme-project";
 const KEY_ID: &str = "0123456789abcdef";
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
@@ -28,7 +28,7 @@ const GRANT: &str = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-b
 /// Maximum lifetime of an assertion, in seconds.
 const LONGEST: i64 = 3_600;
 
-/// The state of the server.
+/// The state of the token server: its key, valid tokens and scripted replies.
 #[derive(Debug)]
 pub(super) struct TokenServer {
     public_key: Vec<u8>,
@@ -38,13 +38,13 @@ pub(super) struct TokenServer {
     pub(super) issued: u64,
     /// Reported lifetime of a token, in seconds.
     pub(super) life: u64,
-    /// Replies sent instead of tokens.
+    /// Replies that are sent instead of tokens.
     pub(super) queue: VecDeque<Reply>,
 }
 
 impl TokenServer {
-    /// Creates a server at this address, and the key of its service account as the JSON text of its
-    /// file.
+    /// Creates a server at this address. Also returns the key file of its service account, as JSON
+    /// text.
     #[expect(
         clippy::expect_used,
         reason = "a machine without random numbers cannot run tests"
@@ -77,7 +77,7 @@ impl TokenServer {
         (server, file.to_string())
     }
 
-    /// The reply to a request for a token.
+    /// Returns the reply to a request for a token.
     pub(super) fn reply(&mut self, request: &ReceivedRequest) -> Reply {
         if let Some(scripted) = self.queue.pop_front() {
             return scripted;

@@ -1,4 +1,4 @@
-//! Turns the chunks of a response into writes on the socket: breaking off, framing, joining and
+//! Divides the chunks of a response into writes to the socket: breaking off, framing, joining and
 //! splitting.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::delivery::{At, Framing, Writes};
 use super::plan::Chunk;
 
-/// Cuts head and body at a place; the flag is true if the body is complete.
+/// Cuts head and body at a place. The flag is true if the body is complete.
 pub(super) fn cut(head: Chunk, mut body: Vec<Chunk>, at: Option<At>) -> (Option<Chunk>, Vec<Chunk>, bool) {
     let half = |chunk: &Chunk| Chunk {
         bytes: chunk.bytes.slice(..chunk.bytes.len() / 2),
@@ -72,7 +72,7 @@ pub(super) fn framed(chunk: Chunk, framing: Framing) -> Chunk {
     }
 }
 
-/// Groups the chunks into the requested writes.
+/// Joins and splits the chunks into the requested writes.
 pub(super) fn regrouped(chunks: Vec<Chunk>, writes: Writes) -> Vec<Chunk> {
     match writes {
         Writes::PerEvent => chunks,
@@ -103,7 +103,7 @@ pub(super) fn regrouped(chunks: Vec<Chunk>, writes: Writes) -> Vec<Chunk> {
     }
 }
 
-/// Splits a chunk into parts of `size` bytes; the last part has its tokens and usage.
+/// Splits a chunk into parts of `size` bytes. The last part has the tokens and the usage.
 fn parted(chunk: Chunk, size: usize, pause: Duration) -> Vec<Chunk> {
     let mut parts: Vec<Chunk> = (0..chunk.bytes.len())
         .step_by(size)
@@ -129,7 +129,7 @@ fn parted(chunk: Chunk, size: usize, pause: Duration) -> Vec<Chunk> {
     parts
 }
 
-/// Joins chunks into one with their bytes, tokens and usage.
+/// Joins chunks into one chunk with their bytes, tokens and usage.
 pub(super) fn joined(chunks: &[Chunk]) -> Chunk {
     Chunk {
         gates: chunks.iter().flat_map(|chunk| chunk.gates.clone()).collect(),

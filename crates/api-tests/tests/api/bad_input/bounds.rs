@@ -188,7 +188,7 @@ async fn values_within_the_bounds_are_forwarded() {
             let requests = scene.upstream.requests();
             assert_eq!(requests.len(), sent, "{what}");
             let received = requests[sent - 1].json().unwrap();
-            // The gateway sends the name that every server knows.
+            // The gateway sends the name that every server supports.
             let name = match bound.name {
                 "max_completion_tokens" => "max_tokens",
                 name => name,

@@ -6,7 +6,7 @@ use tollgate_testkit::upstream::Reply;
 
 use crate::scene::{CHAT, MODEL, Scene, assert_error, hello};
 
-/// Largest body of an endpoint that accepts inline media.
+/// Maximum body size of an endpoint that accepts inline media, in bytes.
 const MAX_BODY_BYTES: usize = 32 << 20;
 
 /// Builds a valid request of exactly this size. A JSON library would take seconds for so much text.
@@ -51,7 +51,7 @@ async fn bodies_beyond_the_size_limit_are_refused() {
             None,
         );
     }
-    // An announced length is refused without a single byte of the body.
+    // The announced length is refused before any byte of the body is sent.
     let announced = Request::new("POST", CHAT)
         .header("content-type", "application/json")
         .key(&scene.key.secret);
@@ -138,7 +138,7 @@ async fn other_content_types_and_encodings_are_refused() {
     scene.finish().await;
 }
 
-/// The head of a gzip stream (RFC 1952) and a long run of deflate's stored blocks.
+/// Returns the start of a gzip stream (RFC 1952) with many stored deflate blocks.
 fn bomb() -> Vec<u8> {
     let mut bytes = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     for _ in 0..16 {

@@ -92,7 +92,7 @@ async fn a_caller_that_reads_slowly_gets_everything() {
         .write(&scene.request(&saying("Hi", true)).bytes())
         .await
         .unwrap();
-    // Reads nothing until the upstream has started its response.
+    // The test reads nothing until the upstream has started its response.
     scene
         .upstream
         .wait_until("the answer has begun", |upstream| upstream.served_count() == 1)
@@ -114,8 +114,8 @@ async fn a_half_closed_connection_ends_its_call_once() {
         .await
         .unwrap();
     scene.upstream.wait_for_requests(1).await;
-    // Some clients half-close and continue to read; most have disconnected. Either way, the call
-    // ends once.
+    // Some clients half-close the connection and continue to read; most have disconnected. In both
+    // cases, the call ends once.
     connection.end_writing().await.unwrap();
     drop(connection);
     drop(scene.upstream);

@@ -259,7 +259,7 @@ async fn truncated_bodies_cost_nothing() {
         let mut connection = scene.client().connect().await;
         connection.write(&whole[..keep]).await.unwrap();
         connection.end_writing().await.unwrap();
-        // The caller may receive an error if it still reads. It pays nothing in either case.
+        // A caller that is still reading may receive an error. No caller is charged.
         if let Some(head) = connection.read_head().await {
             assert_eq!(head.status, 400, "{what}");
         }

@@ -83,7 +83,7 @@ async fn scene_with(storage: Storage, more: &str) -> Scene {
     scene
 }
 
-/// Charge for one answered line, in nano-credits.
+/// Returns the charge for one answered line, in nano-credits.
 fn answer_cost() -> i64 {
     let (input, output) = BATCH_TOKENS;
     at_65(1_000 * i64::try_from(input + output).unwrap())
@@ -106,7 +106,7 @@ async fn files(scene: &Scene, done: &Value, total: usize) -> [BTreeMap<String, V
     [answered, errors]
 }
 
-/// Number of upstream requests outside of batches.
+/// Counts the upstream requests outside of batches.
 fn alone(scene: &Scene) -> usize {
     let requests = scene.upstream.requests();
     let is_alone = |path: &str| [CHAT, EMBEDDINGS, "/v1/messages"].contains(&path);

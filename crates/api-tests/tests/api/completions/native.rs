@@ -96,7 +96,8 @@ async fn every_token_class_is_charged_and_reported_consistently() {
 #[tokio::test]
 async fn the_hold_covers_every_answer_to_every_prompt() {
     let cases = [
-        // Members, prompts, tokens, bytes of the token lists, and answers for which output is held.
+        // Members, number of prompts, tokens, bytes of the token lists, and number of answers for
+        // which output is held.
         (json!({}), 1, 0, 0, 1),
         (json!({"n": 3}), 1, 0, 0, 3),
         (json!({"prompt": ["a", "bc"], "n": 2}), 2, 0, 0, 4),

@@ -179,7 +179,7 @@ async fn images_and_beta_headers_reach_the_provider() {
     finish(scene).await;
 }
 
-/// Upstream replies without a usable number of tokens.
+/// Returns upstream replies without a usable number of tokens.
 fn faults() -> Vec<Reply> {
     let body = |text: &str| Reply::body(200, "application/json", text.to_owned());
     let answer = || body(r#"{"input_tokens":7,"totalTokens":7,"inputTokens":7}"#);

@@ -68,7 +68,8 @@ async fn equal_samples_give_certainty_only_after_the_server_has_varied() {
         assert_eq!(answer["method"]["calls"], DRAWS, "{answer}");
         found.push(answer["noul"].as_f64().unwrap());
     }
-    // The first estimate has one answer for each of two orders. The last has all twenty answers.
+    // The first estimate is based on one answer for each of two orders, the last one on all twenty
+    // answers.
     assert!((found[0] - 3.0 / 4.0).abs() < 1e-9, "{found:?}");
     assert!((found[2] - 21.0 / 22.0).abs() < 1e-9, "{found:?}");
     let bodies = bodies(&upstream);

@@ -70,7 +70,7 @@ async fn a_failed_question_is_free_and_the_others_are_answered() {
     scene.finish().await;
 }
 
-/// One question makes the server fail the whole request. The gateway then asks the others
+/// One question makes the server fail the whole request. The gateway then sends the other questions
 /// separately.
 #[tokio::test]
 async fn other_questions_are_retried_without_the_failing_one() {

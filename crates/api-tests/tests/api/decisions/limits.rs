@@ -1,5 +1,5 @@
-//! Both sides of every limit: requests beyond it are refused with code and parameter, and requests
-//! within it are answered.
+//! Requests on both sides of every limit: requests beyond it are refused with code and parameter,
+//! and requests within it are answered.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ fn ask(state: Value, questions: Value) -> Value {
     json!({"model": "sim/decide", "state": state, "questions": questions})
 }
 
-/// One question about a text.
+/// Builds a request with one question about a text.
 fn one(question: Value) -> Value {
     ask(json!("It is."), json!({"q": question}))
 }
@@ -51,12 +51,12 @@ fn tool(function: Value) -> Value {
     )
 }
 
-/// A request with this many media in its state, for the model that accepts audio.
+/// Builds a request with `number` media in its state, for the model that accepts audio.
 fn media(number: usize, url: &str) -> Value {
     json!({"model": "sim/decide-audio", "state": vec![url; number], "questions": {"q": noul()}})
 }
 
-/// A tenth of a second of silence, as a data URL.
+/// Returns a tenth of a second of silence, as a data URL.
 pub(super) fn audio_url() -> String {
     const BYTES: u32 = 800;
     let mut wav = b"RIFF".to_vec();
@@ -70,7 +70,7 @@ pub(super) fn audio_url() -> String {
     format!("data:audio/wav;base64,{}", STANDARD.encode(wav))
 }
 
-/// A one-second red video, as a data URL.
+/// Returns a red video of one second, as a data URL.
 pub(super) fn video_url() -> String {
     let words =
         "-v error -f lavfi -i color=c=red:s=16x16:d=1:r=5 -movflags frag_keyframe+empty_moov -f mp4 -";
@@ -83,7 +83,7 @@ pub(super) fn image_url() -> String {
     format!("data:image/png;base64,{PIXEL_PNG}")
 }
 
-/// Refused requests: label, body, error code and parameter.
+/// Lists refused requests: label, body, error code and parameter.
 fn refused() -> Vec<(&'static str, Value, &'static str, String)> {
     let of_question = |member: &str| format!("{OF_QUESTION}.{member}");
     let twice = json!([{"id": "a", "type": "noul", "instructions": "Is it?"}, {"id": "a", "type": "noul", "instructions": "Is it?"}]);

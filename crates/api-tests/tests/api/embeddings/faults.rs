@@ -11,11 +11,11 @@ use tollgate_testkit::upstream::{FAULTS, FakeUpstream, Fault, Gate, Outcome, Rep
 use super::{EMBEDDINGS, PRICE, VECTORS, ask, embed, model, scene_on, vectors};
 use crate::scene::{GRANTED, PROVIDER, Scene, assert_error, provider};
 
-/// Expected error code of a fault; `None` if the call succeeds.
+/// Returns the expected error code of a fault; `None` if the call succeeds.
 fn expected_code(fault: &Fault) -> Option<&'static str> {
     match fault.name {
         "hang-mid-body" | "endless" => Some("upstream_timeout"),
-        // These faults break streams. They fail this call, because its response is not streamed.
+        // These faults break streams. The call fails, because its response is not streamed.
         "close-without-last-chunk"
         | "reset-mid-body"
         | "sse-cut-mid-event"
@@ -34,10 +34,10 @@ fn expected_code(fault: &Fault) -> Option<&'static str> {
     }
 }
 
-/// Charged tokens, and whether the gateway estimated them.
+/// Returns the charged tokens, and whether the gateway estimated them.
 fn charge(fault: &Fault) -> (i64, bool) {
     match fault.name {
-        // The estimate for `Hi there` is two tokens, too.
+        // The estimate for `Hi there` is also two tokens.
         "usage-missing" | "usage-null" | "usage-huge" | "usage-negative" | "usage-float" | "usage-string" => {
             (2, true)
         }

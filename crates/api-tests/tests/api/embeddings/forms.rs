@@ -93,7 +93,7 @@ async fn a_request_is_limited_to_2048_inputs() {
 #[tokio::test]
 async fn responses_in_the_other_encoding_are_converted_exactly() {
     let scene = scene().await;
-    // Numbers as servers with 64-bit floats write them, with exponents, and out of order.
+    // Numbers in the notation of servers with 64-bit floats, with exponents and in another order.
     let numbers = r#"{"object":"list","model":"m","data":[
         {"object":"embedding","index":1,"embedding":[1e-3, -0.0, 3.4028234663852886e38, 1]},
         {"object":"embedding","index":0,"embedding":[0.10000000149011612, 0.1, -1.17549435e-38, 1e-45]}

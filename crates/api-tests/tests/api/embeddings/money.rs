@@ -7,13 +7,14 @@ use tollgate_testkit::upstream::{Answer, Gate, Reply, Usage};
 use super::{EMBEDDINGS, PRICE, VECTORS, ask, embed, scene, scene_on};
 use crate::scene::{Classes, GRANTED, Scene, assert_error, credits, with};
 
-/// Largest cost of a request in nano-credits: one token for each byte, and eight for each input.
+/// Returns the maximum cost of a request in nano-credits: one token for each byte, and eight for
+/// each input.
 fn bound(texts: &[&str]) -> i64 {
     let bytes: usize = texts.iter().map(|text| text.len() + 8).sum();
     i64::try_from(bytes).unwrap() * PRICE
 }
 
-/// A reply that reports this many prompt tokens.
+/// Builds a reply that reports this number of prompt tokens.
 fn reporting(prompt: u64) -> Reply {
     Reply::answer(Answer::words(1).usage(Usage::Fixed {
         prompt,
@@ -69,8 +70,8 @@ async fn only_input_is_charged_and_it_is_reported_consistently() {
 async fn reported_tokens_are_charged() {
     let scene = scene().await;
     let raw = |text: &str| Usage::Raw(text.to_owned());
-    // The report, the charged tokens, and whether the gateway estimated them at four bytes per
-    // token.
+    // The reported usage, the charged tokens, and whether the gateway estimated them at four bytes
+    // per token.
     let cases = [
         (Usage::Counted, 10, false),
         (

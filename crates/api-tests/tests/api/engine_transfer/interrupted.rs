@@ -9,20 +9,20 @@ use tollgate_testkit::gateway::{Database, Storage, eventually};
 use super::{EXPORTS, exported, migrate, sqlite};
 use crate::scene::{BINARY, Scene, hello};
 
-/// Makes the copy of the last table hang.
+/// Statements that make the copy of the last table hang.
 const STALL: &str = "CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$;
     CREATE TRIGGER stalled BEFORE INSERT ON usage_row FOR EACH ROW EXECUTE FUNCTION stall()";
 const UNSTALL: &str = "DROP TRIGGER stalled ON usage_row; DROP FUNCTION stall()";
-/// Waits until a move hangs at the last table.
+/// Statement that waits until a move hangs at the last table.
 const STALLED: &str = "DO $$ BEGIN
     WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
         AND application_name = 'tollgate-move' AND wait_event = 'PgSleep')
     LOOP PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$";
-/// Terminates the connection of the move and waits until it has ended.
+/// Statement that terminates the connection of the move and waits until it has ended.
 const END: &str = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'tollgate-move'";
-/// Fails if the target has rows.
+/// Statement that fails if the target has rows.
 const EMPTY: &str = "DO $$ BEGIN
     IF EXISTS (SELECT FROM account) OR EXISTS (SELECT FROM transfer) OR EXISTS (SELECT FROM price_version)
     THEN RAISE EXCEPTION 'the target is not empty'; END IF; END $$";

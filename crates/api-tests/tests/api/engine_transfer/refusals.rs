@@ -36,7 +36,7 @@ async fn invalid_moves_are_refused() {
             "postgres://u:canary@:abc/d",
             "postgres://user:password@host:5432/database",
         ),
-        // Neither side may have an old schema.
+        // Neither database may have an old schema.
         (&here, &there, "the target: the database has schema 0"),
         (&there, &nowhere, "the source: the database has schema 0"),
     ] {

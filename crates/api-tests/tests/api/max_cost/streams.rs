@@ -1,5 +1,5 @@
-//! Upstreams that ignore the cap: the stream ends at the paid length, with the finish reason for
-//! length.
+//! Upstreams that ignore the output cap: the stream ends at the paid length, with the finish reason
+//! for length.
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::Response;

@@ -88,7 +88,7 @@ async fn killed(storage: Storage, count: usize) {
     let mut scene = Scene::studio(storage, SETTINGS).await;
     scene.upstream.set_media_polls(2);
     let mut ids = Vec::new();
-    // A few jobs in each round; the process dies in a different phase each time.
+    // Each round has a few jobs, and the process dies in a different phase.
     for round in 0..5 {
         for n in 0..count / 5 {
             let body = json!({"model": VIDEO_MODEL, "prompt": format!("video {round} {n}"), "duration": 2});
@@ -116,8 +116,8 @@ async fn killed(storage: Storage, count: usize) {
                 charged += 2 * SECOND_PRICE;
                 assert_eq!(job["cost"], "0.2", "{job}");
             }
-            // It is unknown whether the job was submitted, so it fails unpaid and is not submitted
-            // again.
+            // The gateway cannot determine whether the job was submitted, so the job fails without
+            // a charge and is not submitted again.
             "failed" => assert_eq!(
                 (&job["cost"], &job["error"]["code"]),
                 (&json!("0"), &json!("internal_error")),
@@ -156,7 +156,7 @@ const NO_END: &str = "CREATE FUNCTION no_end() RETURNS trigger LANGUAGE plpgsql 
     RAISE EXCEPTION 'not now'; END $$; \
     CREATE TRIGGER no_end BEFORE UPDATE ON job FOR EACH ROW \
     WHEN (NEW.status = 'failed') EXECUTE FUNCTION no_end()";
-/// Removes the trigger and ends all leases, so that any node can take the jobs.
+/// Statements that remove the trigger and end all leases, so that any node can run the jobs.
 const END: &str = "DROP TRIGGER no_end ON job; UPDATE job SET lease_until = 0";
 
 /// A process that dies between the result of a submission and the end of its job does not submit

@@ -157,7 +157,7 @@ async fn a_sync_key_waits_for_images_unless_the_request_says_otherwise() {
         assert!(videos.json()["job_id"].is_string(), "{}", videos.text());
         let plain = &scene.key;
         assert!(!is_synchronous(&plain.secret, json!({})).await);
-        // A change applies on a node when the node makes it or is notified of it.
+        // A change applies on a node once the node makes it or is notified of it.
         for (switch, waits) in [("on", true), ("off", false)] {
             let shown = command.run(&["keys", "set-sync", &plain.id, switch]).await;
             assert_eq!(

@@ -1,4 +1,4 @@
-//! Models whose provider speaks chat completions.
+//! Models whose provider uses chat completions.
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::nanos;

@@ -1,4 +1,4 @@
-//! A provider that speaks the format: its responses to callers of both formats, and their cost.
+//! A provider that uses the format: its responses to callers of both formats, and their cost.
 
 use serde_json::{Value, json};
 use tollgate_testkit::gateway::http::Request;
@@ -236,7 +236,7 @@ async fn reasoning_and_tools_survive_a_loop() {
         let back = &sent["messages"][1]["content"][0];
         assert!(back["signature"].as_str().unwrap().starts_with("sig-"), "{back}");
         assert_eq!(back["thinking"], "r1 r2 ");
-        // A provider of another format receives no reasoning, and the response header says so.
+        // A provider of another format receives no reasoning, and the response header reports this.
         let elsewhere = send(
             &scene,
             &with(saying("acme/large", "", next), json!({"max_tokens": 50})),

@@ -100,7 +100,7 @@ async fn a_higher_count_of_the_provider_is_charged_up_to_the_hold() {
     for (prompt, charged) in [
         // A sixteenth more than the gateway's count.
         (1_062, PRICE * 1_112),
-        // Far more: the operator bears the difference.
+        // The report is far above the hold: the operator bears the difference.
         (9_000, bound),
     ] {
         let (account, key) = account_with(&scene, bound).await;
@@ -171,7 +171,7 @@ async fn every_endpoint_counts_its_texts() {
             json!({"contents": contents, "generationConfig": {"maxOutputTokens": 1}}),
         ),
     ] {
-        // A fifth of the hold for its bytes.
+        // The balance is a fifth of the hold for the bytes of the text.
         let (_, key) = account_with(&scene, 1_300 * PRICE).await;
         let served = scene.client().post_json(path, &key, &body).await;
         assert_eq!(served.status, 200, "{path}: {}", served.text());

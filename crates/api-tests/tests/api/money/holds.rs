@@ -156,7 +156,7 @@ async fn without_a_cap_the_largest_affordable_cap_is_sent() {
         "insufficient_credits",
         None,
     );
-    // A cap of the caller is never changed, and is sent under the name that every server knows.
+    // A cap of the caller is never changed, and is sent under the name that every server supports.
     let (_, key) = account_with(&scene, affordable(2_000)).await;
     for name in ["max_tokens", "max_completion_tokens"] {
         let mut capped = plain(json!({}));

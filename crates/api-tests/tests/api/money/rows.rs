@@ -115,7 +115,7 @@ async fn rows_filters_and_totals() {
         let filters: Vec<(String, Box<dyn Fn(&Value) -> bool>)> = vec![
             (String::new(), Box::new(|_| true)),
             (format!("model={MODEL}"), Box::new(same("model", MODEL))),
-            // By an alias and by the provider's model name.
+            // Filters by an alias and by the provider's model name.
             ("model=large".to_owned(), Box::new(same("model", MODEL))),
             ("model=large-v1".to_owned(), Box::new(same("model", MODEL))),
             ("model=acme/none".to_owned(), Box::new(|_| false)),

@@ -94,7 +94,8 @@ async fn bench_ratio_of_holds_to_charges() {
             assert_eq!(quote["counting"], "exact", "{quote}");
             let price = |item: usize| nanos(&quote["items"][item]["price"]);
             let (input, hold) = (quote["input_tokens"].as_i64().unwrap(), nanos(&quote["most"]));
-            // With a cap, all of it is held. Without one, 1,024 tokens are enough.
+            // With a cap, credits are held for the whole cap. Without a cap, a hold for 1,024
+            // tokens suffices.
             let cap_held = quote["output_cap"].as_i64().unwrap();
             let smallest = if is_capped { cap_held } else { cap_held.min(1_024) };
             for percent in LENGTHS {

@@ -120,7 +120,7 @@ async fn a_background_response_can_be_polled() {
     }
 }
 
-/// A provider that speaks the format does not receive `background`; its answer is marked as one.
+/// A provider that uses the format does not receive `background`; its answer is marked as one.
 #[tokio::test]
 async fn a_native_provider_is_called_without_background() {
     let scene = scene().await;
@@ -241,7 +241,7 @@ async fn a_call_is_not_repeated_after_the_process_died() {
         scene.gateway.kill().await;
         gate.open();
         if storage == Storage::Postgres {
-            // Another process waits for the end of the lease. The update ends it early.
+            // Another process waits for the end of the lease, which the update ends early.
             let database = scene.gateway.database().unwrap();
             database.execute("UPDATE job SET lease_until = 0").await;
         }
@@ -280,7 +280,7 @@ async fn an_accepted_response_is_generated_after_the_process_died() {
     }
 }
 
-/// Another node than the accepting one can generate the response.
+/// A node other than the accepting one can generate the response.
 #[tokio::test]
 async fn another_node_generates_the_response() {
     let scene = Scene::start_on(Storage::Postgres, IDLE).await;

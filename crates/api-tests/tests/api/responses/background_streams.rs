@@ -132,7 +132,7 @@ async fn events_are_the_same_each_time() {
     }
 }
 
-/// Events of a provider that speaks the format are numbered after the two that the gateway sends
+/// Events of a provider that uses the format are numbered after the two that the gateway sends
 /// first.
 #[tokio::test]
 async fn events_of_a_native_provider_are_numbered() {

@@ -1,4 +1,4 @@
-//! Callers of this format with a model whose provider speaks chat completions.
+//! Callers of this format with a model whose provider uses chat completions.
 
 use serde_json::json;
 use tollgate_testkit::upstream::{Answer, Reply};

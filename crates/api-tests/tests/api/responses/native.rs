@@ -1,4 +1,4 @@
-//! A provider that speaks the format: its responses to callers of this and other formats, and their
+//! A provider that uses the format: its responses to callers of this and other formats, and their
 //! cost.
 
 use serde_json::{Value, json};
@@ -166,7 +166,7 @@ async fn reasoning_and_tools_survive_a_loop() {
                 .unwrap()
                 .starts_with("enc-")
         );
-        // A provider of another format receives no reasoning, and the response header says so.
+        // A provider of another format receives no reasoning, and the response header reports this.
         let elsewhere = send(&scene, &saying(MODEL, "", next)).await;
         assert_eq!(elsewhere.status, 200, "{}", elsewhere.text());
         let sent = scene.upstream.requests().pop().unwrap();

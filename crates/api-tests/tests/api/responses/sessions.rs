@@ -115,7 +115,7 @@ async fn the_latest_response_is_known_although_it_is_not_stored() {
     }
     let sent = scene.upstream.requests().pop().unwrap().json().unwrap();
     assert_eq!(sent["messages"].as_array().unwrap().len(), 5, "{sent}");
-    // Another session does not have it.
+    // Another session cannot continue from this response.
     let mut other = connect(&scene).await;
     message["previous_response_id"] = last["id"].clone();
     say(&mut other, &message).await;

@@ -262,7 +262,7 @@ async fn changes_in_the_portal_apply_here() {
         let next = shop.plan_page().await;
         let first = shop.stripe.begin_plan(1, now());
         shop.delivered("invoice.paid", &first).await;
-        // This plan ends in the dashboard, immediately.
+        // The operator ends this plan immediately in the dashboard of the payment provider.
         let ended = shop.stripe.end_plan(1);
         shop.delivered("customer.subscription.deleted", &ended).await;
         assert_eq!(shop.subscription(&next).await["state"], "canceled");
@@ -388,7 +388,7 @@ async fn forged_and_unknown_events_change_nothing() {
     ] {
         assert_error(what, &shop.send(&event).await, "invalid_parameter", signature);
     }
-    // Another subscription claims to pay for this one.
+    // Invoices of another subscription name this subscription in their metadata.
     let details = "/parent/subscription_details";
     let said = |reference: &str, ours: Option<&str>| {
         let mut invoice = second.clone();

@@ -133,7 +133,7 @@ async fn faults_of_the_request_are_not_tried_elsewhere() {
         ("400", Received::Refused("invalid_parameter")),
         ("context-length", Received::Refused("context_length_exceeded")),
         ("content-policy", Received::Refused("content_policy_violation")),
-        // The call may still be running there, so a second one could be paid twice.
+        // The call may still be running at the upstream, so a second call could be charged twice.
         ("hang", Received::Refused("upstream_timeout")),
         ("hang-after-headers", Received::Refused("upstream_timeout")),
     ] {
@@ -251,7 +251,7 @@ async fn a_broken_candidate_is_skipped_and_recovers() {
         scene.gateway.log().contains("circuit breaker"),
         "the log reports it"
     );
-    // Now the second is tried first. A probe finds out that the first has recovered.
+    // The second upstream is now tried first. A probe detects that the first has recovered.
     scene.upstream.set_default(Reply::text("well again"));
     let well = |body: &Value| body["choices"][0]["message"]["content"] == "well again";
     eventually("the first candidate is tried again", async || {
@@ -300,7 +300,7 @@ async fn a_closed_idle_connection_fails_no_call() {
     assert_ne!(connection(), first);
     for name in ["reset", "close"] {
         for stream in [false, true] {
-            // A reused connection is closed by the upstream: the call is repeated on a new one.
+            // The upstream closes a reused connection, so the call is repeated on a new one.
             assert_eq!(scene.chat(&hello(json!({}))).await.status, 200);
             let (before, used) = (scene.upstream.request_count(), connection());
             scene.upstream.push(reply(name));

@@ -16,12 +16,12 @@ pub struct Answer {
     end: Option<End>,
 }
 
-/// How a body ended.
+/// End of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// At the end that the framing specifies.
+    /// The body ended where its framing specifies.
     Whole,
-    /// The connection ended before the framing's end.
+    /// The connection ended before the end that the framing specifies.
     Cut,
 }
 
@@ -45,7 +45,7 @@ impl Answer {
         }
     }
 
-    /// The next chunk as the gateway framed it; `None` at the end.
+    /// Returns the next chunk, as the gateway framed it; `None` at the end.
     pub async fn next_chunk(&mut self) -> Option<Vec<u8>> {
         if self.end.is_some() {
             return None;
@@ -72,7 +72,7 @@ impl Answer {
         Some(Event::parse(&chunk))
     }
 
-    /// Returns the next event that is no comment, as JSON.
+    /// Returns the next event that is not a comment, as JSON.
     ///
     /// # Panics
     /// If the stream ends first, or the event is not JSON.
@@ -85,7 +85,7 @@ impl Answer {
         }
     }
 
-    /// How the body ended; `None` until [`next_chunk`](Self::next_chunk) returns `None`.
+    /// Returns the end of the body; `None` until [`next_chunk`](Self::next_chunk) returns `None`.
     pub fn end(&self) -> Option<End> {
         self.end
     }
@@ -111,7 +111,7 @@ impl Answer {
 }
 
 impl Event {
-    /// Reads exactly one event: `data: ` lines or comments, and the blank line.
+    /// Parses exactly one event: `data: ` lines or comments, and the blank line.
     ///
     /// # Panics
     /// If the bytes are less or more than one event.
@@ -140,7 +140,7 @@ impl Event {
         self.data.as_deref() == Some("[DONE]")
     }
 
-    /// The payload as JSON.
+    /// Returns the payload as JSON.
     ///
     /// # Panics
     /// If the payload is not JSON.

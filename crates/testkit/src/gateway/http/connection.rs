@@ -68,7 +68,7 @@ impl Connection {
             .expect("a response has a head")
     }
 
-    /// Sends a request and reads the response; a server that refuses early need not read the whole
+    /// Sends a request and reads the response. A server that refuses early need not read the whole
     /// request.
     ///
     /// # Panics
@@ -77,7 +77,8 @@ impl Connection {
         self.try_respond(request).await.expect("a response has a head")
     }
 
-    /// Like [`respond`](Self::respond); `None` when the connection ends without a response.
+    /// Like [`respond`](Self::respond), but returns `None` if the connection ends without a
+    /// response.
     pub(super) async fn try_respond(&mut self, request: &Request) -> Option<Response> {
         let bytes = request.bytes();
         let write = self.outgoing.write_all(&bytes);

@@ -18,7 +18,7 @@ pub(super) struct Incoming {
     buffer: BytesMut,
 }
 
-/// How the end of the body is marked.
+/// Framing of a body: the way in which its end is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Empty,
@@ -35,19 +35,20 @@ impl Incoming {
         }
     }
 
-    /// Reads more bytes; false at the end of the connection, in order or not.
+    /// Reads more bytes. Returns false at the end of the connection, in order or not.
     async fn more(&mut self) -> bool {
         let read = in_time("bytes from the gateway", self.half.read_buf(&mut self.buffer)).await;
         read.is_ok_and(|count| count > 0)
     }
 
-    /// Waits for the end of the connection: true if it was in order and no bytes came before it.
+    /// Waits for the end of the connection. Returns true if it ended in order and no bytes came
+    /// before the end.
     pub(super) async fn closes(&mut self) -> bool {
         let end = in_time("the end of the connection", self.half.read_buf(&mut self.buffer)).await;
         self.buffer.is_empty() && end.is_ok_and(|count| count == 0)
     }
 
-    /// Reads the next head; `None` when the connection ends before the head is complete.
+    /// Reads the next head; `None` if the connection ends before the head is complete.
     ///
     /// # Panics
     /// If the bytes are not HTTP.

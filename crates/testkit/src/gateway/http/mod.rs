@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client on a bare socket: it sees every chunk as it arrives, and can send malformed
-//! requests.
+//! An HTTP/1.1 client on a bare socket. It receives every chunk as it arrives, and can send
+//! malformed requests.
 
 mod answer;
 mod connection;
@@ -16,14 +16,14 @@ pub use connection::Connection;
 pub use request::Request;
 pub use response::{ErrorObject, Head, Response};
 
-/// Sends each request on a new connection.
+/// HTTP client that sends each request on a new connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
     address: SocketAddr,
 }
 
 impl Client {
-    /// A client of the server at this address.
+    /// Creates a client of the server at this address.
     pub fn new(address: SocketAddr) -> Self {
         Self { address }
     }
@@ -41,7 +41,7 @@ impl Client {
         self.connect().await.respond(request).await
     }
 
-    /// Sends a request and returns the response after reading its head.
+    /// Sends a request and returns the response once its head has been read.
     pub async fn open(&self, request: &Request) -> Answer {
         self.connect().await.open(request).await
     }

@@ -19,7 +19,7 @@ enum Body {
 }
 
 impl Request {
-    /// A request without a body.
+    /// Creates a request without a body.
     pub fn new(method: &str, target: &str) -> Self {
         Self {
             method: method.to_owned(),
@@ -29,12 +29,12 @@ impl Request {
         }
     }
 
-    /// A `GET` without headers.
+    /// Creates a `GET` without headers.
     pub fn get(target: &str) -> Self {
         Self::new("GET", target)
     }
 
-    /// A `POST` of these bytes with a `content-length` and no `content-type`.
+    /// Creates a `POST` of these bytes, with `content-length` and without `content-type`.
     pub fn post(target: &str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             body: Body::Counted(body.into()),
@@ -42,7 +42,7 @@ impl Request {
         }
     }
 
-    /// A `POST` of a JSON body.
+    /// Creates a `POST` of a JSON body.
     pub fn json(target: &str, body: &Value) -> Self {
         Self::post(target, body.to_string()).header("content-type", "application/json")
     }
@@ -91,7 +91,7 @@ impl Request {
         self.method == "HEAD"
     }
 
-    /// The head in wire format, with its blank line.
+    /// Returns the head in wire format, with its blank line.
     pub fn head_bytes(&self) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         for (name, value) in &self.headers {
@@ -111,7 +111,7 @@ impl Request {
         bytes
     }
 
-    /// The whole request in wire format.
+    /// Returns the whole request in wire format.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head_bytes();
         match &self.body {

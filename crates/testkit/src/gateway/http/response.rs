@@ -9,12 +9,12 @@ use super::answer::Event;
 pub struct Head {
     /// The HTTP status code.
     pub status: u16,
-    /// All headers in their order, names in lower case.
+    /// All headers in their order, with names in lower case.
     pub headers: Vec<(String, String)>,
 }
 
 impl Head {
-    /// The value of a header; `None` without one.
+    /// Returns the value of a header; `None` without one.
     ///
     /// # Panics
     /// If the header is present more than once.
@@ -39,7 +39,7 @@ pub struct Response {
     pub head: Head,
     /// The body chunk by chunk; one item if the body is not chunked.
     pub chunks: Vec<Vec<u8>>,
-    /// Whether the body is complete by its framing; otherwise the connection broke.
+    /// Whether the body is complete by its framing. If not, the connection broke.
     pub whole: bool,
 }
 
@@ -48,31 +48,32 @@ pub struct Response {
 pub struct ErrorObject {
     /// The error code of the contract.
     pub code: String,
-    /// The error type, which groups codes.
+    /// The error type, which groups error codes.
     pub kind: String,
     /// The request parameter that caused the error.
     pub param: Option<String>,
-    /// The message for humans.
+    /// The human-readable message.
     pub message: String,
 }
 
 impl Response {
-    /// The value of a header; `None` without one. Panics if it is present more than once.
+    /// Returns the value of a header; `None` without one. Panics if the header is present more than
+    /// once.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.header(name)
     }
 
-    /// The chunks of the body, joined.
+    /// Returns the joined chunks of the body.
     pub fn body(&self) -> Vec<u8> {
         self.chunks.concat()
     }
 
-    /// The body as text; invalid UTF-8 is replaced.
+    /// Returns the body as text. Invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body()).into_owned()
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Panics
     /// If the body is not JSON.
@@ -80,7 +81,7 @@ impl Response {
         serde_json::from_slice(&self.body()).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The value of `x-request-id`.
+    /// Returns the value of `x-request-id`.
     ///
     /// # Panics
     /// If the header is missing.
@@ -109,7 +110,7 @@ impl Response {
         ErrorObject::of(&serde_json::json!({"error": body["error"]}))
     }
 
-    /// The events of the body, comments included.
+    /// Parses the events of the body, including comments.
     ///
     /// # Panics
     /// If the body is not a series of events.

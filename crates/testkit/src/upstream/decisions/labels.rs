@@ -1,4 +1,4 @@
-//! Labels in text requests: the probability of each, and sampled answers.
+//! Labels in text requests: the probability of each label, and sampled answers.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use super::{DecisionFault, json_reply};
 
 /// Options that state whether a question is answerable.
 const ANSWERABLE: [&str; 2] = ["answerable", "unanswerable"];
-/// Number of tokens that are no label, in falling probability.
+/// Number of other tokens than labels, in descending order of probability.
 const OTHERS: usize = 600;
-/// The spellings of a label, and the share of each in its probability.
+/// The spellings of a label, and the share of the label's probability that each has.
 const SPELLINGS: [(&str, f64); 2] = [("", 0.7), (" ", 0.3)];
 
 /// The distribution of the next token.
@@ -81,7 +81,7 @@ fn truth(script: &Script, named: &[Vec<String>]) -> Vec<f64> {
     }
 }
 
-/// The names of an option, with synonyms of yes and no.
+/// Returns the names of an option, with synonyms of yes and no.
 pub(super) fn with_synonyms(names: &[String]) -> Vec<String> {
     let mut all = names.to_vec();
     for (word, other) in [("yes", "true"), ("true", "yes"), ("no", "false"), ("false", "no")] {
@@ -93,7 +93,7 @@ pub(super) fn with_synonyms(names: &[String]) -> Vec<String> {
 }
 
 impl Next {
-    /// The probability of one spelling of a label.
+    /// Returns the probability of one spelling of a label.
     pub fn share(&self, spelling: &str) -> f64 {
         let label = spelling.trim_start();
         let lead = &spelling[..spelling.len() - label.len()];
@@ -105,7 +105,7 @@ impl Next {
         }
     }
 
-    /// The `most` most probable tokens.
+    /// Returns the `max` most probable tokens.
     pub fn top_logprobs(&self, max: usize, fault: Option<DecisionFault>) -> Vec<Value> {
         let spelled = self.labels.iter().flat_map(|(label, share)| {
             SPELLINGS.map(|(lead, part)| (format!("{lead}{label}"), share * part))
@@ -131,7 +131,7 @@ impl Next {
             .collect()
     }
 
-    /// Samples a token; the text and the number determine it.
+    /// Samples a token. `text` and `number` determine the sample.
     fn drawn(&self, text: &str, number: u64) -> String {
         let mut left = chance(text, number);
         let drawn = self.labels.iter().find(|(_, share)| {
@@ -160,7 +160,7 @@ pub(super) fn text_of(value: &Value) -> String {
     }
 }
 
-/// The reply to a text request; `None` leaves it to the common script.
+/// Returns the reply to a text request; `None` for requests that the common script answers.
 pub(super) fn reply(
     path: &str,
     body: &Value,
@@ -188,7 +188,7 @@ pub(super) fn reply(
     }
 }
 
-/// A label in the output format of the request.
+/// Returns a label in the output format of the request.
 fn shaped(body: &Value, label: &str) -> String {
     let is_shaped = body.to_string().contains(r#""enum":["#);
     match is_shaped {

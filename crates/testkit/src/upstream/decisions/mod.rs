@@ -17,13 +17,13 @@ use super::chat_request::Shape;
 use super::received::ReceivedRequest;
 use super::reply::Reply;
 
-/// Marks a text that requests a decision.
+/// Start of a decision script within a text.
 const MARK: &str = "[[decide";
 
-/// A fault of the decision endpoints. It applies until another is set.
+/// A fault of the decision endpoints. It applies until another fault is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecisionFault {
-    /// The endpoint does not exist: 404, also for native endpoints of model servers.
+    /// The endpoint does not exist: 404, including the native endpoints of model servers.
     NoEndpoint,
     /// The model does not support decisions: 501.
     NoDecisionModel,
@@ -49,9 +49,9 @@ pub enum DecisionFault {
     AnotherQuestion,
     /// The probabilities of a choice do not add up to one.
     NoSum,
-    /// A choice leaves out an option.
+    /// The answer to a choice omits an option.
     ForgetsOption,
-    /// Texts with these words fail with 500.
+    /// Requests whose body contains these words fail with 500.
     FailsAt(&'static str),
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Decisions {
 }
 
 impl Decisions {
-    /// The reply to a decision request, or to a request of a native endpoint for labels.
+    /// Returns the reply to a decision request, or to a label request of a native endpoint.
     pub fn reply(&mut self, request: &ReceivedRequest) -> Option<Reply> {
         if request.method != "POST" {
             return None;
@@ -96,8 +96,8 @@ impl Decisions {
     }
 }
 
-/// Whether a text request wants log probabilities of one token: the gateway's own probe of a
-/// deployment, which contains no script.
+/// Whether a text request requests the log probabilities of one token. The gateway probes
+/// deployments with such requests, which contain no script.
 fn asks_for_logprobs(body: &Value) -> bool {
     let is_short = [
         "/max_tokens",

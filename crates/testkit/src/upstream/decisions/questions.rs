@@ -196,7 +196,7 @@ fn answer(
     })
 }
 
-/// The probability of yes.
+/// Returns the probability of yes.
 fn yes(
     script: Option<&Script>,
     shares_of: &dyn Fn(&[Vec<String>]) -> Vec<f64>,
@@ -223,7 +223,7 @@ fn best(shares: &[f64]) -> usize {
         .map_or(0, |(position, _)| position)
 }
 
-/// Probabilities by option: a list of them, or a map.
+/// Returns the probabilities by option, as a list or as a map.
 fn spread(values: &[Value], shares: &[f64], is_list: bool, fault: Option<DecisionFault>) -> Value {
     let factor = if fault == Some(DecisionFault::NoSum) {
         0.5

@@ -9,21 +9,21 @@ use super::{DecisionFault, json_reply};
 
 pub(super) const PATHS: [&str; 4] = ["/tokenize", "/generate", "/completion", "/apply-template"];
 
-/// The id of a token, computed from its bytes.
+/// Computes the id of a token from its bytes.
 fn number(token: &str) -> u64 {
     token
         .bytes()
         .fold(0, |number, byte| number << 8 | u64::from(byte))
 }
 
-/// The token of an id.
+/// Returns the token with this id.
 fn token(number: u64) -> String {
     let bytes = number.to_be_bytes().into_iter().skip_while(|byte| *byte == 0);
     String::from_utf8(bytes.collect()).unwrap_or_default()
 }
 
-/// Splits a text into tokens: a line of one letter, or of two without a Q, is one token with its
-/// leading spaces; any other line has a token for each byte.
+/// Splits a text into tokens. A line of one letter, or of two letters without a Q, is one token
+/// with its leading spaces; any other line has one token for each byte.
 fn tokens(text: &str) -> Vec<u64> {
     let mut found = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -39,7 +39,7 @@ fn tokens(text: &str) -> Vec<u64> {
     found
 }
 
-/// The probabilities of tokens by their ids, in vLLM's format.
+/// Returns the probabilities of tokens by their ids, in vLLM's format.
 pub(super) fn by_ids(next: &Next, ids: &[Value], fault: Option<DecisionFault>) -> Vec<Value> {
     let ids = ids.iter().filter_map(Value::as_u64);
     let logprobs = ids.enumerate().map(|(position, id)| {

@@ -2,7 +2,7 @@
 
 use super::MARK;
 
-/// The scripted probabilities of one question, or of all.
+/// The scripted probabilities of one question, or of all questions.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Script {
     pub id: String,
@@ -66,7 +66,7 @@ fn next_part(text: &str) -> Option<(&str, &str, &str)> {
     (!part.is_empty()).then_some((name, value, rest))
 }
 
-/// The script of a question: in its own text, else in the state.
+/// Returns the script of a question: from its own text, or else from the state.
 pub(super) fn of_question(own: &str, state: &str, id: &str) -> Result<Option<Script>, String> {
     let (own, state) = (scripts(own)?, scripts(state)?);
     let find = |scripts: &[Script], id: &str| scripts.iter().find(|script| script.id == id).cloned();
@@ -75,7 +75,7 @@ pub(super) fn of_question(own: &str, state: &str, id: &str) -> Result<Option<Scr
 }
 
 impl Script {
-    /// The probabilities of options; each option has several names.
+    /// Returns the probabilities of options. Each option has several names.
     pub fn probabilities(&self, options: &[Vec<String>]) -> Vec<f64> {
         let weight = |names: &Vec<String>| {
             let found = self.weights.iter().find(|(found, _)| names.contains(found));
@@ -94,7 +94,7 @@ impl Script {
     }
 }
 
-/// A uniform number from 0 to 1, determined by text and place.
+/// Returns a uniformly distributed number from 0 to 1, which the text and the position determine.
 pub(super) fn chance(text: &str, position: u64) -> f64 {
     let start = 0xCBF2_9CE4_8422_2325_u64;
     let bytes = text.bytes().chain(position.to_le_bytes());
@@ -106,7 +106,7 @@ pub(super) fn chance(text: &str, position: u64) -> f64 {
     (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
-/// A normally distributed number, determined by text and place.
+/// Returns a normally distributed number, which the text and the position determine.
 pub(super) fn normal(text: &str, position: u64) -> f64 {
     let (one, two) = (chance(text, 2 * position), chance(text, 2 * position + 1));
     (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * two).cos()

@@ -1,5 +1,5 @@
-//! ComfyUI's routes (docs.comfy.org/development/comfyui-server/comms_routes). It reads only the
-//! parts of a graph that determine the output: texts, sizes, batches, lengths at 16 frames a
+//! ComfyUI's routes (docs.comfy.org/development/comfyui-server/comms_routes). The server reads only
+//! the parts of a graph that determine the output: texts, sizes, batches, lengths at 16 frames a
 //! second, images that must have been uploaded, and whether a video is saved.
 
 use serde_json::{Map, Value, json};
@@ -77,7 +77,8 @@ fn submit(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     })
 }
 
-/// Only history queries count as polls: a client without a history entry also queries the queue.
+/// Returns the history of a job. Only history queries count as polls, because a client without a
+/// history entry also queries the queue.
 fn history(media_server: &mut MediaServer, id: &str) -> Reply {
     let Some((making, stage)) = media_server.poll(id) else {
         return as_json(200, &json!({}));
@@ -163,7 +164,7 @@ fn view(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     found.unwrap_or_else(not_found)
 }
 
-/// The WebSocket messages about the client's jobs, mixed with messages about other jobs.
+/// Returns the WebSocket messages about the client's jobs, mixed with messages about other jobs.
 fn talk(media_server: &mut MediaServer, request: &ReceivedRequest) -> Reply {
     if media_server.socket == SocketFault::Refused {
         return not_found();

@@ -1,5 +1,5 @@
 //! fal's queue (docs.fal.ai/model-endpoints/queue), for models of the namespace `fal-ai/…`. Results
-//! are at another host.
+//! are served at another host.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn nothing() -> Reply {
     as_json(404, &json!({"detail": "Not found"}))
 }
 
-/// The URLs of one request, which omit the part after the name of the app.
+/// Returns the URLs of one request, which omit the part after the name of the app.
 fn addresses(request: &ReceivedRequest, model: &str, id: &str) -> Value {
     let host = request.header("host").unwrap_or_default();
     let app = model.split('/').next().unwrap_or_default();
@@ -44,7 +44,7 @@ fn submit(media_server: &mut MediaServer, request: &ReceivedRequest, model: &str
     };
     let duration = text(&fields["duration"]);
     let new = duration.trim_end_matches('s').parse().unwrap_or(0);
-    // Some models append the extension to the source video, and some return the extension alone.
+    // Some models return the source video with the extension, and some return only the extension.
     let before = match model.ends_with("/extend-video") {
         true => files::length(&text(&fields["video_url"])),
         false => 0,

@@ -18,7 +18,7 @@ use super::super::reply::Reply;
 use super::{Making, MediaServer, not_found};
 
 const PNG_BEGIN: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// Maximum bytes of a stored block (RFC 1951).
+/// Maximum size of a stored block, in bytes (RFC 1951).
 const LONGEST_BLOCK: usize = 65_535;
 
 pub(super) fn path(making: &Making, index: u32) -> String {
@@ -40,7 +40,7 @@ pub(super) fn bytes(making: &Making, index: u32) -> Reply {
     Reply::body(200, kind, making.output(index))
 }
 
-/// A PNG of this size in black and white; each `shade` gives another image.
+/// Returns a PNG of this size in black and white. Each `shade` results in another image.
 pub fn image(width: u32, height: u32, shade: u8) -> Vec<u8> {
     let mut rows = Vec::new();
     for _ in 0..height {
@@ -50,7 +50,7 @@ pub fn image(width: u32, height: u32, shade: u8) -> Vec<u8> {
     let mut header = Vec::new();
     header.extend(width.to_be_bytes());
     header.extend(height.to_be_bytes());
-    // One bit, grayscale, and the only methods that PNG defines.
+    // One bit per pixel, grayscale, and the only methods that PNG defines.
     header.extend([1, 0, 0, 0, 0]);
     let mut file = PNG_BEGIN.to_vec();
     for (name, body) in [(b"IHDR", header), (b"IDAT", zlib(&rows)), (b"IEND", Vec::new())] {
@@ -64,7 +64,7 @@ pub fn image(width: u32, height: u32, shade: u8) -> Vec<u8> {
     file
 }
 
-/// A stream of stored blocks (RFC 1950).
+/// Returns a zlib stream of stored blocks (RFC 1950).
 fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut stream = vec![0x78, 0x01];
     let mut blocks = bytes.chunks(LONGEST_BLOCK).peekable();
@@ -87,7 +87,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// A video of one color with this size and length. Each video is generated once.
+/// Returns a video of one color with this size and length. Each video is generated once.
 ///
 /// # Panics
 /// If ffmpeg is not installed.
@@ -98,7 +98,7 @@ pub fn video(width: u32, height: u32, seconds: u32) -> Vec<u8> {
     video.or_insert_with(|| shoot(width, height, seconds)).clone()
 }
 
-/// The seconds of a video in a data URL; 0 for any other URL.
+/// Returns the length of a video in a data URL, in seconds; 0 for any other URL.
 pub(super) fn length(url: &str) -> u32 {
     let Some((_, encoded)) = url.split_once(";base64,") else {
         return 0;

@@ -16,13 +16,13 @@ pub struct FormPart {
 }
 
 impl FormPart {
-    /// The content as text.
+    /// Returns the content as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// The parts of a form with this `content-type`; `None` when the form is malformed.
+/// Returns the parts of a form with this `content-type`; `None` when the form is malformed.
 pub(in crate::upstream) fn parts(content_type: &str, body: &Bytes) -> Option<Vec<FormPart>> {
     let boundary = content_type.strip_prefix("multipart/form-data; boundary=")?;
     let first = format!("--{boundary}\r\n");

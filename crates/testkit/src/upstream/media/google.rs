@@ -31,7 +31,7 @@ pub(super) fn reply(media_server: &mut MediaServer, request: &ReceivedRequest) -
     }
 }
 
-/// The size in pixels of an aspect ratio.
+/// Returns the size of an aspect ratio, in pixels.
 fn size_of(ratio: &Value) -> Option<(u32, u32)> {
     let (width, height) = ratio.as_str()?.split_once(':')?;
     Some((8 * width.parse::<u32>().ok()?, 8 * height.parse::<u32>().ok()?))

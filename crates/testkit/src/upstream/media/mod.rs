@@ -1,7 +1,7 @@
 //! The upstream as image and video providers: OpenAI's images and videos, stable-diffusion.cpp,
 //! fal, Replicate, ComfyUI, Imagen and Veo, each at its own paths. Every submission is recorded,
-//! even if its answer fails: a test can check that a job was submitted exactly once. Every output
-//! is a real image or video of the requested size.
+//! even if its response fails, so that a test can check that a job was submitted exactly once.
+//! Every output is a real image or video of the requested size.
 
 mod comfyui;
 mod fal;
@@ -24,7 +24,7 @@ pub use files::{image, video};
 pub use form::FormPart;
 pub(super) use form::parts;
 
-/// Polls until a job is done, unless a test sets another number.
+/// Number of polls until a job is done, unless a test sets another number.
 const USUAL_POLLS: u32 = 2;
 
 /// The fault of the next submission.
@@ -36,7 +36,7 @@ pub enum MediaFault {
     ServerError,
     /// The submission is refused with 429 and `retry-after: 7`.
     Busy,
-    /// The submission is refused: its content is not allowed.
+    /// The submission is refused because its content is not allowed.
     Refused,
     /// The job is accepted, but the answer is truncated JSON.
     BrokenJson,
@@ -89,16 +89,16 @@ pub struct Making {
     pub seconds: u32,
     /// The `idempotency-key` of the submission.
     pub key: Option<String>,
-    /// The fault of the job.
+    /// The fault of the job; `None` for a job without a fault.
     pub fault: Option<MediaFault>,
-    /// How often its status was queried.
+    /// Number of status queries for the job.
     pub polls: u32,
-    /// Whether it was cancelled by a request.
+    /// Whether a request cancelled the job.
     pub is_cancelled: bool,
 }
 
 impl Making {
-    /// The bytes of one output.
+    /// Returns the bytes of one output.
     pub fn output(&self, index: u32) -> Vec<u8> {
         let (width, height) = self.size;
         match self.is_video {
@@ -136,7 +136,7 @@ pub(super) struct MediaServer {
     /// Number of submissions, accepted or not.
     pub submissions: u64,
     pub faults: VecDeque<MediaFault>,
-    /// Polls until a job is done.
+    /// Number of polls until a job is done.
     pub polls: u32,
     pub socket: SocketFault,
     /// Names of uploaded files.
@@ -155,7 +155,7 @@ impl MediaServer {
         }
     }
 
-    /// The reply to a request of a media API; `None` for other paths.
+    /// Returns the reply to a request of a media API; `None` for other paths.
     pub(super) fn reply(&mut self, request: &ReceivedRequest) -> Option<Reply> {
         files::reply(self, request)
             .or_else(|| sdcpp::reply(self, request))
@@ -251,13 +251,13 @@ fn not_found() -> Reply {
     )
 }
 
-/// The URL of an output at this server, under the host name that the client uses.
+/// Returns the URL of an output at this server, under the host name that the client uses.
 fn own_url(request: &ReceivedRequest, making: &Making, index: u32) -> String {
     let host = request.header("host").unwrap_or_default();
     format!("http://{host}{}", files::path(making, index))
 }
 
-/// The URL of an output at this server, under another host name.
+/// Returns the URL of an output at this server, under another host name.
 fn other_url(request: &ReceivedRequest, making: &Making, index: u32) -> String {
     let host = request.header("host").unwrap_or_default();
     let port = host.rsplit(':').next().unwrap_or_default();

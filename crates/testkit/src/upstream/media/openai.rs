@@ -32,7 +32,7 @@ pub(super) fn reply(media_server: &mut MediaServer, request: &ReceivedRequest) -
     }
 }
 
-/// The fields of a JSON body or a form.
+/// Returns the fields of a JSON body or a form.
 fn fields(request: &ReceivedRequest) -> Option<Value> {
     if let Some(parts) = request.form() {
         let fields = parts.into_iter().filter(|part| part.file_name.is_none());

@@ -1,4 +1,4 @@
-//! Replicate's predictions (replicate.com/docs/reference/http). Results are at another host.
+//! Replicate's predictions (replicate.com/docs/reference/http). Results are served at another host.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn status_reply(request: &ReceivedRequest, making: &Making, stage: Stage) -> Rep
             let urls: Vec<String> = (0..making.count)
                 .map(|index| other_url(request, making, index))
                 .collect();
-            // A model with one output may report it without a list.
+            // A model with one output may report the output without a list.
             let output = match making.is_video {
                 true => json!(urls[0]),
                 false => json!(urls),

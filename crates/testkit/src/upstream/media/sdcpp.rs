@@ -1,4 +1,4 @@
-//! stable-diffusion.cpp's server by its native API (leejet/stable-diffusion.cpp,
+//! stable-diffusion.cpp's server with its native API (leejet/stable-diffusion.cpp,
 //! examples/server/api.md).
 
 use base64::Engine;

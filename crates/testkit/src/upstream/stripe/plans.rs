@@ -1,6 +1,6 @@
 //! The upstream as Stripe's Billing: subscriptions that start on a Checkout page, their invoices,
-//! and changes in the customer portal. A month has 30 days, so that a test notices code that
-//! computes the end of a period instead of reading it here.
+//! and changes in the customer portal. A month has 30 days, so that tests detect code that computes
+//! the end of a period instead of reading it from Stripe's objects.
 
 use serde_json::{Value, json};
 
@@ -132,7 +132,8 @@ impl StripeServer {
                     "invoice_item": null, "proration": false, "subscription": name, "subscription_item": item,
                 }},
             }]},
-            // The period before, as on every invoice that is created when a period ends.
+            // The period of the invoice is the previous one, as on every invoice that is created
+            // when a period ends.
             "period_start": start, "period_end": start,
         });
         self.invoice_payments.push(
@@ -158,8 +159,8 @@ impl StripeServer {
         invoice
     }
 
-    /// Cancels a subscription at the end of its period in the portal, by a date, as the current
-    /// billing mode does.
+    /// Cancels a subscription in the portal at the end of its period. The cancellation has a date,
+    /// as in the current billing mode.
     pub(in super::super) fn cancel_in_portal(&mut self, subscription: usize, cancel: bool) -> Value {
         let subscription = &mut self.subscriptions[subscription];
         let end = subscription["items"]["data"][0]["current_period_end"].clone();
@@ -188,7 +189,7 @@ impl StripeServer {
         Ok(found)
     }
 
-    /// Returns the invoice payments of the payment intent that a query names.
+    /// Returns the invoice payments for the payment intent in a query.
     pub(super) fn look_at_payments(&self, query: &str) -> Value {
         let is_requested = |payment: &&Value| {
             let intent = payment["payment"]["payment_intent"].as_str().unwrap_or_default();
@@ -198,7 +199,7 @@ impl StripeServer {
         json!({"object": "list", "data": data, "has_more": false})
     }
 
-    /// Changes, or ends, a subscription that has not ended.
+    /// Changes or ends a subscription that has not ended.
     pub(super) fn change_plan(&mut self, id: &str, form: Option<&Form>) -> Result<Value, (u16, Value)> {
         let subscription = self.plan(id)?;
         if subscription["status"] == "canceled" {

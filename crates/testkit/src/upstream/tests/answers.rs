@@ -446,7 +446,7 @@ async fn converses_in_frames() {
     assert_eq!(models, ["a:b", "a:b"]);
 }
 
-/// The event names of an event stream, split into frames by their lengths.
+/// Returns the event names of an event stream, split into frames by their lengths.
 fn event_names(mut bytes: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     while let Some(length) = bytes.first_chunk::<4>() {

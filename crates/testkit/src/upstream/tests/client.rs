@@ -11,17 +11,17 @@ use tokio::time::timeout;
 
 use super::super::FakeUpstream;
 
-/// Silence of this duration counts as a hang; far longer than any scripted pause.
+/// Time without bytes that counts as a hang. It is far longer than any scripted pause.
 const SILENCE: Duration = Duration::from_secs(6);
-/// A response with more bytes counts as endless.
+/// Maximum size of a response, in bytes. A larger response counts as endless.
 const LONGEST: usize = 4 << 20;
 
-/// How reading a response ended.
+/// Outcome of reading a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// At the end that its framing specifies.
+    /// The response ended where its framing specifies.
     Whole,
-    /// The connection ended before the framing's end.
+    /// The connection ended before the end that the framing specifies.
     Short,
     /// The connection was reset.
     Reset,
@@ -55,7 +55,7 @@ impl Response {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The payloads of an event stream, by the rules of WHATWG HTML.
+    /// Parses the payloads of an event stream by the rules of WHATWG HTML.
     pub fn events(&self) -> Vec<String> {
         let text = self.text().replace("\r\n", "\n").replace('\r', "\n");
         let mut events = Vec::new();
@@ -71,7 +71,7 @@ impl Response {
         events
     }
 
-    /// The chunks of a streamed answer, without `[DONE]`.
+    /// Returns the chunks of a streamed answer, without `[DONE]`.
     pub fn chunks(&self) -> Vec<Value> {
         let events = self.events();
         events
@@ -127,7 +127,7 @@ impl Client {
         }
     }
 
-    /// Reads more bytes; the error is the reason why no more arrive.
+    /// Reads more bytes. Returns the reason if no more bytes arrive.
     async fn more(&mut self) -> Option<Ended> {
         self.buffer.reserve(65_536);
         match timeout(SILENCE, self.stream.read_buf(&mut self.buffer)).await {

@@ -72,7 +72,7 @@ async fn framings_end_in_their_own_way() {
     }
 }
 
-/// The writes of a reply.
+/// Returns the writes of a reply.
 fn writes(reply: &Reply) -> Vec<Vec<u8>> {
     let chat = ChatRequest::parse(
         request(json!({"stream": true})).to_string().as_bytes(),
@@ -127,7 +127,7 @@ async fn one_event_may_be_very_long() {
     assert_eq!(response.events().len(), 4);
 }
 
-/// Decompresses with the program `gzip`; without it the test fails.
+/// Decompresses with the program `gzip`. Without the program, the test fails.
 #[tokio::test]
 async fn compresses_unasked_in_a_form_that_gzip_reads() {
     for (text, stream) in [("short".to_owned(), true), ("long ".repeat(40_000), false)] {

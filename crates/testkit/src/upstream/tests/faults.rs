@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use super::super::{At, FAULTS, How, Outcome, Reply, fault};
 use super::{Client, Ended, FakeUpstream, Response, respond, streamed_text};
 
-/// The outcome of the response for a correct reader.
+/// Classifies the response as a correct reader would.
 fn outcome(response: &Response, stream: bool) -> Outcome {
     if response.ended == Ended::Endless {
         return Outcome::Endless;
@@ -30,7 +30,7 @@ fn is_answer(body: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(body) else {
         return false;
     };
-    // JSON allows numbers of any size; the reader must accept those of the usage.
+    // JSON allows numbers of any size, so the reader must accept any number in the usage.
     let Ok(value) = serde_json::from_str::<Value>(text) else {
         return false;
     };
@@ -82,7 +82,7 @@ fn fault_names_are_unique() {
     assert!(fault("hang").is_some() && fault("nothing-of-the-kind").is_none());
 }
 
-/// The response to the named fault.
+/// Returns the response to the named fault.
 async fn play(name: &str, stream: bool) -> Response {
     respond(fault(name).unwrap().reply(), json!({"stream": stream})).await
 }

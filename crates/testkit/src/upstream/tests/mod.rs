@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{FakeUpstream, Reply};
 use client::{Client, Ended, Response};
 
-/// A chat request with the text `Hi there` and these additional members.
+/// Builds a chat request with the text `Hi there` and these additional members.
 fn request(members: Value) -> Value {
     let mut request = json!({"model": "fake-model", "messages": [{"role": "user", "content": "Hi there"}]});
     for (name, value) in members.as_object().unwrap() {
@@ -22,14 +22,14 @@ fn request(members: Value) -> Value {
     request
 }
 
-/// The response to one request on a new connection.
+/// Returns the response to one request on a new connection.
 async fn respond(reply: Reply, members: Value) -> Response {
     let upstream = FakeUpstream::start().await;
     upstream.push(reply);
     Client::to(&upstream).await.chat(&request(members)).await
 }
 
-/// The text of choice 0 of a streamed answer.
+/// Returns the text of choice 0 of a streamed answer.
 fn streamed_text(chunks: &[Value]) -> String {
     chunks
         .iter()
