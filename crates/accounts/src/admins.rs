@@ -13,7 +13,7 @@ use crate::secret::{Pepper, SecretKey, TokenShape, same_digest};
 /// Audit log names of actors that are not administrators.
 const RESERVED: [&str; 2] = ["cli", "settings"];
 
-/// Creates, authenticates and revokes administrators.
+/// Service that creates, authenticates and revokes administrators.
 pub struct Admins {
     shape: TokenShape,
     pepper: Pepper,

@@ -27,7 +27,7 @@ use changes::{Changes, Version};
 pub struct Caller {
     /// Account that pays and whose limits apply.
     pub account: Arc<Account>,
-    /// API key of the request.
+    /// Id of the API key of the request.
     pub key: KeyId,
     /// Live or test mode of the key.
     pub mode: KeyMode,
@@ -90,7 +90,8 @@ impl KeyParams {
 }
 
 impl Caller {
-    /// Whether hosted tools, unknown fields and unsupported hints are removed from requests.
+    /// Whether hosted tools, unknown fields and unsupported optional fields are removed from
+    /// requests.
     pub fn is_lenient(&self) -> bool {
         self.compat == Compat::Lenient
     }
@@ -114,13 +115,13 @@ impl Caller {
 /// Reason why a key is refused. The response has `invalid_api_key` for every invalid key.
 #[derive(Debug)]
 pub enum KeyError {
-    /// Not a key of this installation, revoked, expired, unknown, or of a suspended account.
+    /// The key is malformed, unknown, revoked or expired, or its account is suspended.
     Invalid,
     /// The lookup failed.
     Storage(Arc<StorageError>),
 }
 
-/// Settings of [`Keys`].
+/// Settings of [`Keys`]: key format, pepper, cache lifetime and quota.
 #[derive(Clone, Debug)]
 pub struct KeysConfig {
     /// Format of this installation's keys.
@@ -129,14 +130,15 @@ pub struct KeysConfig {
     pub pepper: Pepper,
     /// Maximum age of a cached key. Bounds the delay of a change without a notification.
     pub ttl: Duration,
-    /// Default maximum of active keys, for accounts without their own limit.
+    /// Default maximum number of active keys, for accounts without their own limit.
     pub quota: u32,
 }
 
 /// Maximum number of keys in a thread's cache.
 const MAX_RECENT: usize = 1024;
 
-/// Thread-local cache in front of the shared one, whose bookkeeping costs more than the lookup.
+/// Thread-local cache in front of the shared one. A lookup in the shared cache costs more because
+/// of the bookkeeping of that cache.
 type Recent = HashMap<KeyDigest, Arc<CachedKey>>;
 
 #[derive(Debug)]
@@ -154,7 +156,7 @@ enum LookupError {
     Storage(Arc<StorageError>),
 }
 
-/// Creates, authenticates and revokes keys.
+/// Service that creates, authenticates and revokes keys.
 pub struct Keys {
     config: KeysConfig,
     store: Arc<dyn KeyStore>,
@@ -260,7 +262,8 @@ impl Keys {
     }
 
     async fn read(&self, digest: KeyDigest) -> Result<Arc<CachedKey>, LookupError> {
-        // Taken before the read: the result may lack a change that happens during it.
+        // The version is taken before the read, because the result may lack a change that happens
+        // during the read.
         let version = self.changes.version(self.clock.monotonic_micros());
         let mut prefix = [0; 16];
         prefix.copy_from_slice(&digest[..16]);

@@ -1,5 +1,5 @@
-//! Requests and tokens per minute, per account over all its keys. The windows are behind
-//! [`tollgate_storage::Counters`], so that one process or many can store them.
+//! Requests and tokens per minute, per account over all its keys. [`tollgate_storage::Counters`]
+//! stores the windows, so that one process or several processes can share them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tollgate_types::{AccountId, Error, ErrorCode, Retry};
 /// Requests per minute of the budget for reads, deletes, cancels and count-only calls.
 pub const CONTROL_RPM: u32 = 600;
 
-/// Enforces the rate limits of accounts.
+/// Service that enforces the rate limits of accounts.
 pub struct Limiter {
     counters: Arc<dyn Counters>,
     default_rpm: AtomicU32,
@@ -45,7 +45,7 @@ impl Limiter {
         }
     }
 
-    /// Replaces the default limits.
+    /// Replaces the default limits of requests and tokens per minute.
     pub fn set_defaults(&self, rpm: u32, tpm: u64) {
         self.default_rpm.store(rpm, Ordering::Relaxed);
         self.default_tpm.store(tpm, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Limiter {
             .unwrap_or_else(|| self.default_tpm.load(Ordering::Relaxed))
     }
 
-    /// Counts a request. A refusal has its decision for the headers.
+    /// Counts a request. A refusal includes the decision, for the rate-limit headers.
     pub async fn admit(&self, account: &Account, budget: Budget) -> Result<Decision, (Error, Decision)> {
         let limit = self.rpm(account, budget);
         let decision = match self.counters.admit(account.id, budget, limit).await {
@@ -87,8 +87,9 @@ impl Limiter {
         Err((refused(message, decision), decision))
     }
 
-    /// Reserves tokens for a call: its input and its maximum output. A refusal has its decision for
-    /// the headers. A call above the limit itself gets 422, so that it is not retried.
+    /// Reserves tokens for a call: its input and its maximum output. A refusal includes the
+    /// decision, for the rate-limit headers. A call that exceeds the limit by itself is refused
+    /// with 422, so that clients do not retry it.
     pub async fn reserve(
         &self,
         account: &Account,
@@ -132,13 +133,13 @@ impl Limiter {
             .correct(reservation.account, reservation.tokens, used)
             .await
         {
-            // The window is then too full for at most a minute.
+            // The reservation then stays in the window for at most a minute.
             let _ = error;
         }
     }
 
-    /// Whether the counters admit a request or a token under a limit of zero, which is an error.
-    /// Checked at startup.
+    /// Whether the counters incorrectly admit a request or a token under a limit of zero. The
+    /// server checks this at startup.
     pub async fn admits_anything(&self, account: AccountId, budget: Budget) -> bool {
         let request = self.counters.admit(account, budget, 0).await;
         let tokens = self.counters.reserve(account, 1, 0).await;

@@ -1,11 +1,11 @@
-//! Objects encrypted at rest: a [`BlobStore`] over another one.
+//! Objects encrypted at rest: a [`BlobStore`] that wraps another one.
 //!
 //! An object begins with [`MAGIC`] and 16 random bytes. Chunks of 64 KiB follow, each encrypted
-//! with AES-256-GCM and followed by its tag; the last one has the rest, which may be empty.
-//! The key follows from the installation's pepper, the account, the object and the random bytes.
-//! The nonce is the number of the chunk and whether it is the last one (the STREAM construction of
-//! Hoang, Reyhanitabar, Rogaway and Vizár, 2015). So a chunk opens at its place in its object
-//! alone, and an object that was cut does not open at its end.
+//! with AES-256-GCM and followed by its tag; the last chunk has the remaining bytes and may be
+//! empty. The key is derived from the installation's pepper, the account, the object and the random
+//! bytes. The nonce contains the number of the chunk and a flag for the last chunk (the STREAM
+//! construction of Hoang, Reyhanitabar, Rogaway and Vizár, 2015). A chunk therefore decrypts only
+//! at its position in its object, and decryption of a truncated object fails at its end.
 //!
 //! Objects of earlier versions have no such header and are returned unchanged.
 
@@ -24,15 +24,15 @@ use crate::secret::Pepper;
 
 /// First bytes of an encrypted object. No supported file type starts with these bytes.
 const MAGIC: [u8; 8] = *b"\x93TGSEAL1";
-/// Length of the salt after the magic bytes.
+/// Length of the salt after the magic bytes, in bytes.
 const SALT: usize = 16;
 const HEADER: usize = MAGIC.len() + SALT;
-/// Plain bytes of a full chunk.
+/// Number of plain bytes of a full chunk.
 const CHUNK: usize = 64 << 10;
 const TAG: usize = 16;
 const SEALED_CHUNK: u64 = (CHUNK + TAG) as u64;
 
-/// Encrypts objects and stores them in another store.
+/// Store that encrypts objects and stores them in another store.
 pub struct SealedBlobs {
     inner: Arc<dyn BlobStore>,
     pepper: Pepper,
@@ -181,11 +181,11 @@ impl BlobStore for SealedBlobs {
     }
 }
 
-/// Encrypts an object while it streams.
+/// Encryption of an object while it streams.
 struct Sealing {
     key: LessSafeKey,
     content: BlobContent,
-    /// Received bytes that are in no chunk yet.
+    /// Received bytes that do not belong to a chunk yet.
     pending: Bytes,
     chunk: Vec<u8>,
     index: u64,
@@ -230,13 +230,13 @@ impl Sealing {
     }
 }
 
-/// Decrypts an object while it streams, from the chunk `index`.
+/// Decryption of an object while it streams, from the chunk `index`.
 struct Opening {
     content: BlobContent,
     key: LessSafeKey,
     buffer: BytesMut,
     index: u64,
-    /// Plain length of the object.
+    /// Plain length of the object, in bytes.
     length: u64,
     /// Range of the object that is not returned yet.
     range: Range<u64>,

@@ -128,8 +128,8 @@ fn generate(prefix: &str) -> Result<SecretKey, getrandom::Error> {
     while text.len() < full {
         let mut bytes = [0_u8; 64];
         getrandom::fill(&mut bytes)?;
-        // 248 is the largest multiple of 62 in a byte: the rest would make some characters
-        // likelier.
+        // 248 is the largest multiple of 62 that fits in a byte. Larger values would make some
+        // characters more likely.
         let fair = bytes
             .into_iter()
             .filter(|byte| *byte < 248)
@@ -163,12 +163,13 @@ fn check_chars(text: &str) -> [u8; CHECK_CHARS] {
     check
 }
 
-/// HMAC secret of the key digests. Without it a stolen database does not allow to test keys.
+/// HMAC secret of the key digests. Without the pepper, a stolen database does not allow an attacker
+/// to verify guessed keys.
 #[derive(Clone)]
 pub struct Pepper(Arc<hmac::Key>);
 
 impl Pepper {
-    /// A pepper from at least 32 secret bytes; `None` when there are fewer.
+    /// Creates a pepper from at least 32 secret bytes; `None` if there are fewer.
     pub fn new(secret: &[u8]) -> Option<Self> {
         if secret.len() < 32 {
             return None;

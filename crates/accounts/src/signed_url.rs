@@ -25,7 +25,7 @@ const METHOD: &str = "GET";
 /// Domain separation of the signing keys.
 const PURPOSE: &str = "media addresses";
 
-/// A signing key and the id that URLs name it by.
+/// A signing key, and the id that identifies it in URLs.
 #[derive(Clone)]
 pub struct SigningKey {
     id: String,
@@ -50,7 +50,7 @@ impl SigningKey {
 
     fn expand(secret: &Prk) -> Option<Self> {
         let key = hmac::Key::from(secret.expand(&[b"key"], hmac::HMAC_SHA256).ok()?);
-        // No signed text begins like this, so the id reveals nothing about a signature.
+        // No signed text has this prefix, so the id reveals nothing about a signature.
         let id = hmac::sign(&key, b"id");
         let id = id.as_ref()[..4]
             .iter()
@@ -104,13 +104,14 @@ pub enum Refusal {
 /// A signed URL and its expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedAddress {
-    /// Path and query.
+    /// Path and query of the URL.
     pub path: String,
     /// Expiry, in whole seconds.
     pub expires_at: Timestamp,
 }
 
-/// Signs URLs with the current key, and also accepts those of the previous one.
+/// Signer of media URLs. It signs with the current key, and also accepts URLs that were signed with
+/// the previous key.
 #[derive(Clone, Debug)]
 pub struct MediaAddresses {
     current: SigningKey,

@@ -11,7 +11,7 @@ use crate::secret::Pepper;
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + NONCE_LEN;
 
-/// Encryption of a text failed.
+/// Error of a text that could not be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealError;
 
@@ -23,8 +23,9 @@ impl fmt::Display for SealError {
 
 impl std::error::Error for SealError {}
 
-/// Seals and opens with AES-256-GCM-SIV (RFC 8452). Each account has its own key, derived from the
-/// installation's pepper. A text sealed for one account and id opens for no other.
+/// Encryption of texts with AES-256-GCM-SIV (RFC 8452). Each account has its own key, derived from
+/// the installation's pepper. A text can be decrypted only for the account and id for which it was
+/// encrypted.
 #[derive(Clone)]
 pub struct Vault(Pepper);
 

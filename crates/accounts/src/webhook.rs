@@ -22,8 +22,8 @@ impl WebhookSecret {
         format!("whsec_{}", STANDARD.encode(self.0))
     }
 
-    /// Returns the signature headers of a request: the id is the same for every attempt, the time
-    /// is that of this attempt.
+    /// Returns the signature headers of a request. `id` is the same for every attempt; `at` is the
+    /// time of this attempt.
     pub fn headers(&self, id: &str, at: Timestamp, body: &str) -> Vec<(&'static str, String)> {
         let at = at.as_seconds();
         vec![
@@ -82,7 +82,7 @@ impl WebhookSecrets {
 mod tests {
     use super::*;
 
-    /// The example of the specification.
+    /// The input and the signature are the example of the specification.
     #[test]
     fn signature_matches_the_specification() {
         let secret = STANDARD.decode("plJ3nmyCDGBKInavdOK15jsl").unwrap();

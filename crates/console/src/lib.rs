@@ -18,7 +18,7 @@ use tollgate_types::Clock;
 /// Shared state of this crate's handlers.
 #[derive(Clone, FromRef)]
 pub struct Console {
-    /// Authenticates callers and counts requests.
+    /// Authenticator of callers, which also counts their requests.
     pub authenticator: Arc<Authenticator>,
     pub catalog: Arc<Catalog>,
     pub ledger: Arc<dyn LedgerStore>,

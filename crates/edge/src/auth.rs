@@ -19,17 +19,17 @@ use crate::failed_keys::FailedKeys;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// Shared state of the extractors.
+/// Shared state of the extractors [`WorkCaller`] and [`ControlCaller`].
 pub struct Authenticator {
     pub keys: Arc<Keys>,
-    /// Limits the requests per minute.
+    /// Limiter of the requests per minute.
     pub limiter: Arc<Limiter>,
-    /// Delays callers that try many invalid keys.
+    /// Counter of invalid keys, which delays callers that try many.
     pub failed_keys: FailedKeys,
 }
 
 impl Authenticator {
-    /// Creates an authenticator.
+    /// Creates an authenticator that has counted no invalid keys.
     pub fn new(keys: Arc<Keys>, limiter: Arc<Limiter>, clock: Arc<dyn Clock>) -> Self {
         Self {
             keys,
@@ -131,9 +131,10 @@ pub(crate) enum Presented<'a> {
     Unreadable,
 }
 
-/// Precedence: `Authorization: Bearer`, then `x-api-key`, then the key of the path's dialect.
-/// Another scheme, and `Bearer` without a key, count as no key. A header that is repeated with
-/// different values is unreadable, because a proxy may read another value.
+/// Returns the API key of a request. Precedence: `Authorization: Bearer`, then `x-api-key`, then
+/// the key of the path's dialect. Another scheme, and `Bearer` without a key, count as no key. A
+/// header that is repeated with different values is unreadable, because a proxy may read another
+/// value.
 pub(crate) fn extract_key<'a>(headers: &'a HeaderMap, dialect_key: Option<&'a [u8]>) -> Presented<'a> {
     if is_ambiguous(headers, &AUTHORIZATION) || is_ambiguous(headers, &X_API_KEY) {
         return Presented::Unreadable;
@@ -167,7 +168,7 @@ fn readable(bytes: &[u8]) -> Presented<'_> {
 #[derive(Clone, Debug)]
 pub struct WorkCaller(pub Caller);
 
-/// Caller of a read, delete, cancel or count request. These have a separate budget.
+/// Caller of a read, delete, cancel or count request. The request counts against a separate budget.
 #[derive(Clone, Debug)]
 pub struct ControlCaller(pub Caller);
 

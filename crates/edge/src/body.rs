@@ -39,7 +39,7 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for JsonBody<LIMIT> {
     }
 }
 
-/// Refuses compressed bodies.
+/// Returns an error if the body is compressed.
 pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
@@ -112,7 +112,7 @@ pub(crate) async fn read(
     Ok(whole.freeze())
 }
 
-/// Reads a body in chunks, with a maximum size and a minimum transfer rate.
+/// Reader of a body in chunks, with a maximum size and a minimum transfer rate.
 pub(crate) struct BodyChunks {
     body: Body,
     limit: usize,

@@ -31,15 +31,17 @@ pub(crate) const KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 /// Header of every request from Google's official clients.
 const CLIENT: HeaderName = HeaderName::from_static("x-goog-api-client");
 
-/// Client dialect of a request, as far as the response depends on it.
+/// Client dialect of a request. It selects the format of errors and the rate-limit headers of the
+/// response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientDialect {
     /// The gateway's own format, which is OpenAI's.
     Common,
-    /// Messages format, by path. For files, which two dialects have at one path, by a header that
-    /// only Messages clients send.
+    /// Messages format, recognized by the path. Requests for files have the same path in two
+    /// dialects; the header `anthropic-version` distinguishes them.
     Messages,
-    /// generateContent format, by path and by headers that only its clients send.
+    /// generateContent format, recognized by the path together with a header or query key that only
+    /// its clients send.
     GenerateContent,
 }
 
@@ -58,7 +60,7 @@ impl ClientDialect {
         }
     }
 
-    /// Returns the error body inside a streamed response.
+    /// Returns the error body in this dialect, for a failed request or an error inside a stream.
     pub fn error_body(self, error: &Error, request_id: &str) -> Vec<u8> {
         let status = status_and_type(error.code).0.as_u16();
         match self {
@@ -71,15 +73,16 @@ impl ClientDialect {
     }
 }
 
-/// Returns the key from a place that only generateContent clients use: their header on the paths of
-/// the dialect, or the query on paths that no other client uses.
+/// Returns the key that generateContent clients send: in their header, on the paths of the dialect,
+/// or in the query, on paths that no other client uses.
 pub(crate) fn key_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a [u8]> {
     let header = headers.get(KEY).filter(|_| is_generate_content(uri.path()));
     let in_query = || key_in_query(uri).map(str::as_bytes);
     header.map(HeaderValue::as_bytes).or_else(in_query)
 }
 
-/// Returns the key in the query. The lists under `/v1` are shared by all dialects and accept none.
+/// Returns the key in the query. All dialects share the list paths under `/v1`, which accept no key
+/// in the query.
 fn key_in_query(uri: &Uri) -> Option<&str> {
     let path = uri.path();
     let [shared, own] = GENERATE_CONTENT;
@@ -109,7 +112,8 @@ const TOKENS: [HeaderName; 3] = [
     HeaderName::from_static("anthropic-ratelimit-tokens-reset"),
 ];
 
-/// Converts a response to the format of the request's dialect.
+/// Adds the rate-limit headers of the request's dialect to a response, and converts the body of a
+/// failed request to that dialect.
 pub(crate) fn apply_dialect(
     ctx: &RequestContext,
     notes: &Notes,

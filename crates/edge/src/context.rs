@@ -23,7 +23,7 @@ pub struct RequestContext {
     pub accepted_at: Timestamp,
     /// Client address, as reported by trusted proxies.
     pub peer: IpAddr,
-    /// ClientDialect of client libraries that sent the request.
+    /// Client dialect of the request, which selects the format of errors.
     pub dialect: ClientDialect,
     /// Cost limit of the request, from `x-max-cost`.
     pub max_cost: MaxCost,
@@ -36,7 +36,7 @@ pub struct RequestContext {
     notes: Mutex<Notes>,
 }
 
-/// HeaderValues recorded by handlers.
+/// Values that handlers record for the response headers and the log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) account: Option<AccountId>,
@@ -99,7 +99,7 @@ impl RequestContext {
         change(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns the recorded values. The response is complete, so that no more values are recorded.
+    /// Takes the recorded values. The response is complete, so no more values are recorded.
     pub(crate) fn take_notes(&self) -> Notes {
         std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -114,7 +114,8 @@ impl RequestContext {
         self.note(|notes| notes.cost = Some(cost));
     }
 
-    /// Records how the response was made to match its schema, for `x-tollgate-structured`.
+    /// Records the way in which the response was made to match its schema, for
+    /// `x-tollgate-structured`.
     pub fn note_structure(&self, how: Option<&'static str>) {
         if how.is_some() {
             self.note(|notes| notes.structure = how);

@@ -25,7 +25,7 @@ impl From<Error> for ApiError {
 #[derive(Clone)]
 pub(crate) struct Logged(pub(crate) Arc<Error>);
 
-/// Returns the status and `type` of a code (choices: Status codes). This is the only such table.
+/// Returns the HTTP status and the `type` of a code. This is the only table of statuses and types.
 pub const fn status_and_type(code: ErrorCode) -> (StatusCode, &'static str) {
     use ErrorCode as Code;
     match code {
@@ -66,14 +66,14 @@ pub const fn error_type(code: ErrorCode) -> &'static str {
     status_and_type(code).1
 }
 
-/// The body of every failure (contract, Errors).
+/// Response body of every failed request.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorBody {
     /// The error of this response.
     pub error: ErrorObject,
 }
 
-/// An API error.
+/// The `error` member of the body of a failed request.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ErrorObject {
     /// Human-readable description: what is wrong and what to do.
@@ -82,7 +82,7 @@ pub struct ErrorObject {
     pub r#type: String,
     /// Error code, such as `invalid_parameter`. docs/errors has a page for each code.
     pub code: String,
-    /// Path of the invalid parameter.
+    /// Path of the invalid parameter; null if the error does not concern a parameter.
     pub param: Option<String>,
 }
 
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// RFC 9110, 11.6.1.
+    /// RFC 9110, section 11.6.1, requires a challenge in every 401 response.
     #[test]
     fn a_401_says_how_to_authenticate() {
         for (code, expected) in [

@@ -1,6 +1,6 @@
-//! Delays callers that guess keys: after 30 invalid keys a minute from one address, each further
-//! one waits a second. Responses do not reveal the delay, and valid keys from the same address are
-//! not delayed.
+//! Delays callers that guess keys. After 30 invalid keys per minute from one address, the response
+//! to each further one is delayed by a second. Responses do not reveal the delay, and valid keys
+//! from the same address are not delayed.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ const MAX_ADDRESSES: usize = 100_000;
 /// answered without delay.
 const MAX_WAITING: usize = 1_000;
 
-/// Counts invalid keys per address.
+/// Counter of invalid keys per client address.
 pub struct FailedKeys {
     clock: Arc<dyn Clock>,
     addresses: Mutex<HashMap<IpAddr, Failures>>,

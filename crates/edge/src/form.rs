@@ -18,7 +18,7 @@ const MULTIPART: &str = "multipart/form-data";
 /// Maximum number of fields in a form.
 pub(crate) const MAX_FIELDS: usize = 64;
 
-/// One field of a form.
+/// One field of a form: a text or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FormField {
     pub name: String,
@@ -91,7 +91,7 @@ pub(crate) fn boundary(headers: &HeaderMap) -> Option<&str> {
 }
 
 pub(crate) fn not_multipart() -> Error {
-    let message = "The body must be a form that contains the file: send 'content-type: multipart/form-data' with its boundary.";
+    let message = "The body must be a multipart form: send 'content-type: multipart/form-data' with the 'boundary' parameter.";
     Error::new(ErrorCode::UnsupportedMediaType, message)
 }
 
@@ -113,9 +113,10 @@ pub(crate) fn too_many_fields() -> Error {
     Error::new(ErrorCode::InvalidParameter, message)
 }
 
-/// Returns the name of a part; an error if it has none.
+/// Returns the name of a part, or an error if it has none.
 pub(crate) fn part_name(name: Option<&str>) -> Result<&str, Error> {
-    let unnamed = || Error::new(ErrorCode::InvalidParameter, "A form part has no name.");
+    let message = "A part of the form has no name. Add 'name' to its Content-Disposition header.";
+    let unnamed = || Error::new(ErrorCode::InvalidParameter, message);
     name.filter(|name| !name.is_empty()).ok_or_else(unnamed)
 }
 
@@ -158,14 +159,15 @@ mod tests {
         let bad_header = "--x\r\nno header\r\n\r\nm\r\n--x--\r\n";
         let cut = "The multipart body is malformed: a boundary is missing, or the body ends too early.";
         let headers = "The multipart body is malformed: the headers of a part cannot be parsed.";
+        let nameless = "A part of the form has no name. Add 'name' to its Content-Disposition header.";
         for (body, message) in [
             ("", cut),
             ("--x\r\n", cut),
             (unterminated, cut),
             ("model=m", cut),
             (bad_header, headers),
-            (unnamed, "A form part has no name."),
-            (empty_name, "A form part has no name."),
+            (unnamed, nameless),
+            (empty_name, nameless),
         ] {
             let error = read("multipart/form-data; boundary=x", body).await.unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidParameter, "{body:?}");

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// Typical total length of the values of a response, in bytes.
 const INITIAL_CAPACITY: usize = 96;
 
-/// Buffer for the values.
+/// Shared buffer of the header values of one response.
 pub(crate) struct HeaderValues(BytesMut);
 
 impl Default for HeaderValues {

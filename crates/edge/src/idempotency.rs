@@ -39,14 +39,14 @@ const ORIGINAL: HeaderName = HeaderName::from_static("x-tollgate-original-reques
 
 /// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 255;
-/// Retention of a stored response.
+/// Time for which a response is stored.
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum size of a stored response, in bytes.
 const MAX_STORED_BYTES: usize = 8 * 1024 * 1024;
 /// Number of stream chunks that are buffered for a slow caller.
 const BUFFERED_CHUNKS: usize = 16;
 
-/// Executes each request with an idempotency key once.
+/// Middleware that executes each request with an idempotency key once.
 pub struct Idempotency {
     authenticator: Arc<Authenticator>,
     store: Arc<dyn IdempotencyStore>,
@@ -230,7 +230,7 @@ impl Ticket {
             let frame = match frame {
                 Ok(frame) => frame,
                 Err(error) => {
-                    // The reader must see a broken stream, not a complete one.
+                    // The reader must receive a broken stream, not a complete one.
                     drop(chunks.send(Err(error)).await);
                     return self.release().await;
                 }

@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use tollgate_types::{Credits, Error, ErrorCode};
 
-/// Name of the header.
+/// Name of the header with the cost limit.
 pub const MAX_COST: &str = "x-max-cost";
 
 /// Cost limit from the request's headers.

@@ -18,7 +18,7 @@ use crate::range::{RangeRequest, parse_range};
 /// Metadata of an object for its response. The bytes of an object never change.
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'o> {
-    /// Size of the object.
+    /// Size of the object, in bytes.
     pub bytes: u64,
     /// SHA-256 digest of the object's bytes.
     pub sha256: &'o [u8; 32],
@@ -102,8 +102,8 @@ fn build_response(status: StatusCode, body: Body, object: &Object<'_>, tag: &str
     Ok(response)
 }
 
-/// Returns the file name as header parameters (RFC 6266). A name outside plain ASCII gets an ASCII
-/// approximation and the encoded name.
+/// Returns the file name as header parameters (RFC 6266). A name that is not plain ASCII results in
+/// two parameters: an ASCII approximation and the encoded name.
 fn filename_parameters(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" !#$&+-.^_`|~()[]{}@,=".contains(&byte);
     let ascii_name: String = name

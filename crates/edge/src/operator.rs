@@ -15,7 +15,7 @@ use crate::context::{RequestContext, context_of};
 use crate::error::ApiError;
 use crate::failed_keys::FailedKeys;
 
-/// Shared state of the extractor.
+/// Shared state of the extractor [`Operator`].
 pub struct OperatorAuthenticator {
     admins: Arc<Admins>,
     failed: FailedKeys,
@@ -44,7 +44,7 @@ impl OperatorAuthenticator {
 #[derive(Clone, Debug)]
 pub struct Operator {
     pub admin: Admin,
-    /// Id of the request.
+    /// Id of the request, as in the `x-request-id` header.
     pub request: RequestId,
 }
 

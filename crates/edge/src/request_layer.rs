@@ -34,7 +34,7 @@ const MAX_URI_BYTES: usize = 8 * 1024;
 /// Maximum number of headers that the request layer adds.
 const ADDED_HEADERS: usize = 12;
 
-/// Which requests are logged. Successful calls are recorded in usage rows anyway.
+/// Selection of the requests that are logged. Usage rows record successful calls in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLog {
     /// Only failed requests.
@@ -234,11 +234,12 @@ fn uri_bytes(uri: &Uri) -> usize {
 }
 
 fn uri_too_long() -> Response {
-    let message = "The path and query are longer than the maximum of 8 KiB.";
+    let message = "The path and query exceed the maximum of 8 KiB. Shorten the query.";
     ApiError(Error::new(ErrorCode::RequestTooLarge, message)).into_response()
 }
 
-/// Returns the path for the log. The limit is longer than any path of the service.
+/// Returns the path for the log. A path of more than [`MAX_URI_BYTES`] is truncated to 256
+/// characters.
 fn logged_path(uri: &Uri) -> String {
     match uri.path() {
         path if path.len() > MAX_URI_BYTES => path.chars().take(256).collect(),

@@ -27,7 +27,7 @@ pub struct Upload<const LIMIT: usize> {
     pub length: Option<u64>,
 }
 
-/// A part of a form.
+/// A part of a form, whose content is read in chunks.
 pub struct Part<'f> {
     field: Field<'f>,
     fault: &'f Fault,
@@ -198,7 +198,8 @@ mod tests {
         }
         let unnamed = "--x\r\nContent-Disposition: form-data\r\n\r\nm\r\n--x--\r\n";
         let error = upload(9, unnamed).next().await.map(|_| ()).unwrap_err();
-        assert_eq!(error.message, "A form part has no name.");
+        let nameless = "A part of the form has no name. Add 'name' to its Content-Disposition header.";
+        assert_eq!(error.message, nameless);
         let field = "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nm\r\n";
         for (count, is_accepted) in [(MAX_FIELDS, true), (MAX_FIELDS + 1, false)] {
             let mut form = upload(64, String::leak(field.repeat(count) + "--x--\r\n"));

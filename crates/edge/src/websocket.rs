@@ -25,18 +25,18 @@ use crate::client_dialect::ClientDialect;
 use crate::context::RequestContext;
 use crate::max_cost::MaxCost;
 
-/// Maximum size of a message.
+/// Maximum size of a message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// Maximum number of open sessions per account on this node.
 pub const MAX_SESSIONS: usize = 20;
 
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// A session without a running turn is closed after this time without a message.
+/// Time without a message after which a session without a running turn is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
-/// A session is dropped if a write takes longer.
+/// Maximum duration of a write. A session with a slower write is dropped.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Accepts WebSocket connections and limits the sessions per account.
+/// Acceptor of WebSocket connections, which limits the sessions per account.
 pub struct Sessions {
     authenticator: Arc<Authenticator>,
     clock: Arc<dyn Clock>,
@@ -120,7 +120,8 @@ impl Sessions {
     }
 }
 
-/// Browsers send the page's origin. Only pages served from this host may connect.
+/// Whether a browser sent the request from a page of another origin. Browsers send the origin of
+/// the page; only pages served from this host may connect.
 fn is_cross_origin(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return false;
@@ -138,7 +139,7 @@ fn too_many() -> Error {
     Error::new(ErrorCode::RateLimitExceeded, message).with_retry(Retry::After(Duration::from_secs(5)))
 }
 
-/// A session in the count of its account, released on drop.
+/// Guard that counts a session against the limit of its account until the guard is dropped.
 struct SessionSlot {
     account: AccountId,
     open: Arc<Mutex<HashMap<AccountId, usize>>>,
@@ -169,7 +170,7 @@ pub struct Session {
     _slot: SessionSlot,
 }
 
-/// Error: the client disconnected.
+/// Error of a session whose client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disconnected;
 

@@ -48,17 +48,17 @@ pub struct App {
     pub request_layer: RequestLayer,
     /// Routes of the public API.
     pub router: axum::Router,
-    /// Replays responses for requests with an `Idempotency-Key`.
+    /// Middleware that replays responses for requests with an `Idempotency-Key`.
     pub idempotency: Idempotency,
-    /// Running calls, including those whose callers left. They live on the worker that started
-    /// them.
+    /// Running calls, including those whose callers have disconnected. A call runs on the worker
+    /// that started it.
     pub calls: TaskTracker,
     /// Tasks that must not end while the process runs.
     pub vitals: Vitals,
 }
 
 impl App {
-    /// Returns the response to a request from `peer`.
+    /// Serves a request from `peer` and returns the response.
     pub async fn serve<B>(&self, peer: IpAddr, request: http::Request<B>) -> Response
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
@@ -83,7 +83,7 @@ impl App {
 /// Limits of connections.
 #[derive(Clone, Debug)]
 pub struct ListenSettings {
-    /// Time limit for a complete request head. Idle connections are closed after it too.
+    /// Maximum time until a request head is complete, and maximum idle time of a connection.
     pub head_timeout: Duration,
     /// Maximum number of connections from one address; further ones are closed.
     pub per_address: usize,
@@ -110,7 +110,7 @@ struct Worker {
     thread: JoinHandle<()>,
 }
 
-/// A connection's place in the count of its address. Dropping it releases the place.
+/// Guard that counts a connection against the limit of its address until the guard is dropped.
 struct ConnectionSlot {
     address: Option<IpAddr>,
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
@@ -326,8 +326,8 @@ async fn serve_requests(
     connection.await
 }
 
-/// Sends the reason to the caller if its connection ends within a request, and lets the response
-/// arrive.
+/// Sends the reason to the caller if the connection ended within a request, then discards the
+/// caller's remaining bytes so that the response is not lost.
 async fn end_connection(
     connection_state: &ConnectionState,
     error: Option<&hyper::Error>,

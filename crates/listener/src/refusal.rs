@@ -1,6 +1,6 @@
-//! The end of a connection. Bytes that are no request get an error response like every other
-//! failure. The server then reads on for a moment, because closing a socket with unread bytes
-//! destroys the response in transit.
+//! The end of a connection. Bytes that are not an HTTP request receive an error response like any
+//! other failure. The server then reads the remaining bytes for up to two seconds, because closing
+//! a socket with unread bytes can destroy a response in transit.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,8 +16,7 @@ use tokio::time::timeout;
 use tollgate_edge::{ApiError, RequestLayer};
 use tollgate_types::{Error, ErrorCode};
 
-/// Limits for reading from a caller whose connection ended early: a duration, and a number of
-/// bytes.
+/// Maximum duration of each step: writing the refusal, then reading the remaining bytes.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_DISCARDED_BYTES: usize = 64 * 1024 * 1024;
 
@@ -35,7 +34,7 @@ pub(crate) fn unreadable(status: StatusCode) -> Error {
     }
 }
 
-/// Returns the response to an ambiguous request. It closes the connection.
+/// Returns the response to an ambiguous request, with `connection: close`.
 pub(crate) fn misframed(status: StatusCode) -> Response {
     let message = match status {
         StatusCode::NOT_IMPLEMENTED => {
@@ -67,12 +66,12 @@ pub(crate) async fn refuse(
     mut refusal: Response,
 ) {
     refusal.headers_mut().remove(CONNECTION);
-    // The request has neither a method nor a path: the log shows placeholders.
+    // The request has neither a method nor a path, so the log shows placeholders.
     let request = http::Request::builder().method("-").uri("*").body(Body::empty());
     let Ok(request) = request else { return };
     let response = request_layer.serve(peer, request, |_| async { refusal }).await;
     let bytes = to_http_bytes(response).await;
-    // The timeout drops callers that do not read.
+    // The timeout drops callers that do not read the response.
     let _ = timeout(LINGER_TIMEOUT, stream.write_all(&bytes)).await;
 }
 

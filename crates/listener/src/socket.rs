@@ -1,6 +1,6 @@
-//! The socket of one connection, as the HTTP library sees it. It suppresses the library's own error
-//! responses, because they have neither a body nor a request id. It outlives the library, so that
-//! the server can send the right response.
+//! The socket that the HTTP library reads and writes. It suppresses the library's own error
+//! responses, because they have neither a body nor a request id. The underlying stream outlives the
+//! library, so that the server can send its own response.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,6 +1,6 @@
-//! Bodies of requests that are answered before they are read, such as a 401 or a 429. Callers that
-//! send the head and the body in separate packets could otherwise not reuse their connection: the
-//! HTTP library closes it, and the next request fails.
+//! Bodies of requests that are answered before the body is read, such as with 401 or 429. The HTTP
+//! library closes the connection of an unread body. A caller that sends the head and the body in
+//! separate packets would then fail on its next request.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 /// Maximum size of an unread body that the gateway reads in order to keep the connection.
 const MAX_UNREAD_BYTES: u64 = 256 * 1024;
-/// Maximum time for reading it. The response waits for this long.
+/// Maximum time for reading an unread body. The response is delayed by at most this time.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The unread body of a connection's current request, if its handler dropped it.
@@ -25,7 +25,7 @@ const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Unread(Arc<Mutex<Option<Incoming>>>);
 
 impl Unread {
-    /// Returns the request with a body that comes back here if it is dropped before its end.
+    /// Returns the request with a body that moves to `self` if it is dropped before its end.
     pub(crate) fn watch(&self, request: http::Request<Incoming>) -> http::Request<WatchedBody> {
         self.replace(None);
         request.map(|body| WatchedBody {
@@ -73,10 +73,10 @@ async fn discard(mut body: Incoming) -> bool {
     timeout(UNREAD_TIMEOUT, read).await.unwrap_or(false)
 }
 
-/// The body of a request that a handler reads.
+/// Request body that moves to [`Unread`] if its handler drops it before its end.
 pub(crate) struct WatchedBody {
     unread: Unread,
-    /// Empty only while the body is dropped.
+    /// `None` only while the body is dropped.
     body: Option<Incoming>,
 }
 

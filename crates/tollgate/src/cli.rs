@@ -28,14 +28,15 @@ Exit codes:
   0  success
   1  failure
   2  invalid usage or settings
-  3  a check found problems (ledger check, ledger audit, statements show, prices check,
-     config check, doctor, move, decisions eval)
+  3  a check found problems (ledger check, ledger audit, ledger receipt, ledger verify,
+     statements show, prices check, config check, doctor, move, decisions eval)
 
 Settings are read from tollgate.toml in the working directory (or --config FILE), from environment
 variables TOLLGATE_<SECTION>__<KEY> such as TOLLGATE_SERVER__LISTEN, and from flags. Later sources
-override earlier ones. All commands except `move` work with or without a running server.";
+override earlier ones. All commands except `move`, `decisions eval` and `providers list` work with
+or without a running server.";
 
-/// A self-hosted model gateway: one API, one bill, over every AI model.
+/// A self-hosted model gateway: one API and one bill for all your AI models.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version, max_term_width = 100, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -218,18 +219,18 @@ pub enum Command {
     Config(Settings),
     /// Diagnose the installation and suggest repairs.
     ///
-    /// Checks the settings, the data directory, storage, ports, providers, models, the clock and
-    /// this machine's limits. Safe to run next to a running server.
+    /// The command checks the settings, the data directory, storage, ports, providers, models, the
+    /// clock and this machine's limits. It can run while the server is running.
     #[command(
         after_help = "Examples:\n  tollgate doctor\n  tollgate doctor --json\n\nExit code 3 when problems are found."
     )]
     Doctor,
-    /// Print the OpenAPI document of the public API.
+    /// Print the OpenAPI document of the public API or the admin API.
     #[command(
         after_help = "Examples:\n  tollgate openapi > openapi.json\n  tollgate openapi --admin > openapi-admin.json"
     )]
     Openapi {
-        /// Print the admin API document.
+        /// Print the document of the admin API.
         #[arg(long)]
         admin: bool,
     },
@@ -268,15 +269,15 @@ Examples:
   tollgate serve --listen 127.0.0.1:0 --data /var/lib/tollgate
   tollgate serve --print-config
 
-The first line on stdout is the listen address. Logs go to stderr; TOLLGATE_LOG filters them \
-(TOLLGATE_LOG=warn).
-SIGTERM or SIGINT finishes running calls, then stops; a second one stops within seconds. SIGHUP \
-reloads the settings.")]
+The first line on stdout is the listen address. Logs go to stderr. The environment variable \
+TOLLGATE_LOG filters them, such as TOLLGATE_LOG=warn.
+On SIGTERM or SIGINT, the gateway finishes running calls, then stops; on a second signal, it stops \
+within seconds. On SIGHUP, it reloads the settings.")]
 pub struct Serve {
     /// Listen address of the public API [default: 127.0.0.1:8080]; port 0 selects a free port.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Listen address of metrics and the admin API [default: 127.0.0.1:9464, or a free port if it
+    /// Listen address of metrics and the admin API [default: 127.0.0.1:9464, or a free port if 9464
     /// is in use].
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
@@ -304,10 +305,10 @@ continues its jobs after 30 seconds; requests that may have reached a provider a
 Workers need PostgreSQL.
 
 The first line on stdout is the listen address, which serves /metrics, /healthz and /readyz. Logs \
-go to stderr. SIGTERM or SIGINT finishes running jobs, for at most timeouts.shutdown_ms; a second \
-one hands them over to other workers immediately.")]
+go to stderr. On SIGTERM or SIGINT, the worker finishes running jobs, for at most \
+timeouts.shutdown_ms; on a second signal, it hands them over to other workers immediately.")]
 pub struct Worker {
-    /// Listen address of metrics and probes [default: 127.0.0.1:9464, or a free port if it is in
+    /// Listen address of metrics and probes [default: 127.0.0.1:9464, or a free port if 9464 is in
     /// use].
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<String>,
@@ -399,10 +400,10 @@ pub enum Accounts {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub struct Limits {
-    /// Requests per minute over all keys.
+    /// Maximum number of requests per minute over all keys.
     #[arg(long, value_name = "N|default", value_parser = new_limit::<u32>)]
     pub rpm: Option<NewLimit<u32>>,
-    /// Tokens per minute over all keys.
+    /// Maximum number of tokens per minute over all keys.
     #[arg(long, value_name = "N|default", value_parser = new_limit::<u64>)]
     pub tpm: Option<NewLimit<u64>>,
     /// Maximum number of unrevoked keys.
@@ -420,10 +421,10 @@ pub struct Limits {
     /// Maximum number of stored files.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub files: Option<NewLimit<u32>>,
-    /// Total size of stored files, in GiB.
+    /// Maximum total size of stored files, in GiB.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u32>)]
     pub files_gib: Option<NewLimit<u32>>,
-    /// Estimated tokens of all unfinished batches together.
+    /// Maximum number of estimated tokens of all unfinished batches together.
     #[arg(long, value_name = "N|default", value_parser = new_count::<u64>)]
     pub batch_tokens: Option<NewLimit<u64>>,
 }
@@ -439,19 +440,20 @@ pub enum Keys {
         /// Account id, or account name if unique.
         #[arg(long, value_name = "ID|NAME")]
         account: AccountArg,
-        /// Display name, such as the environment.
+        /// Display name, such as `staging`.
         #[arg(long, value_name = "TEXT", default_value = "default")]
         name: String,
         /// Days until the key expires (default: never).
         #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=36_500))]
         expires_in_days: Option<u32>,
-        /// How to adapt requests to models that lack a requested feature.
+        /// Adaptation of requests to models that lack a requested feature.
         #[arg(long, value_enum, default_value_t)]
         compat: Compat,
         /// Create a test key. It reaches only simulated models and spends no credits.
         #[arg(long)]
         test: bool,
-        /// Wait for images by default, instead of returning a job.
+        /// Make image requests with this key wait for the image by default, instead of returning a
+        /// job.
         #[arg(long)]
         sync: bool,
     },
@@ -496,17 +498,17 @@ pub enum Keys {
     },
 }
 
-/// How requests are adapted to models that lack a requested feature.
+/// Adaptation of requests to models that lack a requested feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Compat {
     /// Refuse the request with an error.
     Strict,
-    /// Move mid-conversation instructions into the user's turn, and drop switches that the model
-    /// lacks.
+    /// Move mid-conversation instructions into the user's turn, and drop an unsupported
+    /// `parallel_tool_calls: false` or reasoning effort.
     #[default]
     Standard,
-    /// Also drop hosted tools, unknown fields and hints. The header `x-tollgate-ignored` lists
-    /// them.
+    /// Also drop hosted tools, unknown fields, and unsupported optional fields such as
+    /// `service_tier` or `verbosity`. The header `x-tollgate-ignored` lists the dropped fields.
     Lenient,
 }
 
@@ -601,7 +603,7 @@ pub enum Credit {
 /// Terms of a grant.
 #[derive(Debug, Args)]
 pub struct Terms {
-    /// Idempotency key of the grant. Without it, every run grants anew.
+    /// Idempotency key of the grant. If omitted, each run creates another grant.
     #[arg(long = "id", id = "grant_id", value_name = "TEXT")]
     pub id: Option<String>,
     /// Origin of the credits.
@@ -653,7 +655,8 @@ pub enum Subscriptions {
         /// Plan name, as in `plans list`.
         #[arg(long, value_name = "NAME")]
         plan: String,
-        /// Billing period (default: the plan's). A year of a monthly plan costs twelve months.
+        /// Billing period (default: the plan's). A year of a monthly plan costs twelve times the
+        /// monthly price.
         #[arg(long, value_enum)]
         cadence: Option<Cadence>,
     },
@@ -689,7 +692,8 @@ pub enum Subscriptions {
         /// Plan name, as in `plans list`.
         #[arg(long, value_name = "NAME")]
         plan: String,
-        /// Billing period (default: the plan's). A year of a monthly plan costs twelve months.
+        /// Billing period (default: the plan's). A year of a monthly plan costs twelve times the
+        /// monthly price.
         #[arg(long, value_enum)]
         cadence: Option<Cadence>,
     },
@@ -763,8 +767,8 @@ pub enum Ledger {
     },
     /// Recompute every charge independently and list the differences.
     ///
-    /// Recomputes each charge from its usage row, price version and hold, with code separate from
-    /// the billing code. Differences show both amounts, in nano-credits.
+    /// The audit computes each charge from its usage row, price version and hold, with code
+    /// separate from the billing code. Differences show both amounts, in nano-credits.
     #[command(
         after_help = "Examples:\n  tollgate ledger audit\n  tollgate ledger audit --account acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a --from 2026-11-01 --to 2026-12-01 --json\n\nExit code 3 when a charge differs."
     )]
@@ -776,8 +780,8 @@ pub enum Ledger {
     Receipt(Receipt),
     /// Verify the hash chains of an export, without a database.
     ///
-    /// Reads the output of `ledger export` (CSV or JSON lines) and lists transfers that were
-    /// changed, moved or removed.
+    /// The command reads the output of `ledger export` (CSV or JSON lines) and lists transfers that
+    /// were changed, moved or removed.
     #[command(
         after_help = "Examples:\n  tollgate ledger verify ledger.csv\n  tollgate ledger verify november.jsonl --part --json\n\nExit code 3 when a chain is broken."
     )]
@@ -836,16 +840,16 @@ pub enum Usage {
 /// Rows to export, with their format and destination.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Filter by account (default: all).
+    /// Export the rows of this account. Required unless --all is set.
     #[arg(long, value_name = "ID|NAME", required_unless_present = "all")]
     pub account: Option<AccountArg>,
     /// Export the rows of all accounts.
     #[arg(long, conflicts_with = "account")]
     pub all: bool,
-    /// Rows at or after this time: RFC 3339, or a date in UTC.
+    /// Rows created at or after this time: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Timestamp>,
-    /// Rows before this time: RFC 3339, or a date in UTC.
+    /// Rows created before this time: RFC 3339, or a date in UTC.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub to: Option<Timestamp>,
     /// Output format of the rows.
@@ -859,7 +863,7 @@ pub struct Export {
 /// Output format of exported rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// CSV with a header row. Cells that a spreadsheet would run as formulas are escaped.
+    /// CSV with a header row. Cells that a spreadsheet would evaluate as formulas are escaped.
     #[default]
     Csv,
     /// One JSON object per line.

@@ -117,7 +117,7 @@ mod tests {
         let internal = Failure::from(Error::internal("the disk is full"));
         assert_eq!(internal.exit, Exit::Failed);
         assert_eq!(internal.rendered(false), "error: the disk is full");
-        // A failure reported by a running server over its socket is the same.
+        // The result is the same for an error that a running server sent over its socket.
         let answered = CommandError::from(Error::internal("the disk is full"));
         assert_eq!(Failure::from(Error::from(answered)), internal);
         let invalid = Failure::from(Error::new(ErrorCode::InvalidParameter, "An amount is above 0."));

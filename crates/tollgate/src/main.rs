@@ -9,8 +9,9 @@ mod print;
 
 use std::process::ExitCode;
 
-/// Replaces the system allocator, since model calls make many small, short-lived allocations. Built
-/// without huge pages (`no_thp`), which grow the process from 6 MB to 22 MB.
+/// Global allocator, in place of the system allocator because model calls make many small,
+/// short-lived allocations. Built without huge pages (`no_thp`), which grow the process from 6 MB
+/// to 22 MB.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,5 @@
-//! Change counters that invalidate cached reads from before a change.
+//! Counters of key and account changes. They invalidate cache entries that were read before a
+//! change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +9,8 @@ use tollgate_types::AccountId;
 /// Number of account counters. Accounts that share one are invalidated together.
 const SLOTS: usize = 1024;
 
-/// Known changes. Changes are numbered; each counter has the number of the last change of its kind.
+/// Counters of the known changes. Changes are numbered; each counter has the number of the last
+/// change of its kind.
 #[derive(Debug)]
 pub(super) struct Changes {
     count: AtomicU64,
@@ -38,7 +40,7 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Returns the current version, at this monotonic time. Call it before the read.
+    /// Returns the version of a read that starts at this monotonic time. Call it before the read.
     pub(super) fn version(&self, at: u64) -> Version {
         Version {
             at,
@@ -63,7 +65,8 @@ impl Changes {
         is_before(self.slot(account), version) && is_before(&self.everything, version)
     }
 
-    /// Whether a key that was missing is still missing, as far as changes are known.
+    /// Whether a key that was not found at `version` still does not exist, as far as changes are
+    /// known.
     pub(super) fn has_no_new_keys_since(&self, version: Version) -> bool {
         is_before(&self.keys, version) && is_before(&self.everything, version)
     }

@@ -16,7 +16,8 @@ const TTL: Duration = Duration::from_secs(5);
 struct Store {
     owners: Mutex<Vec<KeyOwner>>,
     finds: AtomicUsize,
-    /// The next read has read the store, and does not return before it is released.
+    /// Delay of the next read: the read copies the owners, then waits for its release before it
+    /// returns.
     slow: Mutex<Option<Arc<Slow>>>,
 }
 

@@ -37,7 +37,7 @@ impl BlobStore for Memory {
             return Ok(None);
         };
         let (length, range) = (bytes.len() as u64, clamp(range, bytes.len() as u64));
-        // In segments that differ from the chunks.
+        // The segment boundaries differ from the chunk boundaries.
         let part = bytes.slice(range.start as usize..range.end as usize);
         let segments: Vec<Result<Bytes>> = part
             .chunks(1_000)

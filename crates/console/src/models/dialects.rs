@@ -11,13 +11,13 @@ use super::wire::{ContentModel, ContentModelList, ModelRecord};
 pub(super) enum Dialect {
     /// OpenAI's format, with the service's additional fields.
     Common,
-    /// The same, with the fields of Anthropic's Models API.
+    /// The common format with the additional fields of Anthropic's Models API.
     Messages,
     /// Google's format.
     GenerateContent,
 }
 
-/// Default and maximum number of models per page for Google clients.
+/// Default number of models per page for Google clients.
 const DEFAULT_PAGE_SIZE: usize = 50;
 const MAX_PAGE_SIZE: usize = 1_000;
 
@@ -34,7 +34,7 @@ pub(super) struct MessagesQuery {
 }
 
 /// Returns a page for Anthropic clients: the models after `after_id`, before `before_id`, or the
-/// first ones. `has_more` says whether more exist in that direction.
+/// first ones. `has_more` reports whether more models exist in that direction.
 pub(super) fn messages_page(records: &[ModelRecord], query: &MessagesQuery) -> Result<Value, Error> {
     let limit = limit(query.limit.as_deref())?;
     let place = |name: &str, id: &str| {

@@ -40,12 +40,12 @@ fn dialect(ctx: &RequestContext, headers: &HeaderMap) -> Dialect {
     }
 }
 
-/// List models.
+/// Lists models.
 ///
-/// Returns the models that the key can call. A 200 response confirms that the key is valid.
-/// Requests with `anthropic-version` also get Anthropic's fields, in pages (`limit`, `after_id`,
-/// `before_id`). Requests with `x-goog-api-key` or `x-goog-api-client` get Google's format, which
-/// is also at `/v1beta/models`, with `pageSize` and `pageToken`.
+/// Returns the models that the key can call. A 200 response confirms that the key is valid. The
+/// response to a request with `anthropic-version` also has Anthropic's fields, in pages (`limit`,
+/// `after_id`, `before_id`). The response to a request with `x-goog-api-key` or `x-goog-api-client`
+/// has Google's format, which `/v1beta/models` also returns, with `pageSize` and `pageToken`.
 #[utoipa::path(
     get, path = "/v1/models", tag = "Models", operation_id = "list_models",
     responses((status = 200, body = ModelList), (status = "default", body = ErrorBody)),
@@ -76,7 +76,7 @@ fn unreadable(_: QueryRejection) -> Error {
     Error::new(ErrorCode::InvalidParameter, message)
 }
 
-/// List models in Google's format.
+/// Lists models in Google's format.
 #[utoipa::path(
     get, path = "/v1beta/models", tag = "Models", operation_id = "list_content_models",
     params(
@@ -109,7 +109,7 @@ fn records(catalog: &Catalog, caller: &Caller) -> Vec<ModelRecord> {
     models.map(|model| ModelRecord::from(&**model)).collect()
 }
 
-/// Retrieve a model by id or alias. The slash of an id may be sent verbatim or percent-encoded.
+/// Returns a model by id or alias. The slash of an id may be sent verbatim or percent-encoded.
 #[utoipa::path(
     get, path = "/v1/models/{*model}", tag = "Models", operation_id = "get_model",
     params(("model" = String, Path, description = "Id or alias, such as openai/gpt-4o-mini")),
@@ -134,7 +134,7 @@ async fn get_model(
     })
 }
 
-/// Retrieve a model by id or alias in Google's format.
+/// Returns a model by id or alias in Google's format.
 #[utoipa::path(
     get, path = "/v1beta/models/{*model}", tag = "Models", operation_id = "get_content_model",
     params(("model" = String, Path, description = "Id or alias, such as google/gemini-3.5-flash")),

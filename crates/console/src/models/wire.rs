@@ -1,4 +1,4 @@
-//! The model record: OpenAI's fields and the service's own (contract, Model record).
+//! The model record: OpenAI's fields and the service's additional ones.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub struct ModelRecord {
     pub context_window: Option<u64>,
     /// Maximum number of output tokens per response.
     pub max_output_tokens: Option<u64>,
-    /// Input and output modalities.
+    /// Modalities that the model accepts and returns.
     pub modalities: Modalities,
     /// API paths that serve the model.
     #[schema(value_type = Vec<String>)]
@@ -82,22 +82,22 @@ pub struct ModelRecord {
     /// Whether the Batch API accepts the model.
     pub batch_supported: bool,
     /// Prices in credits, as decimal strings by class: per 1,000,000 tokens or characters, per
-    /// image (`image`), or per second (`video`, `audio`). `input>272000` is the price for prompts
-    /// above 272,000 tokens.
+    /// image (`image`), or per second (`video`, `audio`). `input>272000` is the price of input
+    /// tokens in prompts above 272,000 tokens.
     pub pricing: BTreeMap<String, String>,
     /// Supported values of `mode` for video models; empty for other models.
     pub modes: Vec<String>,
     /// Limits of the model. `dimensions` is the maximum vector length of an embedding model. For
     /// image and video models, the supported values with the default first: `resolutions`,
     /// `aspect_ratios`, `sizes`, `qualities`, `durations` (seconds), `max_images`,
-    /// `max_input_images`, `max_references`, `max_reference_resolution`. `factors` says how many
-    /// standard images or seconds a value counts as. Empty for text models.
+    /// `max_input_images`, `max_references`, `max_reference_resolution`. `factors` gives the number
+    /// of standard images or seconds that a value counts as. Empty for text models.
     pub limits: BTreeMap<String, Value>,
     /// Whether the model's responses are simulated.
     pub simulated: bool,
 }
 
-/// Modalities of a model.
+/// Modalities that a model accepts and returns.
 #[derive(Serialize, ToSchema)]
 pub struct Modalities {
     /// Supported input modalities.
@@ -162,8 +162,8 @@ impl From<&Model> for ModelRecord {
     }
 }
 
-/// Returns the paths of an image model. Edits and variations are included only if the catalog says
-/// that the model accepts images for them.
+/// Returns the paths of an image model. Edits and variations are included only if the catalog
+/// confirms that the model supports them.
 fn list_image_endpoints(known: &MediaEntry) -> Vec<&'static str> {
     let edits = known.max_input_images.is_some_and(|max| max > 0) || known.masks == Some(true);
     let paths = [
@@ -196,7 +196,7 @@ fn is_translator(name: &str) -> bool {
     has("whisper") && !["turbo", "en", "distil"].into_iter().any(has)
 }
 
-/// Returns the known limits of a model.
+/// Returns the limits that the catalog has for a model.
 fn limits(model: &Model) -> BTreeMap<String, Value> {
     let mut limits: BTreeMap<String, Value> = BTreeMap::new();
     if let Some(dimensions) = model.dimensions {

@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::Console;
 
-/// Maximum size of an event.
+/// Maximum size of an event, in bytes.
 const MAX_EVENT_BYTES: usize = 1 << 20;
 
 /// Returns the route of payment provider events.

@@ -15,7 +15,7 @@ pub fn routes() -> OpenApiRouter<Console> {
     OpenApiRouter::new().routes(routes!(get_account_usage))
 }
 
-/// Retrieve usage and cost of the account: its balance, usage rows (newest first), and totals over
+/// Returns usage and cost of the account: its balance, usage rows (newest first), and totals over
 /// all matching rows.
 #[utoipa::path(
     get, path = "/v1/account/usage", tag = "Account", operation_id = "get_account_usage", params(UsageQuery),

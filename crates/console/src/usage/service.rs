@@ -7,7 +7,7 @@ use tollgate_types::Error;
 use super::wire::{AccountUsage, BalanceRecord, GroupTotals, PlanRecord, Totals, UsageRecord};
 use crate::Console;
 
-/// A decoded usage query.
+/// Filter, page and grouping that a usage query selects.
 pub(super) struct UsageRequest {
     pub(super) filter: UsageFilter,
     pub(super) page: UsagePage,

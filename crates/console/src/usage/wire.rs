@@ -1,4 +1,4 @@
-//! Query parameters and response of the usage API (choices, M10).
+//! Query parameters and response of the usage API.
 
 use serde::{Deserialize, Serialize};
 use tollgate_storage::subscription::Week;
@@ -198,7 +198,7 @@ pub struct UsageRecord {
     /// The provider's name of the model. Null if no provider served the call, or if several models
     /// served parts of it.
     pub upstream_model: Option<String>,
-    /// Id of the API key.
+    /// Id of the API key that made the call; null if the call was made without a key.
     pub key_id: Option<String>,
     /// API path, such as `/v1/chat/completions`.
     pub endpoint: String,
@@ -271,7 +271,7 @@ pub struct UsageClasses {
     pub cache_write_1h_tokens: u64,
     /// Audio tokens in the prompt.
     pub input_audio_tokens: u64,
-    /// Output tokens of the visible answer.
+    /// Output tokens of the visible response.
     pub output_tokens: u64,
     /// Output tokens of the reasoning.
     pub reasoning_tokens: u64,
@@ -295,7 +295,7 @@ pub struct UsageClasses {
     pub characters: u64,
 }
 
-/// Totals over usage rows.
+/// Number, cost and usage of several usage rows together.
 #[derive(Serialize, ToSchema)]
 pub struct Totals {
     /// Number of usage rows.
@@ -312,9 +312,9 @@ pub struct Totals {
 /// Totals over the rows of one group.
 #[derive(Serialize, ToSchema)]
 pub struct GroupTotals {
-    /// The group: day, canonical model id, key id or path.
+    /// The group: day, model, key id or endpoint path.
     pub group: String,
-    /// Totals over the group's rows.
+    /// Totals over the rows of the group.
     #[serde(flatten)]
     #[schema(no_recursion)]
     pub totals: Totals,

@@ -17,7 +17,7 @@ pub fn routes() -> OpenApiRouter<Console> {
         .routes(routes!(rotate_webhook_secret))
 }
 
-/// Retrieve the secret that signs webhook requests to the account (Standard Webhooks): job webhooks
+/// Returns the secret that signs webhook requests to the account (Standard Webhooks): job webhooks
 /// (`webhook_url`) and alerts.
 #[utoipa::path(
     get, path = "/v1/account/webhook_secret", tag = "Account", operation_id = "get_webhook_secret",
@@ -32,7 +32,7 @@ async fn get_webhook_secret(
     Ok(Json(secret.map_err(Error::from)?.into()))
 }
 
-/// Rotate the webhook signing secret. New webhook requests are signed only with the new secret.
+/// Rotates the webhook signing secret. New webhook requests are signed only with the new secret.
 #[utoipa::path(
     post, path = "/v1/account/webhook_secret/rotate", tag = "Account", operation_id = "rotate_webhook_secret",
     responses((status = 200, body = WebhookSecretBody), (status = "default", body = ErrorBody)),

@@ -1,6 +1,6 @@
 //! The action of a model call, after the last colon of a path.
 
-/// A supported action.
+/// Actions that the generateContent API supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     GenerateContent,

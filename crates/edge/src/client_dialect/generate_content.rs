@@ -6,7 +6,7 @@ use tollgate_types::Error;
 /// Domain of the reasons in `details`.
 const DOMAIN: &str = "tollgate";
 
-/// The status name for an HTTP status (google.rpc.Code; wire facts, status map).
+/// Returns the name in `google.rpc.Code` for an HTTP status.
 const fn error_status(status: u16) -> &'static str {
     match status {
         401 => "UNAUTHENTICATED",

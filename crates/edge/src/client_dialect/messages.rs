@@ -3,7 +3,8 @@
 use serde_json::json;
 use tollgate_types::{Error, ErrorCode};
 
-/// The `type` of an error in this format, by status; the official clients have a class for each.
+/// Returns the `type` of an error in this format. The official clients have an error class for
+/// each.
 const fn error_kind(status: u16, code: ErrorCode) -> &'static str {
     match (status, code) {
         (401, _) => "authentication_error",
@@ -19,7 +20,7 @@ const fn error_kind(status: u16, code: ErrorCode) -> &'static str {
     }
 }
 
-/// The body of a failed call in this format, with `code` and `param` added.
+/// Returns the body of a failed call in this format, with `code` and `param` added.
 pub(super) fn error_body(error: &Error, status: u16, request_id: &str) -> Vec<u8> {
     let mut body = json!({
         "type": "error",
@@ -32,7 +33,8 @@ pub(super) fn error_body(error: &Error, status: u16, request_id: &str) -> Vec<u8
         "request_id": request_id,
     });
     if error.code == ErrorCode::UnsupportedParameter && error.param.as_deref() == Some("thread") {
-        // The tool runners of the official clients read this and then send the whole conversation.
+        // The tool runners of the official clients recognize this error and resend the whole
+        // conversation.
         body["error"]["details"] =
             json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
     }

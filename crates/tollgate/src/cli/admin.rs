@@ -22,8 +22,8 @@ pub enum Admins {
     /// List administrators, including revoked ones.
     #[command(after_help = "Examples:\n  tollgate admins list\n  tollgate admins list --json")]
     List,
-    /// Revoke an administrator's access. Takes effect immediately on all nodes and cannot be
-    /// undone.
+    /// Revoke an administrator's access. The revocation takes effect immediately on all nodes and
+    /// cannot be undone.
     #[command(after_help = "Examples:\n  tollgate admins revoke adm_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a")]
     Revoke {
         /// Administrator id (adm_…).
@@ -149,7 +149,7 @@ pub enum Members {
         #[arg(value_name = "ID|NAME")]
         account: AccountArg,
     },
-    /// Change a member's role. The last owner must stay owner.
+    /// Change a member's role. The last owner must remain an owner.
     #[command(
         after_help = "Examples:\n  tollgate members set-role acct_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3a mem_019a3c5e7b1c7d2f8a4e6b9c0d1e2f3b viewer"
     )]

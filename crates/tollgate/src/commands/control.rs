@@ -1,5 +1,5 @@
-//! Commands for accounts, keys, credits, models, the ledger and statements. A running server
-//! executes them if one exists.
+//! Commands for accounts, keys, credits, models, the ledger and statements. If a server is running,
+//! it executes them.
 
 use tollgate_server::Config;
 use tollgate_server::control::view::{AccountView, BalanceView, CheckView, Reply};
@@ -436,7 +436,7 @@ fn advised(error: Error, known: &str) -> Failure {
 
 /// Returns the failure for a reply of the wrong kind.
 pub(super) fn unexpected(reply: &Reply) -> Failure {
-    // The server has another version. The message leaves out the reply, which may contain a secret.
+    // The server has another version. The message omits the reply, which may contain a secret.
     let kind = match reply {
         Reply::CreatedKey(_) | Reply::Key(_) | Reply::Keys(_) => "about keys",
         Reply::Account(_) | Reply::Accounts(_) | Reply::Balance(_) => "about accounts",
@@ -465,7 +465,7 @@ pub(super) fn unexpected(reply: &Reply) -> Failure {
         Reply::Prices(_) | Reply::PriceHistory(_) | Reply::PriceCheck(_) => "about prices",
     };
     Failure::failed(format!(
-        "The server sent an unexpected reply {kind}. Use a command line of the server's version."
+        "The server sent an unexpected reply {kind}. Use the `tollgate` program of the server's version."
     ))
 }
 

@@ -57,7 +57,7 @@ fn written(reply: &Reply, export: &mut export::Export, out: &mut Sink) -> Result
 /// Output of exported rows: a file or stdout.
 struct Sink {
     out: Box<dyn Write>,
-    /// The reader closed the pipe, as `| head` does.
+    /// Whether the reader has closed the pipe, as `| head` does.
     is_closed: bool,
 }
 

@@ -41,7 +41,7 @@ pub fn run(place: Place, command: &Move, printer: &Printer) -> Result<Exit, Fail
     })
 }
 
-/// Prints progress on stderr.
+/// Printer of the progress of a move on stderr.
 struct Progress<'p> {
     printer: &'p Printer,
     clock: &'p dyn Clock,

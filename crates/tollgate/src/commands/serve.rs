@@ -47,7 +47,7 @@ fn print_config(config: &Config, printer: &Printer) -> Result<Exit, Failure> {
         Some(path) => format!("Sources: {}, the environment and flags", path.display()),
         None => "Sources: the environment and flags; no settings file".to_owned(),
     };
-    // A settings file cannot express these providers, so the comment lists them.
+    // A settings file cannot express these providers, so the printed comment lists them.
     let more = if config.file.server.discover {
         " and the model servers discovered on this machine at startup"
     } else {

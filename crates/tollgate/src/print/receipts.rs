@@ -127,7 +127,7 @@ fn classes(lines: &[ReceiptLine]) -> Vec<[String; 2]> {
     lines.iter().map(class).collect()
 }
 
-/// Formats how the cost is split between the allowance, credits and the operator.
+/// Formats the split of the cost between the allowance, credits and the operator.
 fn split(receipt: &ReceiptView) -> [[String; 2]; 6] {
     let nanos = |amount: Credits| amount.nanos();
     let (credits, allowance) = (nanos(receipt.held_credits), nanos(receipt.held_allowance));

@@ -11,7 +11,7 @@ use tollgate_server::doctor::{Finding, State};
 use tollgate_server::moving::MoveView;
 use tollgate_types::{AccountId, Credits};
 
-/// Shown for an account without a limit override.
+/// Cell of a limit without an override.
 const BY_DEFAULT: &str = "default";
 
 /// Formats one account, one line per fact.
@@ -54,7 +54,7 @@ pub fn account(account: &AccountView) -> String {
     aligned(&facts)
 }
 
-/// Formats how far a clock is ahead, in its two largest units.
+/// Formats the offset of a clock that is ahead, in the two largest units.
 fn ahead_by(seconds: u64) -> String {
     let units = [("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)];
     let mut left = seconds;
