@@ -26,7 +26,7 @@ pub fn raise_open_files() {
     }
 }
 
-/// The limit of open files of a process.
+/// Returns the limit of open files of a process.
 pub fn open_files() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -37,7 +37,7 @@ pub fn open_files() -> u64 {
     limit.rlim_cur
 }
 
-/// A process and all its living descendants.
+/// Returns a process and all its living descendants.
 pub fn tree(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
     for pid in processes() {
@@ -55,7 +55,7 @@ pub fn tree(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// Every process whose command name is exactly this.
+/// Returns every process whose command name is exactly this.
 pub fn named(command: &str) -> Vec<Pid> {
     processes()
         .filter(|pid| {
@@ -81,7 +81,8 @@ fn parent(pid: Pid) -> Option<Pid> {
         .ok()
 }
 
-/// CPU time of these processes in nanoseconds, user and system, threads that have ended included.
+/// Returns the CPU time of these processes in nanoseconds, user and system, threads that have ended
+/// included.
 ///
 /// Each process's own CPU clock is read (`clock_getcpuclockid`): it is the sum of the scheduler's
 /// run times, as `/proc/<pid>/task/*/schedstat` has them, but up to the present instant and with
@@ -111,7 +112,7 @@ pub struct Memory {
     pub rss: u64,
 }
 
-/// Memory of these processes, from `smaps_rollup`.
+/// Returns the memory of these processes, from `smaps_rollup`.
 pub fn memory(pids: &[Pid]) -> Memory {
     let mut sum = Memory::default();
     for pid in pids {
@@ -132,7 +133,7 @@ pub fn memory(pids: &[Pid]) -> Memory {
     sum
 }
 
-/// CPU time that the whole machine has spent on anything but idling, in nanoseconds.
+/// Returns the CPU time that the whole machine has spent on anything but idling, in nanoseconds.
 pub fn machine_busy_ns() -> u64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields = stat

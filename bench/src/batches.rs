@@ -189,7 +189,7 @@ async fn upload(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The time to write a file and sync it to the disk.
+/// Writes a file, syncs it to the disk, and returns the time that this took.
 fn write(path: &Path, content: &[u8]) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let mut file = fs::File::create(path)?;

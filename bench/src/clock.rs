@@ -1,7 +1,7 @@
 //! The machine's monotonic clock. The processes of one machine share it, so the load tool can
 //! measure the time of a chunk since the stub's stamp.
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 pub fn now_ns() -> u64 {
     let mut at = libc::timespec {
         tv_sec: 0,
@@ -39,7 +39,7 @@ pub fn sharpen_timers() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_000_u64) };
 }
 
-/// A timespec as nanoseconds.
+/// Returns a timespec as nanoseconds.
 pub(crate) fn nanoseconds(at: &libc::timespec) -> u64 {
     at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }

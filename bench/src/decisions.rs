@@ -105,7 +105,7 @@ async fn way(options: &Options, model: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A request body that differs from all earlier ones.
+/// Returns a request body that differs from all earlier ones.
 fn body(model: &str, number: usize) -> String {
     let mut state = format!("Report {number}. ");
     while state.len() < STATE {

@@ -207,7 +207,7 @@ impl Place {
     }
 }
 
-/// Cumulative sums of the accounts' weights.
+/// Returns the cumulative sums of the accounts' weights.
 fn harmonic(options: &Options) -> Vec<f64> {
     let mut sum = 0.0;
     let weights = (1..=options.accounts).map(|number| {

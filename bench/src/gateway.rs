@@ -96,7 +96,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// CPU seconds of the gateway and of the programs that it has run to their end.
+    /// Returns the CPU seconds of the gateway and of the programs that it has run to their end.
     pub(crate) fn cpu(&self) -> anyhow::Result<f64> {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let (_, fields) = text.rsplit_once(") ").context("the status file has no fields")?;
@@ -107,13 +107,13 @@ impl Gateway {
         Ok(ticks as f64 / per_second.max(1) as f64)
     }
 
-    /// Resident memory now, in MiB.
+    /// Returns the resident memory now, in MiB.
     pub(crate) fn memory(&self) -> u64 {
         let pid = self.child.id() as crate::accounting::Pid;
         crate::accounting::memory(&[pid]).rss >> 20
     }
 
-    /// Peak resident memory so far, in MiB.
+    /// Returns the peak resident memory so far, in MiB.
     pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -122,7 +122,7 @@ impl Gateway {
         Ok(kib >> 10)
     }
 
-    /// The folder with its data.
+    /// Returns the folder with its data.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -24,7 +24,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A stream of `chunks` content chunks, `pace_ms` milliseconds apart.
+    /// Returns a stream of `chunks` content chunks, `pace_ms` milliseconds apart.
     pub const fn stream(chunks: u64, pace_ms: u64) -> Plan {
         Plan {
             chunks,
@@ -78,7 +78,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// The JSON body for this model.
+    /// Returns the JSON body for this model.
     pub fn body(self, model: &str) -> Vec<u8> {
         let system = json!({"role": "system", "content": "You are a helpful assistant."});
         let body = match self {
@@ -121,7 +121,7 @@ impl Payload {
         body.to_string().into_bytes()
     }
 
-    /// The path of the endpoint.
+    /// Returns the path of the endpoint.
     pub fn path(self) -> &'static str {
         match self {
             Payload::Crossed => "/v1/messages",
@@ -129,7 +129,7 @@ impl Payload {
         }
     }
 
-    /// Number of content chunks of a complete answer (0 when it is not streamed).
+    /// Returns the number of content chunks of a complete answer (0 when it is not streamed).
     pub fn chunks(self) -> u64 {
         match self {
             Payload::Small | Payload::Large | Payload::Crossed => 0,
@@ -137,7 +137,7 @@ impl Payload {
         }
     }
 
-    /// Prompt and completion tokens that the stub reports for it.
+    /// Returns the prompt and completion tokens that the stub reports for it.
     pub fn tokens(self) -> (u64, u64) {
         match self {
             Payload::Small | Payload::Large | Payload::Crossed => (PROMPT_TOKENS, COMPLETION_TOKENS),

@@ -50,12 +50,12 @@ impl StampReader {
         self.tail.drain(..keep_from);
     }
 
-    /// Number of stamps read so far.
+    /// Returns the number of stamps read so far.
     pub fn stamps(&self) -> u64 {
         self.stamps
     }
 
-    /// True after `data: [DONE]` was read.
+    /// Returns whether `data: [DONE]` was read.
     pub fn done(&self) -> bool {
         self.done
     }

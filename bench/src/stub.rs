@@ -252,8 +252,8 @@ impl Kind {
     }
 }
 
-/// True when the body has this member with the value `true`. A member name inside a prompt has its
-/// quotes escaped, so a search for the bytes is enough.
+/// Returns whether the body has this member with the value `true`. A member name inside a prompt
+/// has its quotes escaped, so a search for the bytes is enough.
 fn is_true(body: &[u8], member: &[u8]) -> bool {
     let Some(at) = memmem::find(body, member) else {
         return false;

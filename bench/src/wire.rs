@@ -30,7 +30,7 @@ pub fn framing(headers: &[httparse::Header<'_>]) -> Framing {
     found
 }
 
-/// True when one header has exactly this value (ASCII case ignored on both sides).
+/// Returns whether one header has exactly this value (ASCII case ignored on both sides).
 pub fn has_header_value(headers: &[httparse::Header<'_>], name: &str, value: &str) -> bool {
     headers.iter().any(|header| {
         header.name.eq_ignore_ascii_case(name) && header.value.eq_ignore_ascii_case(value.as_bytes())
@@ -57,7 +57,7 @@ pub struct ChunkedBody {
 }
 
 impl ChunkedBody {
-    /// True after the last chunk and its trailer were read.
+    /// Returns whether the last chunk and its trailer were read.
     pub fn ended(&self) -> bool {
         self.at == At::End
     }

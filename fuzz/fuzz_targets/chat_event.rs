@@ -55,7 +55,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Data of the single event in these bytes.
+/// Returns the data of the single event in these bytes.
 fn only_event(bytes: &Bytes) -> Bytes {
     let mut reader = EventReader::default();
     reader.push(bytes.clone());

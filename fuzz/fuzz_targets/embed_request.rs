@@ -46,7 +46,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// The tree after the same edits.
+/// Returns the tree after the same edits.
 fn expected(before: &Value, edits: &RequestEdits<'_>) -> Value {
     let sent = before.as_object().expect("a request is an object");
     let known = [

@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     assert!(bounded.iter().all(|event| event.data.len() <= SMALL));
 });
 
-/// The events of these chunks, and whether the limit let the stream be read to its end.
+/// Returns the events of these chunks, and whether the whole stream was within the limit.
 fn read(chunks: &[&[u8]], limit: usize) -> (Vec<Event>, bool) {
     let mut reader = EventReader::new(limit);
     let mut events = Vec::new();
@@ -59,7 +59,7 @@ fn read(chunks: &[&[u8]], limit: usize) -> (Vec<Event>, bool) {
     (events, true)
 }
 
-/// The content of each event, without its raw bytes.
+/// Returns the content of each event, without its raw bytes.
 fn shown(events: &[Event]) -> Vec<(Option<&[u8]>, Option<&[u8]>, &[u8])> {
     events
         .iter()

@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for UniqueKeys {
     }
 }
 
-/// The usage object for the caller: the caller's cost replaces every cost that the upstream named.
+/// Replaces every cost that the upstream named in the usage object with the caller's cost.
 pub fn with_cost(usage: &mut Value, cost: Option<tollgate_types::Credits>) {
     let Some(fields) = usage.as_object_mut() else {
         return;

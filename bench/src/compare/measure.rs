@@ -163,7 +163,7 @@ impl Session<'_> {
         })
     }
 
-    /// Memory of the target.
+    /// Returns the memory of the target.
     pub(super) fn memory(&self) -> Memory {
         accounting::memory(&self.pids())
     }
@@ -245,7 +245,7 @@ impl Session<'_> {
     }
 }
 
-/// The payload that warms connections: a small request to the same path.
+/// Returns the payload that warms connections: a small request to the same path.
 fn warm_body(payload: Payload) -> Payload {
     match payload {
         Payload::Crossed => Payload::Crossed,

@@ -115,7 +115,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Number of cores that this process may use.
+/// Returns the number of cores that this process may use.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
@@ -303,7 +303,7 @@ impl<'a> Comparison<'a> {
         processes.try_for_each(|process| process.stop(target.stop_timeout()))
     }
 
-    /// Bad answers are recorded as trouble: a gateway that refuses quickly would look cheap.
+    /// Records bad answers as trouble: a gateway that refuses quickly would look cheap.
     fn judge(
         &mut self,
         round: usize,

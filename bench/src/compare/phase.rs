@@ -102,7 +102,7 @@ pub(super) const WARM_UP: Phase = Phase {
 };
 
 impl Phase {
-    /// The same phase with a short duration.
+    /// Returns the same phase with a short duration.
     pub(super) fn quick(self) -> Phase {
         Phase {
             seconds: self.seconds * 0.4,
@@ -127,8 +127,8 @@ impl Hold {
         self.streams * 1000 / HOLD_RAMP_PER_SECOND
     }
 
-    /// One chunk a second, long enough for the first stream to see the last one through the steady
-    /// time.
+    /// Returns a stream of one chunk a second, long enough for the first stream to see the last one
+    /// through the steady time.
     pub(super) fn payload(self) -> Payload {
         Payload::Stream(Plan::stream(
             self.ramp_ms().div_ceil(1000) + HOLD_STEADY_SECONDS + 3,
@@ -136,7 +136,8 @@ impl Hold {
         ))
     }
 
-    /// Number of open files of the busiest process: each stream is two sockets in a proxy.
+    /// Returns the number of open files of the busiest process: each stream is two sockets in a
+    /// proxy.
     pub(super) fn open_files(self) -> u64 {
         2 * self.streams + 500
     }

@@ -66,7 +66,7 @@ impl Process {
         self.child.id() as Pid
     }
 
-    /// The process and its living descendants.
+    /// Returns the process and its living descendants.
     pub(super) fn tree(&self) -> Vec<Pid> {
         accounting::tree(self.pid())
     }
@@ -84,17 +84,17 @@ impl Process {
         find_address(&line).with_context(|| format!("no address in the first line on stdout: {line}"))
     }
 
-    /// The child's standard input, once.
+    /// Returns the child's standard input at the first call, `None` later.
     pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
 
-    /// True while the child runs.
+    /// Returns whether the child runs.
     pub(super) fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The end of the log, for an error message.
+    /// Returns the end of the log, for an error message.
     pub(super) fn output_tail(&self) -> String {
         let mut text = String::new();
         let read = File::open(&self.log).and_then(|mut file| file.read_to_string(&mut text));

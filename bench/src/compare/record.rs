@@ -113,7 +113,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// A new file in this folder, named by the time.
+    /// Creates a new file in this folder, named by the time.
     pub(super) fn create(folder: &Path, started: &str) -> anyhow::Result<Journal> {
         std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
         let path = folder.join(format!("{}.jsonl", started.replace([':', ' '], "-")));

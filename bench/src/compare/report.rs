@@ -65,7 +65,7 @@ struct Aim {
     value: fn(&Board<'_>, &str) -> Option<f64>,
 }
 
-/// All tables of these records, in Markdown.
+/// Returns all tables of these records, in Markdown.
 pub(super) fn tables(records: &[Record]) -> String {
     let board = Board::new(records);
     let mut out = String::new();
@@ -124,7 +124,7 @@ impl<'a> Board<'a> {
         board
     }
 
-    /// The results of one target in one phase, the rounds without a good answer left out.
+    /// Returns the results of one target in one phase, the rounds without a good answer left out.
     fn results(&self, target: &str, phase: &str) -> impl Iterator<Item = &'a PhaseResult> {
         let fits = move |result: &&PhaseResult| {
             result.target == target && result.phase == phase && result.load.ok > 0
@@ -136,7 +136,7 @@ impl<'a> Board<'a> {
         median(self.results(target, phase).map(figure).collect())
     }
 
-    /// A figure combined with that of another target in the same round by `compare`.
+    /// Returns a figure combined with that of another target in the same round by `compare`.
     fn beside(
         &self,
         target: &str,
@@ -223,7 +223,7 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// The aims are Tollgate's; nginx and the bare proxy are shown for scale.
+    /// Writes the aims. They are Tollgate's; nginx and the bare proxy are shown for scale.
     fn aims(&self, out: &mut String) {
         let targets: Vec<_> = self
             .targets

@@ -42,10 +42,10 @@ pub(super) struct Charged {
 
 /// One way from the load tool to the stub.
 pub(super) trait Target {
-    /// The name in `--targets` and in the tables.
+    /// Returns the name in `--targets` and in the tables.
     fn name(&self) -> &'static str;
 
-    /// Product and version, for the record.
+    /// Returns the product and version, for the record.
     fn version(&self) -> String;
 
     /// Prepares the target once, before the first round.
@@ -67,17 +67,17 @@ pub(super) trait Target {
         Ok(())
     }
 
-    /// Time from SIGTERM until the stop counts as failed.
+    /// Returns the time from SIGTERM until the stop counts as failed.
     fn stop_timeout(&self) -> Duration {
         Duration::from_secs(5)
     }
 
-    /// True if the target answers in formats that its upstream does not speak.
+    /// Returns whether the target answers in formats that its upstream does not speak.
     fn translates(&self) -> bool {
         false
     }
 
-    /// True if PostgreSQL processes of this machine do part of its work.
+    /// Returns whether PostgreSQL processes of this machine do part of its work.
     fn uses_postgres(&self) -> bool {
         false
     }

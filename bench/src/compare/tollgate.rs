@@ -262,7 +262,7 @@ impl Target for Tollgate {
     }
 }
 
-/// The configuration file.
+/// Returns the configuration file.
 fn settings(setup: &Setup, data: &Path) -> String {
     let url = match &setup.postgres {
         Some(url) => url.clone(),
@@ -306,7 +306,8 @@ limits = {{ context_window = 200000, max_output_tokens = 4096 }}
     )
 }
 
-/// Number of keys of account `index` of `accounts`: `keys` in all, and at least one each.
+/// Returns the number of keys of account `index` of `accounts`: `keys` in all, and at least one
+/// each.
 fn keys_of(index: usize, accounts: usize, keys: usize) -> usize {
     let share = keys / accounts + usize::from(index < keys % accounts);
     share.max(1)

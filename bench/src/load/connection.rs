@@ -50,7 +50,7 @@ struct Body<'a> {
 }
 
 impl Connection {
-    /// A connection that connects at the first request.
+    /// Returns a connection that connects at the first request.
     pub fn new(address: SocketAddr) -> Connection {
         Connection {
             address,

@@ -74,7 +74,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The value of the `--mode` option.
+    /// Returns the value of the `--mode` option.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Closed => "closed",
@@ -105,7 +105,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The request in wire format, once for each key.
+/// Returns the request in wire format, once for each key.
 fn requests(options: &Options, body: &PathBuf) -> anyhow::Result<Vec<Vec<u8>>> {
     let body = std::fs::read(body).with_context(|| format!("reading {}", body.display()))?;
     let keys = options.bearers.iter().map(|key| Some(key.as_str()));
@@ -120,7 +120,7 @@ fn requests(options: &Options, body: &PathBuf) -> anyhow::Result<Vec<Vec<u8>>> {
         .collect())
 }
 
-/// A POST request with this body.
+/// Returns a POST request with this body.
 pub fn request(path: &str, key: Option<&str>, body: &[u8]) -> Vec<u8> {
     let authorization = key
         .map(|key| format!("authorization: Bearer {key}\r\n"))
