@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
-/// Options of the command line.
+/// Options of `cargo xtask fault-injection`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
     seed: u64,
@@ -15,7 +15,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Parses the command line; an omitted seed is random.
+    /// Parses the command line. Without `--seed`, the seed is random; without `--minutes`, the run
+    /// takes one minute.
     pub fn parse(arguments: &[&str]) -> anyhow::Result<Self> {
         let mut options = Self {
             seed: RandomState::new().build_hasher().finish(),
@@ -39,7 +40,8 @@ impl Options {
     }
 }
 
-/// Returns false when a check failed; the run has printed the reason.
+/// Builds the gateway and the harness, and runs the harness. Returns false if a check failed; the
+/// harness has printed the reason.
 pub fn run(root: &Path, options: &Options) -> anyhow::Result<bool> {
     let cargo = option_env!("CARGO").unwrap_or("cargo");
     let build = [
@@ -52,7 +54,7 @@ pub fn run(root: &Path, options: &Options) -> anyhow::Result<bool> {
     ];
     let built = Command::new(cargo).args(build).current_dir(root).status()?;
     ensure!(built.success(), "the gateway cannot be built");
-    // The folder of this program, which is cargo's output folder.
+    // The folder of this program is Cargo's output folder.
     let here = std::env::current_exe()?;
     let folder = here.parent().context("the program's path has no parent folder")?;
     let seconds = options.minutes * 60;

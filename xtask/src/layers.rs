@@ -1,23 +1,27 @@
-//! The layers of the crates and the rule that every dependency goes to a strictly lower layer.
+//! The layers of the crates, and the rule that a crate may depend only on crates of strictly lower
+//! layers.
 //!
-//! This table is the plan; `cargo metadata` is the fact. ARCHITECTURE.md explains the layers.
+//! This table states the intended layers; `cargo metadata` reports the actual dependencies.
+//! ARCHITECTURE.md explains the layers.
 
 use serde_json::Value;
 
 use crate::tidy::Fault;
 
-/// The role of a crate, beside its layer.
+/// Role of a crate, in addition to its layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Every crate above may name it.
+    /// Crate that every crate above may depend on.
     Open,
-    /// An engine or a provider's adapter behind a port: only the composition names it.
+    /// Storage engine or provider adapter. Only the composition crate may depend on it, except in
+    /// tests.
     Adapter,
-    /// An endpoint group; API crates do not depend on each other.
+    /// Group of API endpoints. API crates must not depend on each other.
     ApiCrate,
-    /// Tools and tests: above all layers, and no shipped crate names it.
+    /// Development tool or test crate above all layers. Shipped crates may use it only as a
+    /// dev-dependency.
     Development,
-    /// Tests that start the binary: they depend on the testkit alone, so that a change of the
+    /// Tests that start the binary. They depend only on the testkit, so that a change of the
     /// product does not recompile them.
     BinaryTests,
 }
@@ -102,7 +106,7 @@ pub fn check(metadata: &Value) -> Vec<Fault> {
     faults
 }
 
-/// The reason why the dependency is forbidden; `None` when it is allowed.
+/// Returns the reason why the dependency is forbidden; `None` if it is allowed.
 fn refusal(from: &Member, to: &str, for_tests: bool) -> Option<String> {
     let Some(to) = find(to) else {
         return Some("it has no layer in xtask/src/layers.rs".to_owned());

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Executes one command; false when a check found faults.
+/// Executes one command. Returns false if a check found faults.
 fn run(arguments: &[String]) -> anyhow::Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

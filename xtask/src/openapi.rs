@@ -1,4 +1,5 @@
-//! The committed API documents: they match the code's output, and never lose or narrow anything.
+//! The committed API documents. They must match the output of the code, and must never lose or
+//! narrow anything.
 //!
 //! Losses are computed relative to the last commit, so that a rewritten working file cannot hide
 //! one.
@@ -30,12 +31,13 @@ const ADMIN: Document = Document {
     arguments: &["--admin"],
 };
 
-/// Options of both commands.
+/// Options of `openapi check` and `openapi write`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// A document generated earlier; without it the gateway is built and generates one.
+    /// A previously generated document. Without it, the gateway is built and generates the
+    /// documents.
     from: Option<PathBuf>,
-    /// Write even if something is lost or narrowed.
+    /// Whether documents are written even if they lose or narrow something.
     allow_breaking: bool,
 }
 
@@ -55,7 +57,7 @@ impl Options {
     }
 }
 
-/// Runs `openapi check`: false when a document is stale or has lost something.
+/// Runs `openapi check`. Returns false if a document is stale or has lost something.
 pub fn check(root: &Path, options: &Options) -> anyhow::Result<bool> {
     ensure!(!options.allow_breaking, "--allow-breaking is for `openapi write`");
     let mut fine = true;
@@ -80,7 +82,8 @@ fn check_one(root: &Path, document: &Document, options: &Options) -> anyhow::Res
     Ok(current && losses.is_empty())
 }
 
-/// Runs `openapi write`: false when it refused.
+/// Runs `openapi write`. Returns false if a document was not written because it would lose
+/// something.
 pub fn write(root: &Path, options: &Options) -> anyhow::Result<bool> {
     let mut fine = true;
     for document in documents(options) {
@@ -105,7 +108,7 @@ fn write_one(root: &Path, document: &Document, options: &Options) -> anyhow::Res
     Ok(true)
 }
 
-/// A document that was generated earlier is that of the public API.
+/// Returns the documents to process. With `--from`, only the document of the public API.
 fn documents(options: &Options) -> &'static [&'static Document] {
     match options.from {
         Some(_) => &[&PUBLIC],
@@ -124,7 +127,7 @@ fn print_losses(losses: &[String]) {
     }
 }
 
-/// Generates the document from the current code.
+/// Generates the document from the current code, or reads it from the file of `--from`.
 fn generate(root: &Path, document: &Document, options: &Options) -> anyhow::Result<Value> {
     if let Some(file) = &options.from {
         let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
@@ -147,7 +150,7 @@ fn generate(root: &Path, document: &Document, options: &Options) -> anyhow::Resu
     )
 }
 
-/// The working file; `None` when it does not exist yet.
+/// Reads the working file; `None` if it does not exist.
 fn read_document(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
     let file = root.join(path);
     if !file.exists() {
@@ -157,7 +160,7 @@ fn read_document(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
     parse(&text, path).map(Some)
 }
 
-/// The document of the last commit; outside a Git checkout, the working file.
+/// Reads the document of the last commit; outside a Git checkout, the working file.
 fn last_committed(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
     let git = |arguments: &[&str]| Command::new("git").args(arguments).current_dir(root).output();
     let in_checkout =
@@ -165,7 +168,7 @@ fn last_committed(root: &Path, path: &str) -> anyhow::Result<Option<Value>> {
     if !in_checkout {
         return read_document(root, path);
     }
-    // `./` makes the path relative to this folder, should the checkout begin above it.
+    // `./` makes the path relative to this folder, which may be below the root of the checkout.
     let output = git(&["show", &format!("HEAD:./{path}")]).context("running git show")?;
     if !output.status.success() {
         return Ok(None);

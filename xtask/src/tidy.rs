@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::layers;
 use tree::Tree;
 
-/// One broken rule at one place.
+/// Violation of a rule at one place.
 #[derive(Debug)]
 pub struct Fault {
     path: String,
@@ -36,7 +36,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault of a file, or of a missing element in it.
+    /// Creates a fault of a file, or of a missing element in it.
     pub fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -45,7 +45,7 @@ impl Fault {
         }
     }
 
-    /// A fault in one line; lines count from 1.
+    /// Creates a fault in one line, counted from 1.
     pub fn at(path: impl Into<String>, line: usize, what: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -64,7 +64,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A rule checks the whole tree and returns the faults.
+/// A rule checks the whole tree and returns its faults.
 type Rule = fn(&Tree) -> Vec<Fault>;
 
 const RULES: &[(&str, Rule)] = &[
@@ -83,7 +83,7 @@ const RULES: &[(&str, Rule)] = &[
     ("standard terms and plain comments", language::check),
 ];
 
-/// Runs every rule, prints the faults and the sizes; false when there are faults.
+/// Runs every rule, and prints the faults and the sizes. Returns false if there are faults.
 pub fn run(root: &Path) -> anyhow::Result<bool> {
     let tree = Tree::read(root)?;
     let mut faults = layers::check(&cargo_metadata(root)?);

@@ -8,7 +8,7 @@ const METHODS: &[&str] = &[
     "get", "put", "post", "delete", "options", "head", "patch", "trace",
 ];
 
-/// Elements that the new document lost or narrowed, one sentence each; empty when it only grew.
+/// Lists the elements that the new document lost or narrowed, one sentence each.
 pub fn losses(old: &Value, new: &Value) -> Vec<String> {
     let mut walk = Walk {
         old,
@@ -47,7 +47,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Parameters of a path item and of its operation together.
+    /// Compares the parameters of a path item and its operation.
     fn parameters(&mut self, place: &str, old: (&'a Value, &'a Value), new: (&'a Value, &'a Value)) {
         let old_parameters = parameters(self.old, old);
         let new_parameters = parameters(self.new, new);
@@ -118,7 +118,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The bodies by media type; `itemSchema` describes the events of a stream.
+    /// Compares the bodies of each media type. `itemSchema` describes the events of a stream.
     fn contents(&mut self, place: &str, direction: Direction, old: &'a Value, new: &'a Value) {
         for (media_type, old_content) in members(&old["content"]) {
             let place = format!("{place} {media_type}");
@@ -148,7 +148,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Parameters by place and name (`query limit`); those of the operation win over those of the path.
+/// Collects the parameters by place and name (`query parameter limit`). Parameters of the operation
+/// override those of the path.
 fn parameters<'a>(
     document: &'a Value,
     (item, operation): (&'a Value, &'a Value),
@@ -170,7 +171,7 @@ fn parameters<'a>(
     parameters
 }
 
-/// The target of a `$ref` to a parameter, body, response or header.
+/// Resolves a `$ref` to a parameter, body, response or header. Returns other values unchanged.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let target = value["$ref"]
         .as_str()

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// The writer of the value that a schema describes.
+/// Writer of the values that a schema describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The caller: previously accepted values must stay accepted.
+    /// The caller writes the value: previously accepted values must remain accepted.
     Request,
-    /// The gateway: promised members must stay present.
+    /// The gateway writes the value: promised members must remain present.
     Response,
 }
 
-/// The members of an object; none for anything else.
+/// Iterates over the members of an object; over nothing for other values.
 pub fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
@@ -43,17 +43,17 @@ const WIDER_FORMATS: &[(&str, &str)] = &[
     ("uri", "uri-reference"),
 ];
 
-/// One comparison of two schemas in the documents they belong to.
+/// Comparison of two schemas within their documents.
 pub struct Comparison<'a> {
     old_document: &'a Value,
     new_document: &'a Value,
     direction: Direction,
-    /// Pairs under comparison, as written, so that a recursive schema ends.
+    /// Pairs of schemas under comparison, which ends the recursion of recursive schemas.
     open: RefCell<BTreeSet<(String, String)>>,
 }
 
 impl<'a> Comparison<'a> {
-    /// A comparison in one direction.
+    /// Creates a comparison in one direction.
     pub fn new(old_document: &'a Value, new_document: &'a Value, direction: Direction) -> Self {
         Self {
             old_document,
@@ -63,7 +63,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Members that the new schema lost or narrowed; `place` begins each sentence.
+    /// Lists the members that the new schema lost or narrowed, one sentence each, which begins with
+    /// `place`.
     pub fn losses(&self, place: &str, old: &Value, new: &Value) -> Vec<String> {
         let pair = (old.to_string(), new.to_string());
         if !self.open.borrow_mut().insert(pair.clone()) {
@@ -89,8 +90,8 @@ impl<'a> Comparison<'a> {
             losses.extend(self.plain_losses(place, old, new));
             return losses;
         }
-        // Every alternative of before must be one of now; a schema without alternatives is its only
-        // one.
+        // Every alternative of the old schema must fit one of the new schema. A schema without
+        // alternatives counts as its own only alternative.
         let own = |schema: &Value, choices: Vec<Value>| {
             if choices.is_empty() {
                 vec![schema.clone()]
@@ -146,7 +147,8 @@ impl<'a> Comparison<'a> {
         let (old, new) = (types(old), types(new));
         let fine = match self.direction {
             Direction::Request => fits(&old, &new),
-            // A new null was reported above: a response may gain it through an alternative, too.
+            // A new null was already reported: a response may also contain null through an
+            // alternative.
             Direction::Response => fits(&new, &[old.as_slice(), &["null"]].concat()) || old.is_empty(),
         };
         if !fine {
@@ -158,8 +160,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Compares enumerated values: none may be removed, and a free value may not become enumerated
-    /// in a request.
+    /// Compares enumerated values. No value may be removed, and a request must not restrict a free
+    /// value to an enumeration.
     fn values(&self, place: &str, old: &Value, new: &Value, losses: &mut Vec<String>) {
         let Some(new_values) = values(new) else { return };
         match values(old) {
@@ -195,7 +197,7 @@ impl<'a> Comparison<'a> {
                 }
             }
             Direction::Response => {
-                // A removed property was reported above.
+                // A removed property was already reported.
                 let present = was
                     .difference(&is)
                     .filter(|name| new["properties"].get(**name).is_some());
@@ -235,12 +237,12 @@ fn formats(place: &str, old: &Value, new: &Value, losses: &mut Vec<String>) {
     }
 }
 
-/// The schema with its reference followed and its `allOf` parts merged into one.
+/// Returns the schema with its reference resolved and its `allOf` parts merged.
 fn flat(document: &Value, schema: &Value) -> Value {
     flat_within(document, schema, 0)
 }
 
-/// Maximum nesting of references and parts, which ends a recursive document.
+/// Maximum nesting of references and parts. It ends the recursion of recursive documents.
 const DEEPEST: usize = 32;
 
 fn flat_within(document: &Value, schema: &Value, depth: usize) -> Value {
@@ -263,7 +265,8 @@ fn flat_within(document: &Value, schema: &Value, depth: usize) -> Value {
     Value::Object(merged)
 }
 
-/// Adds the members of one part to those of the others: properties and requirements add up.
+/// Merges the members of a part. Properties and required names are added; other members are
+/// replaced.
 fn merge(into: &mut Map<String, Value>, part: &Value) {
     for (key, value) in members(part) {
         match (into.get_mut(key), value) {
@@ -291,7 +294,7 @@ const NOTES: &[&str] = &[
     "title",
 ];
 
-/// The alternatives of a schema, each with the common members; none when it has no `oneOf` and no
+/// Returns the alternatives of a schema, each with the common members; empty without `oneOf` and
 /// `anyOf`.
 fn choices(schema: &Value) -> Vec<Value> {
     let choices = ["oneOf", "anyOf"]
@@ -327,7 +330,8 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether every value of the inner types is one of the outer types; no types means any type.
+/// Whether every value of the inner types is a value of the outer types. An empty list stands for
+/// all types.
 fn fits(inner: &[&str], outer: &[&str]) -> bool {
     let covers = |name: &&str| outer.contains(name) || (**name == *"integer" && outer.contains(&"number"));
     outer.is_empty() || (!inner.is_empty() && inner.iter().all(covers))
@@ -358,7 +362,8 @@ fn required(schema: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A name for the alternative in messages.
+/// Returns the name of an alternative in messages: its title, the name of its reference, or its
+/// number.
 fn title(schema: &Value, index: usize) -> String {
     let schema = schema["allOf"].get(0).unwrap_or(schema);
     let name = schema["$ref"]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::operations::losses;
 use super::{Options, PUBLIC, check, write};
 
-/// A document with one operation with these request and response schemas.
+/// Returns a document whose only operation has these request and response schemas.
 fn document(request: Value, response: Value) -> Value {
     json!({
         "openapi": "3.1.0",
@@ -27,22 +27,22 @@ fn document(request: Value, response: Value) -> Value {
     })
 }
 
-/// Losses when a request schema changes.
+/// Lists the losses when a request schema changes.
 fn in_request(old: Value, new: Value) -> Vec<String> {
     losses(&document(old, json!({})), &document(new, json!({})))
 }
 
-/// Losses when a response schema changes.
+/// Lists the losses when a response schema changes.
 fn in_response(old: Value, new: Value) -> Vec<String> {
     losses(&document(json!({}), old), &document(json!({}), new))
 }
 
-/// Losses when the value at a place is set, or removed by null.
+/// Lists the losses when the value at a JSON pointer is replaced, or removed if `value` is null.
 fn after_edit(place: &str, value: Value) -> Vec<String> {
     let old = document(json!({}), json!({}));
     let mut new = old.clone();
     let (parent, key) = place.rsplit_once('/').unwrap();
-    // A pointer writes a slash as `~1`; the key itself has the slash.
+    // A JSON pointer escapes a slash as `~1`.
     let key = key.replace("~1", "/");
     let parent = new.pointer_mut(parent).unwrap();
     if value.is_null() {
@@ -53,7 +53,7 @@ fn after_edit(place: &str, value: Value) -> Vec<String> {
     losses(&old, &new)
 }
 
-/// The properties of an object schema, with those required named first.
+/// Returns an object schema with these required names and properties.
 fn object(required: &[&str], properties: Value) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
 }
@@ -436,7 +436,8 @@ fn options_are_read() {
     assert!(Options::parse(&["--force"]).is_err());
 }
 
-/// A folder with an empty docs/, and the options to read the generated document from a file in it.
+/// Creates a folder with an empty docs/, and options that read the generated document from a file
+/// in it.
 fn folder(generated: &Value) -> (tempfile::TempDir, Options) {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("docs")).unwrap();

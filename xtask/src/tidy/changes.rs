@@ -7,7 +7,7 @@ const FOLDER: &str = "changes/";
 const KINDS: &[&str] = &["added", "changed", "fixed", "removed", "security"];
 const MAX_COLUMNS: usize = 100;
 
-/// Checks every fragment.
+/// Checks the name and the content of every fragment.
 pub fn check(tree: &Tree) -> Vec<Fault> {
     tree.paths
         .iter()

@@ -1,4 +1,5 @@
-//! Every public error code has a page in docs/errors, and every page a code and a row in the index.
+//! Every public error code must have a page in docs/errors and a row in its index, and every page
+//! must belong to a code.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +57,7 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// The strings of all match arms of the form `Variant => "code"`.
+/// Collects the strings of all match arms of the form `Variant => "code"`.
 fn codes(source: &str) -> BTreeSet<String> {
     let source = blank(source, Keep::CodeAndLiterals);
     source.lines().filter_map(code).map(str::to_owned).collect()

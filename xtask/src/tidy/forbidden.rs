@@ -18,7 +18,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("dbg!(", "remove it"),
 ];
 
-/// Checks all Rust files.
+/// Lists the forbidden attributes and macros in all Rust files.
 pub fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {

@@ -15,13 +15,13 @@ const SELF: &str = "xtask/src/tidy/language";
 pub struct Finding {
     /// Path of the file from the repository's root.
     pub path: String,
-    /// The line, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
     /// The words found and their replacement.
     pub what: String,
 }
 
-/// All findings, in the order of files.
+/// Collects all findings, in the order of files.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let terms = terms::Terms::shipped();
     let files = tree.files.iter().filter(|file| !file.path.starts_with(SELF));
@@ -35,7 +35,7 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Reports every finding.
+/// Converts every finding into a fault.
 pub fn check(tree: &Tree) -> Vec<Fault> {
     let faults = findings(tree).into_iter();
     faults

@@ -1,4 +1,4 @@
-//! Relative links in Markdown must lead to files of the repository.
+//! Relative links in Markdown must refer to files of the repository.
 
 use super::Fault;
 use super::tree::Tree;
@@ -23,7 +23,7 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Relative targets of the links in a line, without their anchors.
+/// Iterates over the relative targets of the links in a line, without their anchors.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split([')', '#', ' ']).next()?;
@@ -31,7 +31,7 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The path from the root; `None` when it leaves the repository.
+/// Returns the target's path from the root; `None` if it leaves the repository.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

@@ -1,18 +1,19 @@
-//! Restricts libraries to parts of the code: HTTP stays at the edge, SQL behind the storage port.
+//! Restricts libraries to parts of the code. For example, only the edge may use HTTP, and only the
+//! storage engines may use SQL.
 
 use super::Fault;
 use super::rust::{Keep, blank, find_word, line_of};
 use super::tree::Tree;
 
 struct Rule {
-    /// Crates and modules as code spells them.
+    /// Crates and modules, spelled as in code.
     libraries: &'static [&'static str],
-    /// Paths that may name them: `*` stands for any characters.
+    /// Paths that may name the libraries. `*` stands for any characters.
     allowed: &'static [&'static str],
     why: &'static str,
 }
 
-/// One table; an exception is one line here with its reason.
+/// The rules. A comment states the reason for each exception.
 const RULES: &[Rule] = &[
     Rule {
         libraries: &["axum"],
@@ -41,7 +42,7 @@ const RULES: &[Rule] = &[
             "crates/*/routes.rs",
             "crates/realtime/src/socket.rs",
             "crates/compute/src/connect/*",
-            // The upstream client and the adapters that read status and headers of an answer.
+            // The upstream client, and the adapters that read status and headers of a response.
             "crates/providers/src/*",
         ],
         why: "only edge, listener and providers use HTTP types",
@@ -57,13 +58,13 @@ const RULES: &[Rule] = &[
             "crates/listener/src/*",
             "crates/providers/src/http.rs",
             "crates/providers/src/http/*",
-            // Untrusted addresses are dialed in another way than the operator's.
+            // Untrusted addresses are dialed differently from addresses of the operator.
             "crates/providers/src/egress/connection.rs",
         ],
         why: "one accept loop in listener, one client in providers/http.rs, one for callers' addresses in egress",
     },
     Rule {
-        // The client modules; server code may use the others.
+        // Only the client modules are restricted; server code may use the other modules.
         libraries: &["hyper::client", "hyper_util::client", "hyper_rustls", "reqwest"],
         allowed: &[
             "crates/providers/src/http.rs",
@@ -106,7 +107,7 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Whether the word is the crate and not a module, field or method of that name.
+/// Whether the word at `at` is the crate, and not a module, field or method of the same name.
 fn is_crate(code: &str, at: usize, library: &str) -> bool {
     let before = code[..at].trim_end();
     let after = &code[at + library.len()..];
@@ -115,7 +116,7 @@ fn is_crate(code: &str, at: usize, library: &str) -> bool {
     imported || in_path
 }
 
-/// Whether the path fits the pattern, in which `*` stands for any characters.
+/// Whether the path matches the pattern, in which `*` stands for any characters.
 fn matches(pattern: &str, path: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == path,

@@ -1,18 +1,18 @@
-//! Ensures that no request goes upstream without a hold: only admission may create the argument
+//! Ensures that no request is sent upstream without a hold. Only admission may create the argument
 //! that an upstream requires.
 
 use super::Fault;
 use super::rust::{Keep, blank, find_word, line_of};
 use super::tree::Tree;
 
-/// The only file that may create it.
+/// The only file that may create the argument.
 const ADMISSION: &str = "crates/pipeline/src/admit.rs";
 
-/// The type that every call to an upstream requires.
+/// The type of the argument, which every call to an upstream requires.
 const CONTEXT: &str = "CallContext";
 const PERMIT: &str = "Permit";
 
-/// Checks every product file but admission's.
+/// Checks every product file except the one of admission.
 pub fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     let others = tree
@@ -34,8 +34,8 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Describes how the code at a name creates a value of the type or could hide that: an `impl` block
-/// or a renamed type.
+/// Describes the way in which the code at a name creates a value of the type or could hide that: an
+/// `impl` block or a renamed type.
 fn makes(code: &str, at: usize, name: &str) -> Option<String> {
     // Skips the path before the name, if any.
     let before = code[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ':');

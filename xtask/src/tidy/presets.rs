@@ -29,8 +29,8 @@ pub fn check(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// The values of the fields that name a preset, with their offsets: its id, or its name where it
-/// has no id.
+/// Iterates over the values that name a preset, with their offsets: its id, or its name if it has
+/// no id.
 fn names(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let field = if code.contains(" id: \"") {
         " id: \""

@@ -1,4 +1,5 @@
-//! The lowest crates are values and functions: no tasks, no input or output, no clock.
+//! The crates of the lowest layers contain only values and functions: no tasks, no input or output,
+//! no clock.
 
 use super::Fault;
 use super::rust::{Keep, blank, find_word, line_of};

@@ -1,15 +1,15 @@
-//! Just enough of Rust's lexical rules to separate code from comments and strings.
+//! A minimal Rust lexer that separates code from comments and strings.
 
-/// The parts of the source that stay.
+/// The parts of the source that remain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Code alone: comments, strings and characters become spaces.
+    /// Code only: comments, strings and characters become spaces.
     Code,
     /// Code and literals: only comments become spaces.
     CodeAndLiterals,
 }
 
-/// Blanks out the other parts of the source; lines and byte offsets stay unchanged.
+/// Replaces the other parts of the source by spaces. Lines and byte offsets stay unchanged.
 pub fn blank(text: &str, keep: Keep) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -33,11 +33,11 @@ pub fn blank(text: &str, keep: Keep) -> String {
 /// The kind of a part of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Code, blanks included.
+    /// Code, including white space.
     Code,
-    /// One comment, with its marks.
+    /// One comment, including its markers.
     Comment,
-    /// A literal of text or of one character, with its quotes.
+    /// A string or character literal, including its quotes.
     Literal,
 }
 
@@ -76,7 +76,8 @@ enum Token {
     Other,
 }
 
-/// The token at the start of `rest`, with its length in bytes.
+/// Returns the token at the start of `rest`, with its length in bytes. `before` is the preceding
+/// character.
 fn token(rest: &str, before: Option<char>) -> Token {
     if rest.starts_with("//") {
         return Token::Comment(rest.find('\n').unwrap_or(rest.len()));
@@ -85,7 +86,7 @@ fn token(rest: &str, before: Option<char>) -> Token {
         return Token::Comment(block_comment(rest));
     }
     if before.is_some_and(is_word) {
-        // The `r` of `for"…"` is no raw string; Rust 2021 forbids such prefixes.
+        // The `r` of `for"…"` does not start a raw string; Rust 2021 forbids such prefixes.
         return if rest.starts_with('"') {
             Token::Literal(quoted(rest, '"'))
         } else {
@@ -107,7 +108,7 @@ fn token(rest: &str, before: Option<char>) -> Token {
     Token::Other
 }
 
-/// Length of a block comment, which may contain others.
+/// Returns the length of a block comment, including nested ones.
 fn block_comment(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut depth, mut at) = (0_usize, 0);
@@ -128,7 +129,7 @@ fn block_comment(text: &str) -> usize {
     bytes.len()
 }
 
-/// Length of a literal between two quotes, with escapes.
+/// Returns the length of a literal between two quotes, with escapes.
 fn quoted(text: &str, mark: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -140,7 +141,7 @@ fn quoted(text: &str, mark: char) -> usize {
     text.len()
 }
 
-/// Length of a raw string with this many hashes.
+/// Returns the length of a raw string with this number of hashes.
 fn raw(text: &str, hashes: usize) -> usize {
     let end = format!("\"{}", "#".repeat(hashes));
     let start = hashes + 1;
@@ -149,7 +150,7 @@ fn raw(text: &str, hashes: usize) -> usize {
         .map_or(text.len(), |at| start + at + end.len())
 }
 
-/// Whether a character literal begins here and not a lifetime.
+/// Whether the text starts a character literal and not a lifetime.
 fn is_character(text: &str) -> bool {
     let mut chars = text.chars();
     if chars.next() != Some('\'') {
@@ -166,7 +167,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Byte offsets of `word` as a whole identifier or path.
+/// Returns the byte offsets of `word` as a whole identifier or path.
 pub fn find_word(code: &str, word: &str) -> Vec<usize> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(word) {
@@ -179,7 +180,7 @@ pub fn find_word(code: &str, word: &str) -> Vec<usize> {
     found
 }
 
-/// The line, from 1, of a byte offset.
+/// Returns the line, from 1, of a byte offset.
 pub fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
@@ -187,7 +188,7 @@ pub fn line_of(text: &str, offset: usize) -> usize {
 /// A function with its position and length.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Function<'a> {
-    /// Its name without the module's path.
+    /// Name of the function, without the module path.
     pub name: &'a str,
     /// The line of `fn`, from 1.
     pub line: usize,
@@ -195,7 +196,8 @@ pub struct Function<'a> {
     pub lines: usize,
 }
 
-/// Finds every function with a body, nested ones too. The code must be blanked already.
+/// Finds every function with a body, including nested ones. Comments and strings must be blanked in
+/// `code`.
 pub fn functions(code: &str) -> Vec<Function<'_>> {
     find_word(code, "fn")
         .into_iter()
@@ -220,7 +222,7 @@ fn function(code: &str, at: usize) -> Option<Function<'_>> {
     })
 }
 
-/// Offset of the brace that opens the body; a trait's method may have none.
+/// Returns the offset of the brace that opens the body; `None` for a trait method without a body.
 fn body(code: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in code.char_indices() {
@@ -235,7 +237,7 @@ fn body(code: &str) -> Option<usize> {
     None
 }
 
-/// Offset of the brace that closes the first one of `code`.
+/// Returns the offset of the brace that closes the first brace of `code`.
 fn matching_brace(code: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in code.char_indices() {

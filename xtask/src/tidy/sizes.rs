@@ -1,5 +1,5 @@
-//! Reports the largest files and functions beside reference figures. No size is a fault: an outlier
-//! should be a decision, not an accident.
+//! Reports the largest files and functions, with reference figures. No size is a fault, but an
+//! outlier should be intentional.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const SHOWN: usize = 8;
 /// Median and ninth decile of the file lengths in a reference web application.
 const ANCHOR: (usize, usize) = (77, 253);
 
-/// Files that are long because they are tables, with the reason.
+/// Files that are long because they contain a table, with the reason.
 const TABLES: &[(&str, &str)] = &[
     (
         "crates/providers/src/openai_compatible/presets.rs",
@@ -21,7 +21,7 @@ const TABLES: &[(&str, &str)] = &[
     ("crates/types/src/error.rs", "one arm for each code"),
 ];
 
-/// The report, ready to print.
+/// Formats the report for printing.
 pub fn report(tree: &Tree) -> String {
     let mut files: Vec<(usize, &str)> = Vec::new();
     let mut all_functions: Vec<(usize, String)> = Vec::new();
@@ -60,7 +60,8 @@ pub fn report(tree: &Tree) -> String {
     out
 }
 
-/// The size that `percent` of the files do not exceed; they are sorted from the largest down.
+/// Returns the size that `percent` of the files do not exceed. The files must be in descending
+/// order.
 fn quantile(files: &[(usize, &str)], percent: usize) -> usize {
     let index = files.len() * (100 - percent) / 100;
     files

@@ -1,4 +1,4 @@
-//! The repository's files, read once. Tests build small trees.
+//! The files of the repository, read once. Tests build small trees.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Folders with built, installed or stored files, without any source.
+/// Folders that contain only built, installed or stored files, and no source.
 const SKIPPED: &[&str] = &[
     ".git",
     ".tools",
@@ -17,7 +17,7 @@ const SKIPPED: &[&str] = &[
     "tollgate-data",
 ];
 
-/// Endings of the files whose text the rules read.
+/// Extensions of the files whose text the rules read.
 const TEXT: &[&str] = &[
     "css", "html", "js", "json", "md", "mjs", "py", "rs", "sh", "sql", "toml", "ts", "tsx", "txt", "yaml",
     "yml",
@@ -33,13 +33,12 @@ pub struct File {
 }
 
 impl File {
-    /// Whether it is Rust source.
+    /// Whether the file is Rust source.
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// Whether it is Rust source that is linked into the product: neither tests nor development
-    /// tools.
+    /// Whether the file is Rust source of the product: neither tests nor development tools.
     pub fn is_product(&self) -> bool {
         // The conformance suite of the storage engines is beside the traits.
         let test = ["/tests.rs", "/tests/", "/conformance/"]
@@ -61,7 +60,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads everything below the root but what is built or installed.
+    /// Reads all files below the root, except built and installed ones.
     pub fn read(root: &Path) -> anyhow::Result<Self> {
         let mut tree = Self::default();
         tree.walk(root, "")?;
@@ -69,12 +68,12 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The file at this path, if there is one.
+    /// Returns the file at this path; `None` if it does not exist or is not text.
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Whether there is a file or a folder at this path.
+    /// Whether a file or folder exists at this path.
     pub fn has(&self, path: &str) -> bool {
         let folder = format!("{path}/");
         path.is_empty()
@@ -124,7 +123,7 @@ impl Tree {
 
 #[cfg(test)]
 impl Tree {
-    /// A tree of these paths and texts.
+    /// Creates a tree of these paths and texts.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
         for (path, text) in files {

@@ -1,19 +1,19 @@
-//! The repository contains only the project: no paths of one machine, no notes about how work was
-//! assigned.
+//! The repository must contain only the project: no paths of a particular machine, and no notes
+//! about the assignment of work.
 
 use super::Fault;
 use super::tree::Tree;
 
-/// This file contains the forbidden words.
+/// The path of this file, which contains the forbidden words.
 const SELF: &str = "xtask/src/tidy/words.rs";
 
 /// Folders at the top of a developer's machine, as parts of a path.
 const FOLDERS: &[&str] = &["work", "root", "home"];
 
-/// Forbidden texts in lower case, for every text file.
+/// Forbidden texts in lower case.
 const FORBIDDEN: &[&str] = &["../shared", "the brief", "workplace", "co-authored-by"];
 
-/// Checks all text files.
+/// Lists the forbidden texts in all text files.
 pub fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in tree.files.iter().filter(|file| file.path != SELF) {
@@ -43,7 +43,8 @@ fn path_in(folder: &str) -> String {
     format!("/{folder}/")
 }
 
-/// `issue 7` and `issue #7` without a link: a reader elsewhere cannot look it up.
+/// Whether a line contains `issue 7` or `issue #7` without a link, which a reader elsewhere cannot
+/// look up.
 fn names_an_issue(line: &str) -> bool {
     line.match_indices("issue ").any(|(at, word)| {
         let number = line[at + word.len()..].trim_start_matches('#');

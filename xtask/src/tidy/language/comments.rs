@@ -4,13 +4,13 @@
 use super::Finding;
 use crate::tidy::tree::File;
 
-/// Longest line of a comment or of Markdown, in columns.
+/// Maximum length of a line of a comment or of Markdown, in columns.
 const MAX_COLUMNS: usize = 100;
 
 /// Words that must not begin a documentation comment.
 const BEGINNINGS: &[&str] = &["What", "Who", "Whoever", "Whose", "Whether nobody"];
 
-/// Checks the comments of one Rust file, or the lines of a Markdown file.
+/// Checks the comments of a Rust file, or the lines of a Markdown file.
 pub fn check(file: &File) -> Vec<Finding> {
     if file.is_rust() {
         let mut found = long_comments(file);
@@ -31,7 +31,7 @@ fn finding(file: &File, index: usize, what: impl Into<String>) -> Finding {
     }
 }
 
-/// Whether a line is too long; one without a space to break at, such as a URL, is allowed.
+/// Whether a line is too long. A line without a space to break at, such as a URL, is allowed.
 fn is_long(line: &str) -> bool {
     let columns = line.chars().count();
     columns > MAX_COLUMNS
@@ -55,7 +55,7 @@ fn long_comments(file: &File) -> Vec<Finding> {
         .collect()
 }
 
-/// Tables, code and headings cannot be wrapped.
+/// Checks the lines of a Markdown file. Tables, code and headings cannot be wrapped.
 fn long_lines(file: &File) -> Vec<Finding> {
     let mut in_code = false;
     let mut found = Vec::new();
@@ -74,20 +74,24 @@ fn long_lines(file: &File) -> Vec<Finding> {
     found
 }
 
-/// Documentation comments with the item below each.
+/// Checks each documentation comment together with the item below it.
 fn documentation(file: &File) -> Vec<Finding> {
     let lines: Vec<&str> = file.text.lines().map(str::trim).collect();
     let mut found = Vec::new();
     let mut first = None;
+    let (mut in_attribute, mut is_test) = (false, false);
     for (index, line) in lines.iter().enumerate() {
         if line.starts_with("///") && !line.starts_with("////") {
             first.get_or_insert(index);
             continue;
         }
         // Attributes stand between a comment and its item.
-        if line.starts_with("#[") && first.is_some() {
+        if first.is_some() && (in_attribute || line.starts_with("#[")) {
+            is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+            in_attribute = !line.ends_with(']');
             continue;
         }
+        let is_test = std::mem::take(&mut is_test);
         let Some(start) = first.take() else { continue };
         let text: Vec<&str> = lines[start..index]
             .iter()
@@ -95,14 +99,15 @@ fn documentation(file: &File) -> Vec<Finding> {
             .map(str::trim)
             .collect();
         let text = text.join(" ");
-        if let Some(what) = fault(&text, line) {
+        let what = fault(&text, line).or_else(|| verbless(&text, line).filter(|_| !is_test));
+        if let Some(what) = what {
             found.push(finding(file, start, what));
         }
     }
     found
 }
 
-/// The fault in the documentation of an item, which begins with this line of code.
+/// Returns the fault in the documentation of an item; `item` is the first line of its code.
 fn fault(text: &str, item: &str) -> Option<String> {
     let text = text.trim();
     let begins = |word: &&&str| {
@@ -127,11 +132,26 @@ fn fault(text: &str, item: &str) -> Option<String> {
     (!adds).then(|| format!("\"{text}\" repeats the name: add to it or delete it"))
 }
 
+/// Returns the fault in the documentation of a function that does not begin with a verb.
+fn verbless(text: &str, item: &str) -> Option<String> {
+    const NO_VERBS: &[&str] = &["This", "Its", "As", "Always", "Settings", "Bytes", "Tokens"];
+    let before = |word: &&str| {
+        ["pub", "async", "const", "unsafe", "extern"].contains(word) || word.starts_with("pub(")
+    };
+    let is_function = item.split_whitespace().find(|word| !before(word)) == Some("fn");
+    let word = text.split([' ', ',', '.', ':']).next().unwrap_or_default();
+    let is_verb = word.ends_with('s') && !NO_VERBS.contains(&word);
+    let is_allowed = is_verb || ["Whether", "Like", "See"].contains(&word);
+    (is_function && !is_allowed).then(|| {
+        format!("documentation of a function begins with \"{word}\": begin with a verb, such as \"Returns\"")
+    })
+}
+
 const FILLERS: &[&str] = &[
     "a", "an", "the", "of", "its", "this", "that", "is", "for", "to", "in", "by",
 ];
 
-/// Whether a word is part of the name, in the singular or the plural.
+/// Whether a word is part of the name, in singular or plural.
 fn is_in(word: &str, name: &[String]) -> bool {
     let stem = |word: &str| word.trim_end_matches('s').to_owned();
     name.iter().any(|part| stem(part) == stem(word))
@@ -144,7 +164,7 @@ fn plain_words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Splits `MediaState` into "Media State".
+/// Separates the words of a name with spaces: `MediaState` becomes "Media State".
 fn separate(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
@@ -156,7 +176,7 @@ fn separate(name: &str) -> String {
     out
 }
 
-/// The name of the item that a line of code declares.
+/// Returns the name of the item that a line of code declares.
 fn name_of(line: &str) -> Option<&str> {
     const KEYWORDS: &[&str] = &["fn", "struct", "enum", "trait", "const", "static", "type", "mod"];
     const BEFORE: &[&str] = &["pub", "async", "unsafe", "extern"];
@@ -170,7 +190,7 @@ fn name_of(line: &str) -> Option<&str> {
     let mut name = words.next()?;
     if KEYWORDS.contains(&name) {
         name = words.next()?;
-        // `const fn`
+        // The item is a `const fn`.
         if name == "fn" {
             name = words.next()?;
         }
@@ -206,6 +226,12 @@ mod tests {
             ("/// Media state.\n#[derive(Clone)]\npub struct MediaState;\n", 1),
             ("/// See `hold`.\npub const fn a() {}\n", 0),
             ("// The account.\nlet account = 1;\n", 0),
+            ("/// The price of a call.\npub fn price() {}\n", 1),
+            ("/// Returns the price of a call.\npub fn price() {}\n", 0),
+            ("/// Like [`b`], but for calls.\nasync fn a() {}\n", 0),
+            ("/// The price of a call.\ntype A = fn(u8);\n", 0),
+            ("/// A call costs more.\n#[test]\nfn costs() {}\n", 0),
+            ("/// The price of a call.\n#[path(\n  get\n)]\nfn a() {}\n", 1),
         ] {
             assert_eq!(found("crates/a/src/a.rs", text).len(), expected, "{text}");
         }

@@ -1,15 +1,15 @@
-//! Draws comments and user-visible texts at random for a review of the language by a reader.
+//! Draws random comments and user-visible texts for a language review.
 
 use serde_json::Value;
 
 use crate::tidy::rust::{Part, parts};
 use crate::tidy::tree::{File, Tree};
 
-/// Fewest words of a string literal that counts as a text for people.
+/// Minimum number of words of a string literal that counts as a text for readers.
 const MIN_WORDS: usize = 4;
 /// The OpenAPI documents, whose descriptions users read.
 const DOCUMENTS: &[&str] = &["docs/openapi.json", "docs/openapi-admin.json"];
-/// The declarations of the command line; their comments are its help.
+/// The definitions of the command line, whose comments are its help.
 const COMMAND_LINE: &str = "crates/tollgate/src/cli";
 
 /// A text with its place, such as `crates/edge/src/auth.rs:12`.
@@ -19,8 +19,8 @@ pub struct Sample {
     pub text: String,
 }
 
-/// Comments of the product's code: blocks of adjacent comment lines, without those of the command
-/// line.
+/// Collects the comments of the product's code: blocks of adjacent comment lines, without those of
+/// the command line.
 pub fn comments(tree: &Tree) -> Vec<Sample> {
     product(tree)
         .filter(|file| !file.path.starts_with(COMMAND_LINE))
@@ -28,8 +28,8 @@ pub fn comments(tree: &Tree) -> Vec<Sample> {
         .collect()
 }
 
-/// Texts that users read: help of the command line, descriptions of both OpenAPI documents, and
-/// string literals that are sentences.
+/// Collects the texts that users read: help of the command line, descriptions of both OpenAPI
+/// documents, and string literals that are sentences.
 pub fn user_texts(tree: &Tree) -> Vec<Sample> {
     let help = product(tree).filter(|file| file.path.starts_with(COMMAND_LINE));
     let mut found: Vec<Sample> = help.flat_map(comment_blocks).collect();
@@ -43,7 +43,7 @@ pub fn user_texts(tree: &Tree) -> Vec<Sample> {
     found
 }
 
-/// Draws `count` different samples; the same seed draws the same ones of the same list.
+/// Draws `count` different samples. The same seed selects the same samples of a list.
 pub fn draw(mut from: Vec<Sample>, count: usize, seed: u64) -> Vec<Sample> {
     let mut state = seed;
     let mut drawn = Vec::new();
@@ -54,7 +54,7 @@ pub fn draw(mut from: Vec<Sample>, count: usize, seed: u64) -> Vec<Sample> {
     drawn
 }
 
-/// SplitMix64.
+/// Returns the next random number (SplitMix64).
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -104,7 +104,7 @@ fn sentences(file: &File) -> Vec<Sample> {
         .collect()
 }
 
-/// The text of a literal without its quotes, prefix and hashes.
+/// Returns the text of a literal without its prefix, quotes and hashes.
 fn unquoted(literal: &str) -> &str {
     let (_, text) = literal.split_once('"').unwrap_or_default();
     text.trim_end_matches(['"', '#'])

@@ -8,7 +8,7 @@ use crate::tidy::tree::File;
 
 const SHIPPED: &str = include_str!("terms.txt");
 
-/// Places of a word.
+/// Scopes in which a word is forbidden.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Identifier,
@@ -34,17 +34,18 @@ struct Allowed {
 pub struct Terms {
     terms: Vec<Term>,
     allowed: Vec<Allowed>,
-    /// One expression for all terms of a scope, since texts without any are the normal case.
+    /// One combined expression per scope. It quickly skips texts without a term, which are the
+    /// normal case.
     any: Vec<(Scope, Regex)>,
 }
 
 impl Terms {
-    /// The project's own table. Malformed lines are skipped; a test checks that none exist.
+    /// Returns the project's table. Malformed lines are skipped; a test checks that none exist.
     pub fn shipped() -> Self {
         Self::read(SHIPPED).0
     }
 
-    /// Parses a table; also returns the malformed lines.
+    /// Parses a table. Also returns the malformed lines.
     fn read(text: &str) -> (Self, Vec<&str>) {
         let mut table = Self {
             terms: Vec::new(),
@@ -85,7 +86,7 @@ impl Terms {
         whole_words(&patterns.join("|"))
     }
 
-    /// Finds the terms in one file.
+    /// Lists the terms in one file.
     pub fn check(&self, file: &File) -> Vec<Finding> {
         let mut found = Vec::new();
         self.look(file, Scope::File, 1, &words(&file.path), &mut found);
@@ -126,7 +127,8 @@ impl Terms {
         }
     }
 
-    /// Counts each use of an identifier, so that a common name has a high weight.
+    /// Checks the identifiers of code. Each use of an identifier counts, so that a common name has
+    /// a high weight.
     fn check_code(&self, file: &File, first: usize, code: &str, found: &mut Vec<Finding>) {
         for (index, line) in code.lines().enumerate() {
             for name in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
@@ -178,8 +180,8 @@ fn whole_words(pattern: &str) -> Option<Regex> {
         .ok()
 }
 
-/// Splits names into words: `crates/media/film_job.rs` to "crates media film job rs", `FilmJob` to
-/// "film job".
+/// Splits names into words: `crates/media/film_job.rs` becomes "crates media film job rs", and
+/// `FilmJob` becomes "film job".
 fn words(name: &str) -> String {
     let mut words = String::with_capacity(name.len() + 8);
     let mut before = ' ';
@@ -202,7 +204,7 @@ fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-/// Paragraphs and table rows outside code, each with its first line.
+/// Collects the paragraphs and table rows outside code, each with its first line.
 fn prose_of_markdown(text: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut in_code, mut goes_on) = (false, false);
