@@ -1,6 +1,6 @@
-//! Token-count requests for upstreams: the body reduced to the counted members, and the count in
-//! the answer. Upstreams refuse members that their count endpoints do not support, such as a cap on
-//! output.
+//! Token-count requests for upstreams. The body is reduced to the counted members, because
+//! upstreams refuse members that their count endpoints do not support, such as a limit on output
+//! tokens.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Path, Reader, write_string};
 use crate::lossless::Span;
 
-/// Counted members of messages (platform.claude.com/docs/en/api/messages/count_tokens).
+/// Counted members of messages requests (platform.claude.com/docs/en/api/messages/count_tokens).
 const MESSAGES_MEMBERS: &[&str] = &[
     "model",
     "messages",
@@ -22,7 +22,8 @@ const MESSAGES_MEMBERS: &[&str] = &[
     "cache_control",
 ];
 
-/// Counted members of responses (platform.openai.com/docs/api-reference/responses/input-tokens).
+/// Counted members of responses requests
+/// (platform.openai.com/docs/api-reference/responses/input-tokens).
 const RESPONSES_MEMBERS: &[&str] = &[
     "model",
     "input",
@@ -35,24 +36,24 @@ const RESPONSES_MEMBERS: &[&str] = &[
     "truncation",
 ];
 
-/// Counted members of generated content at Vertex AI (CountTokensRequest of its API).
+/// Counted members of `generateContent` requests at Vertex AI (CountTokensRequest of its API).
 const VERTEX_MEMBERS: &[&str] = &["contents", "systemInstruction", "tools", "generationConfig"];
 
-/// Counted members of Converse (ConverseTokensRequest of the Bedrock runtime).
+/// Counted members of Converse requests (ConverseTokensRequest of the Bedrock runtime).
 const CONVERSE_MEMBERS: &[&str] = &["messages", "system", "toolConfig", "additionalModelRequestFields"];
 
-/// The body for `POST /v1/messages/count_tokens`. Fails if the body is not a JSON object.
+/// Returns the body for `POST /v1/messages/count_tokens`. Fails if the body is not a JSON object.
 pub fn messages(body: &[u8]) -> Result<Bytes, DecodeError> {
     keep_members(body, MESSAGES_MEMBERS).map(Bytes::from)
 }
 
-/// The body for `POST /v1/responses/input_tokens`. Fails if the body is not a JSON object.
+/// Returns the body for `POST /v1/responses/input_tokens`. Fails if the body is not a JSON object.
 pub fn responses(body: &[u8]) -> Result<Bytes, DecodeError> {
     keep_members(body, RESPONSES_MEMBERS).map(Bytes::from)
 }
 
-/// The body for `:countTokens` of the Gemini API, which requires a whole request with its model.
-/// `model` includes the folder: `models/gemini-2.5-flash`.
+/// Returns the body for `:countTokens` of the Gemini API, which requires a complete request with
+/// its model. `model` includes the collection: `models/gemini-2.5-flash`.
 pub fn content(body: &[u8], model: &str) -> Bytes {
     let mut out = br#"{"generateContentRequest":{"model":"#.to_vec();
     write_string(&mut out, model);
@@ -65,12 +66,12 @@ pub fn content(body: &[u8], model: &str) -> Bytes {
     Bytes::from(out)
 }
 
-/// The body for `:countTokens` of Vertex AI. Fails if the body is not a JSON object.
+/// Returns the body for `:countTokens` of Vertex AI. Fails if the body is not a JSON object.
 pub fn vertex_content(body: &[u8]) -> Result<Bytes, DecodeError> {
     keep_members(body, VERTEX_MEMBERS).map(Bytes::from)
 }
 
-/// The body for `CountTokens` of Bedrock. Fails if the body is not a JSON object.
+/// Returns the body for `CountTokens` of Bedrock. Fails if the body is not a JSON object.
 pub fn converse(body: &[u8]) -> Result<Bytes, DecodeError> {
     let counted = keep_members(body, CONVERSE_MEMBERS)?;
     Ok(Bytes::from(
@@ -78,7 +79,7 @@ pub fn converse(body: &[u8]) -> Result<Bytes, DecodeError> {
     ))
 }
 
-/// Reads the count under this name from the answer. `None` if it is missing or implausible: valid
+/// Reads the count with this name from the response. `None` if it is missing or implausible: valid
 /// counts are 1 to 1,000,000,000.
 pub fn read(answer: &[u8], name: &str) -> Option<u64> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
@@ -86,7 +87,7 @@ pub fn read(answer: &[u8], name: &str) -> Option<u64> {
     (1..=MAX_QUANTITY).contains(&tokens).then_some(tokens)
 }
 
-/// The object reduced to these members, byte for byte.
+/// Returns the object with only these members, byte for byte.
 fn keep_members(body: &[u8], names: &[&str]) -> Result<Vec<u8>, DecodeError> {
     read_members(body, names).map_err(|error| *error)
 }

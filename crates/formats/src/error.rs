@@ -1,13 +1,14 @@
-//! Errors about a caller's body, in the caller's terms.
+//! Errors about a request body, with parameter names of the caller's format.
 
 use std::fmt;
 
 use tollgate_types::{Error, ErrorCode};
 
-/// The error type while a body is read. It is boxed to keep results on the hot path small.
+/// Error type of the functions that read a body. It is boxed to limit the size of results on the
+/// hot path.
 pub(crate) type BoxedError = Box<DecodeError>;
 
-/// A body that a format refuses. It converts into the public [`Error`].
+/// Error about a body that the format does not allow. It converts into the public [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// `invalid_json`, `missing_required_parameter`, `invalid_parameter`, `unknown_parameter` or
@@ -16,13 +17,13 @@ pub struct DecodeError {
     /// Path of the invalid parameter, dotted with indexes: `messages[2].content[0].image_url.url`.
     /// `None` when the body is not JSON.
     pub param: Option<String>,
-    /// Message for the caller: the problem, and the fix. From the body it repeats only key names,
-    /// truncated.
+    /// Message for the caller: the problem and its solution. It repeats no content of the body
+    /// except key names, truncated.
     pub message: String,
 }
 
 impl DecodeError {
-    /// A body that is not JSON, or exceeds the reader's limits.
+    /// Creates the error for a body that is not JSON, or that exceeds the reader's limits.
     pub fn invalid_json(message: impl Into<String>) -> Self {
         Self {
             code: ErrorCode::InvalidJson,
@@ -31,7 +32,7 @@ impl DecodeError {
         }
     }
 
-    /// A parameter of the wrong type or outside the bounds of the format.
+    /// Creates the error for a parameter of the wrong type or outside the bounds of the format.
     pub fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: ErrorCode::InvalidParameter,
@@ -40,7 +41,7 @@ impl DecodeError {
         }
     }
 
-    /// A missing required parameter.
+    /// Creates the error for a missing required parameter.
     pub fn missing(param: impl Into<String>) -> Self {
         let param = param.into();
         Self {
@@ -50,7 +51,7 @@ impl DecodeError {
         }
     }
 
-    /// A parameter that the format does not know.
+    /// Creates the error for a parameter that the format does not define.
     pub fn unknown(param: impl Into<String>) -> Self {
         let param = param.into();
         Self {
@@ -62,8 +63,8 @@ impl DecodeError {
 }
 
 impl DecodeError {
-    /// A parameter of the format that the gateway does not support. `why` continues the sentence
-    /// that begins with its name.
+    /// Creates the error for a parameter of the format that the gateway does not support. `why`
+    /// continues the sentence that begins with the name of the parameter.
     pub fn unsupported(param: impl Into<String>, why: impl fmt::Display) -> Self {
         let param = param.into();
         Self {

@@ -7,7 +7,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::json::Text;
 
-/// Padding is optional: only the beginning is decoded.
+/// Decoder for the beginning of base64 data, with or without padding.
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -15,7 +15,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Number of base64 digits that cover every signature.
+/// Number of base64 characters that contain any image file's signature.
 const SIGNATURE_DIGITS: usize = 24;
 
 /// Error text for data that is sent as an image.
@@ -28,7 +28,7 @@ const HEIC_BRANDS: &[&[u8]] = &[
 ];
 const AVIF_BRANDS: &[&[u8]] = &[b"avif", b"avis"];
 
-/// The media type of an image, by its first bytes; `None` for unknown types.
+/// Returns the media type of an image, detected from its first bytes; `None` for unknown types.
 pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
     let at = |start: usize, end: usize| bytes.get(start..end).unwrap_or_default();
     let is_iso_media = at(4, 8) == b"ftyp";
@@ -39,21 +39,21 @@ pub fn image_type(bytes: &[u8]) -> Option<&'static str> {
         _ if bytes.starts_with(b"RIFF") && at(8, 12) == b"WEBP" => Some("image/webp"),
         _ if is_iso_media && HEIC_BRANDS.contains(&at(8, 12)) => Some("image/heic"),
         _ if is_iso_media && AVIF_BRANDS.contains(&at(8, 12)) => Some("image/avif"),
-        // Four reserved bytes follow the size.
+        // In a BMP file, four reserved zero bytes follow the file size.
         _ if bytes.starts_with(b"BM") && at(6, 10) == [0; 4] => Some("image/bmp"),
         _ if bytes.starts_with(b"II*\0") || bytes.starts_with(b"MM\0*") => Some("image/tiff"),
         _ => None,
     }
 }
 
-/// Whether a media type is `image/…`.
+/// Whether a media type is `image/…`, ignoring case.
 pub(crate) fn is_image_type(media_type: &str) -> bool {
     let family = media_type.get(..6).unwrap_or_default();
     family.eq_ignore_ascii_case("image/")
 }
 
-/// Whether the base64 of a JSON string starts with an image signature. Escapes are resolved only
-/// within the signature.
+/// Whether base64 in a JSON string starts with an image signature. Escapes are resolved only if
+/// they occur within the signature.
 pub(crate) fn text_begins_as_image(text: Text<'_>) -> bool {
     let head = text.raw.get(..SIGNATURE_DIGITS).unwrap_or(text.raw);
     match head.contains('\\') {
@@ -77,7 +77,7 @@ pub(crate) fn begins_as_image(base64: &str) -> bool {
     image_type(&bytes).is_some()
 }
 
-/// Whether a data URL declares an image as base64 but contains something else.
+/// Whether a data URL declares base64 of an image but contains other data.
 pub fn is_false_image(data_url: &str) -> bool {
     let Some((head, data)) = data_url.get(5..).and_then(|rest| rest.split_once(',')) else {
         return false;
@@ -126,8 +126,8 @@ mod tests {
     fn only_what_declares_an_image_must_be_one() {
         for (url, is_false) in [
             ("data:image/png;base64,iVBORw0KGgo=", false),
-            // A JPEG declared as PNG: providers detect the type from the bytes, or refuse it
-            // themselves.
+            // A JPEG declared as PNG is accepted: providers detect the type from the bytes, or
+            // refuse the image themselves.
             ("data:image/png;base64,/9j/4AAQ", false),
             ("DATA:IMAGE/PNG;charset=x;BASE64,aGVsbG8=", true),
             ("data:image/png;base64,aGVsbG8=", true),

@@ -1,14 +1,14 @@
-//! Conversion between text wire formats and the common request. Pure functions: no IO, no async, no
-//! clock.
+//! Conversion between text wire formats and the common form. All functions are pure: no IO, no
+//! async, no clock.
 //!
 //! Suggested reading order: [`error`], [`openai_chat`], [`openai_completions`],
 //! [`anthropic_messages`], [`openai_responses`], [`gemini`], [`bedrock_converse`], [`to_common`],
 //! [`image`], [`counting`], [`decisions`], [`embeddings`], [`lossless`], [`sse`], [`json`].
 //!
-//! Each format is a folder with the same modules: `wire` (its types), `validate` (its rules, in one
-//! borrowed pass), `decode` and `encode` (to and from the common form), `stream`, `lossless`
-//! (byte-level rewriting). There is no trait over formats: callers always know which format they
-//! use.
+//! Most formats are folders with the same modules: `wire` (types), `validate` (checks a body in one
+//! pass without copying it), `decode` and `encode` (to and from the common form), `stream`
+//! (streamed responses), `lossless` (byte-level rewriting). The formats share no trait: the calling
+//! code selects the module of a format.
 
 pub mod anthropic_messages;
 pub mod bedrock_converse;

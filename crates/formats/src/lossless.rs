@@ -1,8 +1,8 @@
-//! Byte-level edits: change a few places of a body and preserve every other byte.
+//! Byte-level edits, which change parts of a body and preserve every other byte.
 
 use bytes::Bytes;
 
-/// A range of bytes of a body.
+/// Range of bytes of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Span {
     /// Offset of the first byte.
@@ -12,12 +12,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes from `start` up to but not including `end`.
+    /// Returns the range from `start` up to but not including `end`.
     pub(crate) const fn new(start: u32, end: u32) -> Self {
         Self { start, end }
     }
 
-    /// The empty range at a position: replacing it inserts.
+    /// Returns the empty range at a position, for insertions.
     pub(crate) const fn at(place: u32) -> Self {
         Self::new(place, place)
     }
@@ -29,10 +29,10 @@ impl Span {
     }
 }
 
-/// A replacement for a range of a body.
+/// Replacement for a range of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit<'e> {
-    /// The range to replace.
+    /// Range to replace.
     pub(crate) span: Span,
     /// The new bytes.
     pub(crate) with: &'e [u8],
@@ -43,7 +43,7 @@ impl<'e> Edit<'e> {
         Self { span, with }
     }
 
-    /// Inserts bytes at a position.
+    /// Returns the edit that inserts bytes at a position.
     pub(crate) const fn insert(place: u32, with: &'e [u8]) -> Self {
         Self::replace(Span::at(place), with)
     }
@@ -53,8 +53,9 @@ impl<'e> Edit<'e> {
     }
 }
 
-/// Applies the edits and puts the result between `before` and `after`, in one allocation. Edits are
-/// in the order of the body and do not overlap; at one position, they apply in the given order.
+/// Applies the edits and writes the result between `before` and `after`, in one allocation. Edits
+/// must be in the order of the body and must not overlap; at the same position, they apply in the
+/// given order.
 pub(crate) fn splice(before: &[u8], body: &[u8], edits: &[Edit<'_>], after: &[u8]) -> Bytes {
     let removed: usize = edits
         .iter()
@@ -96,8 +97,9 @@ fn part(body: &Bytes, start: usize, end: usize) -> Bytes {
     body.slice(start.min(end)..end)
 }
 
-/// The range to delete to remove one field from an object: the field and one comma. `field` starts
-/// at the key and ends with the value. Only one field of an object can be removed this way.
+/// Returns the range to delete in order to remove one field from an object: the field and one
+/// comma. `field` starts at the key and ends with the value. Only one field of an object can be
+/// removed this way.
 pub(crate) fn field_with_comma(body: &[u8], field: Span) -> Span {
     let is_space = |byte: &u8| byte.is_ascii_whitespace();
     let before = body.get(..field.start as usize).unwrap_or_default();

@@ -1,14 +1,15 @@
-//! Seals: provider data attached to reasoning. The gateway sends them to callers wrapped with their
-//! origin, `gw1.<origin>.<data>`. When a seal comes back, the gateway recognizes it and sends it
-//! only to the upstream that created it.
+//! Seals: provider data attached to reasoning. The gateway sends a seal to callers wrapped with its
+//! origin, `gw1.<origin>.<data>`. When a caller returns a seal, the gateway sends it only to the
+//! upstream that created it.
 
 use tollgate_types::generate::Seal;
 
 const PREFIX: &str = "gw1.";
 const ORIGIN_DIGITS: usize = 16;
 
-/// The origin of a provider's seals: a digest of the provider's name in the settings, which callers
-/// do not see (FNV-1a, 64 bits; it hides nothing from those who know the names).
+/// Returns the origin of a provider's seals: the FNV-1a hash (64 bits) of the provider's name in
+/// the settings. Callers do not see the name, but the hash does not hide it from a person who
+/// guesses it.
 pub fn origin_of(provider: &str) -> String {
     let digest = provider.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -16,12 +17,13 @@ pub fn origin_of(provider: &str) -> String {
     format!("{digest:016x}")
 }
 
-/// The wrapped text for a caller.
+/// Returns the text of a seal, wrapped for a caller.
 pub fn wrap(seal: &Seal) -> String {
     format!("{PREFIX}{}.{}", seal.origin, seal.data)
 }
 
-/// Parses a wrapped text. Without the wrapping the origin is empty; an empty text is no seal.
+/// Parses a seal. A text that the gateway did not wrap has an empty origin; an empty text is no
+/// seal.
 pub fn unwrap(text: &str) -> Option<Seal> {
     if text.is_empty() {
         return None;

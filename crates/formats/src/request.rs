@@ -1,6 +1,6 @@
-//! Request properties that every format shares.
+//! Properties of requests in every format.
 
-/// The shape that the answer must have.
+/// Required format of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ResponseFormatKind {
     /// Free text, the default.
@@ -21,11 +21,11 @@ pub struct Media {
     pub audio: u32,
     /// Number of documents.
     pub files: u32,
-    /// Number of these that are given by an address.
+    /// Number of these media that are referenced by URL.
     pub addresses: u32,
-    /// Number of these that are files uploaded by the caller, given by id.
+    /// Number of these media that are uploaded files, referenced by id.
     pub stored: u32,
-    /// Bytes of inline media in the body: data URLs and base64. They are part of the body size but
-    /// not of the text size.
+    /// Number of bytes of inline media in the body: data URLs and base64. They are part of the body
+    /// size but not of the text size.
     pub inline_bytes: u64,
 }

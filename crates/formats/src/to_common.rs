@@ -7,7 +7,7 @@ use tollgate_types::generate::{GenerateRequest, Part, Tool};
 use crate::error::DecodeError;
 use crate::{anthropic_messages, gemini, openai_chat, openai_completions, openai_responses};
 
-/// Decodes a request of this format. The caller has already validated it.
+/// Decodes a request of this format. The body must have been validated.
 pub fn decode_request(format: Format, body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     match format {
         Format::ChatCompletions => openai_chat::decode_request(body),
@@ -74,8 +74,8 @@ pub fn param_in(format: Format, param: &str) -> String {
     }
 }
 
-/// The responses item of a tool call: `input[2].tool_calls[1]` is `input[3]`, since the calls of a
-/// turn are consecutive items.
+/// Returns the path of the responses item of a tool call: `input[2].tool_calls[1]` is `input[3]`,
+/// because the calls of a turn are consecutive items.
 fn item_of_call(call: &str) -> String {
     let item = || {
         let (turn, index) = call.strip_suffix(']')?.split_once("].tool_calls[")?;
@@ -86,8 +86,8 @@ fn item_of_call(call: &str) -> String {
     item().unwrap_or_else(|| call.to_owned())
 }
 
-/// Whether a field of chat completions has the default behaviour of every model, so that it can be
-/// dropped. Only the default service tier gets this far: validation refuses others.
+/// Whether a field of chat completions has its default value, so that it can be dropped.
+/// `service_tier` is always the default tier at this point, because validation refuses others.
 pub(crate) fn is_default_value(name: &str, value: &Value) -> bool {
     match name {
         _ if value.is_null() => true,
@@ -98,7 +98,7 @@ pub(crate) fn is_default_value(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether the request has cache breakpoints. Formats without them leave them out.
+/// Whether the request has cache breakpoints. Formats without breakpoints omit them.
 pub(crate) fn has_cache_breakpoints(request: &GenerateRequest) -> bool {
     let mut parts = request.messages.iter().flat_map(|message| &message.parts);
     let mut tools = request.tools.iter();
@@ -107,7 +107,7 @@ pub(crate) fn has_cache_breakpoints(request: &GenerateRequest) -> bool {
 }
 
 /// Removes reasoning of other origins: only the upstream that sealed it can read it. Returns
-/// whether any was removed.
+/// whether it removed any.
 pub fn drop_foreign_reasoning(request: &mut GenerateRequest, origin: &str) -> bool {
     let mut dropped = false;
     for message in &mut request.messages {

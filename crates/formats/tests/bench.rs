@@ -1,5 +1,5 @@
-//! Timings of the hot paths. Ignored by default: the results depend on the machine.
-//! `cargo test --release -p tollgate-formats --test bench -- --ignored --nocapture`
+//! Timings of the hot paths. The tests are ignored by default, because the results depend on the
+//! machine: `cargo test --release -p tollgate-formats --test bench -- --ignored --nocapture`
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -13,8 +13,8 @@ use bytes::Bytes;
 use tollgate_formats::openai_chat::{self, EventEdits, RequestEdits};
 use tollgate_formats::sse;
 
-/// Nanoseconds per call: the minimum of many rounds shorter than a time slice, to exclude
-/// interruptions.
+/// Returns the nanoseconds per call: the minimum of many rounds that are shorter than a time slice,
+/// to exclude interruptions.
 fn time(name: &str, bytes: usize, mut call: impl FnMut() -> usize) {
     const ROUND: f64 = 1e6;
     let mut calls = 1_u64;

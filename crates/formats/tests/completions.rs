@@ -21,7 +21,7 @@ fn rich() -> Value {
     })
 }
 
-/// Values of wrong types, to insert anywhere.
+/// Generates values of wrong types, to insert anywhere.
 fn stray() -> impl Strategy<Value = Value> {
     let values = [
         json!(null),
@@ -59,7 +59,7 @@ fn fields() -> Vec<&'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Both readers accept the same requests, and every decoded request is a valid chat request.
+    /// Both parsers accept the same requests, and every decoded request is a valid chat request.
     #[test]
     fn validated_requests_can_be_decoded(changes in vec((select(fields()), stray()), 0..4)) {
         let mut body = rich();
@@ -91,7 +91,7 @@ proptest! {
         }
     }
 
-    /// No request body makes a reader panic.
+    /// No request body makes a parser panic.
     #[test]
     fn hostile_bytes_only_cause_errors(bytes in vec(any::<u8>(), 0..60), cut in 0..400_usize) {
         let mut part = rich().to_string().into_bytes();

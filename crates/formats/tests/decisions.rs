@@ -34,7 +34,7 @@ fn medium() -> impl Strategy<Value = Value> {
     select(media.to_vec())
 }
 
-/// A state within the media limits of a request.
+/// Generates a state within the media limits of a request.
 fn state() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         text().prop_map(Value::from),
@@ -104,7 +104,7 @@ fn request(body: &Value) -> DecisionRequest {
     read(body.to_string().as_bytes()).unwrap()
 }
 
-/// `count` probabilities that sum to 1, derived from the weights.
+/// Returns `count` probabilities that sum to 1, derived from the weights.
 fn distribution(weights: &[u32], count: usize) -> Vec<f64> {
     let weights: Vec<f64> = (0..count)
         .map(|place| f64::from(weights[place % weights.len()]) + 1.0)
@@ -143,7 +143,7 @@ fn decision(question: &Question, weights: &[u32]) -> Decision {
     }
 }
 
-/// All probabilities of a decision.
+/// Returns all probabilities of a decision.
 fn numbers(decision: &Decision) -> Vec<f64> {
     let mut numbers: Vec<f64> = decision.abstain.into_iter().collect();
     match &decision.verdict {
@@ -166,7 +166,8 @@ fn numbers(decision: &Decision) -> Vec<f64> {
     numbers
 }
 
-/// The properties of a question that every shape preserves, without its position.
+/// Returns the properties of a question that every shape preserves; its position is not one of
+/// them.
 fn essence(question: &Question) -> (String, String, QuestionKind, bool) {
     (
         question.id.clone(),
@@ -190,7 +191,7 @@ fn frame() -> ResponseFrame<'static> {
     }
 }
 
-/// Values of wrong types, to insert anywhere.
+/// Generates values of wrong types, to insert anywhere.
 fn stray() -> impl Strategy<Value = Value> {
     let values = [
         json!(null),
@@ -286,7 +287,7 @@ proptest! {
         }
     }
 
-    /// Answers in every dialect preserve the decisions.
+    /// Responses in every dialect preserve the decisions.
     #[test]
     fn answers_survive_every_dialect(
         questions in vec(question(), 1..6),
@@ -298,7 +299,7 @@ proptest! {
         let decisions: Vec<Decision> = request.questions.iter().map(|question| decision(question, &weights)).collect();
         let written = write(&request, &decisions, &frame());
         let mut plain: Value = serde_json::from_slice(&written).unwrap();
-        // Drops the names: generated ones are null, and names are not compared.
+        // Removes the names: generated names are null, and names are not compared.
         if let Value::Array(items) = &mut plain["answers"] {
             items.iter_mut().filter_map(Value::as_object_mut).for_each(|item: &mut Map<_, _>| {
                 item.shift_remove("name");
@@ -336,7 +337,7 @@ proptest! {
         }
     }
 
-    /// No upstream answer makes a reader panic, and accepted values are plausible.
+    /// No response of an upstream makes a parser panic, and accepted values are plausible.
     #[test]
     fn damaged_answers_only_cause_errors(
         questions in vec(question(), 1..4),

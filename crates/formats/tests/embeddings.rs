@@ -12,7 +12,7 @@ use tollgate_formats::embeddings::{
 use tollgate_types::embed::{EmbedInput, EmbedRequest, EmbedResponse};
 use tollgate_types::{Credits, Unit, Usage};
 
-/// Any finite number, including subnormal ones and both zeroes.
+/// Generates any finite number, including subnormal numbers and both zeros.
 fn finite() -> impl Strategy<Value = f32> {
     any::<u32>()
         .prop_map(f32::from_bits)
@@ -35,7 +35,7 @@ fn bits(vectors: &[Vec<f32>]) -> Vec<Vec<u32>> {
     vectors.iter().map(of).collect()
 }
 
-/// Values of wrong types, to insert anywhere.
+/// Generates values of wrong types, to insert anywhere.
 fn stray() -> impl Strategy<Value = Value> {
     let values = [
         json!(null),
@@ -62,7 +62,7 @@ fn stray() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Converting between the encodings preserves every bit.
+    /// Conversion between the encodings preserves every bit.
     #[test]
     fn vectors_survive_both_encodings(
         vectors in vec(vec(finite(), 1..40), 1..5),
@@ -114,7 +114,7 @@ proptest! {
         }
     }
 
-    /// Both readers accept the same requests.
+    /// Both parsers accept the same requests.
     #[test]
     fn validated_requests_can_be_decoded(
         field in select(vec!["model", "input", "encoding_format", "dimensions", "user", "other"]),
@@ -126,7 +126,7 @@ proptest! {
         prop_assert_eq!(validate(text.as_bytes()).is_ok(), decode_request(text.as_bytes()).is_ok(), "{}", text);
     }
 
-    /// No request or answer makes a reader panic.
+    /// No request or response makes a parser panic.
     #[test]
     fn hostile_bytes_only_cause_errors(bytes in vec(any::<u8>(), 0..60), cut in 0..150_usize) {
         let _ = (validate(&bytes).is_ok(), inspect_response(&bytes).is_ok(), decode_response(&bytes).is_ok());

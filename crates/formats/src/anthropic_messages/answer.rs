@@ -1,4 +1,4 @@
-//! Whole answers, from the wire to the common form and back.
+//! Conversion of complete (non-streaming) responses to the common form and back.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,8 +12,8 @@ use super::wire::{Answer, Block, to_bytes};
 use crate::error::DecodeError;
 use crate::reasoning_envelope;
 
-/// Reads a whole answer of an upstream, leniently. The format has no time in it: `created` is the
-/// caller's.
+/// Decodes a complete response of an upstream leniently. The format has no creation time, so the
+/// caller supplies `created`.
 pub fn decode_response(body: &[u8], created: i64) -> Result<GenerateResponse, DecodeError> {
     let answer: Answer = lenient(body)?;
     let (mut parts, mut tool_calls) = (Vec::new(), Vec::new());
@@ -42,7 +42,8 @@ pub fn decode_response(body: &[u8], created: i64) -> Result<GenerateResponse, De
     })
 }
 
-/// Why an answer ended.
+/// Converts `stop_reason` to the common finish reason. `called_tools` applies if the reason is
+/// missing or unknown.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("stop_sequence") => FinishReason::StopSequence,
@@ -55,7 +56,8 @@ pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> Fini
     }
 }
 
-/// The word for the reason why an answer ended. A model that refuses in words has refused.
+/// Returns the `stop_reason` of a response. `refused` means that the response contains a refusal
+/// text: its `stop_reason` is `refusal` instead of `end_turn`.
 pub(super) fn finish_to_wire(finish: FinishReason, refused: bool) -> &'static str {
     match finish {
         FinishReason::Stop if refused => "refusal",
@@ -68,15 +70,15 @@ pub(super) fn finish_to_wire(finish: FinishReason, refused: bool) -> &'static st
     }
 }
 
-/// The `stop_details` of an answer that a content filter ended. The category is unknown, so it is
-/// null.
+/// Returns the `stop_details` of a response that a content filter ended, otherwise `None`. The
+/// category is unknown, so it is null.
 pub(super) fn stop_details(finish: FinishReason) -> Option<Value> {
     (finish == FinishReason::ContentFilter)
         .then(|| json!({"type": "refusal", "category": null, "explanation": null}))
 }
 
-/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` is the price
-/// for the caller. Without `show_reasoning`, the text of the reasoning is left out and only its
+/// Encodes a complete response. `public_model` is the model name from the request, `cost` the price
+/// for the caller. Without `show_reasoning`, the text of the reasoning is omitted and only its
 /// seals are sent.
 pub fn encode_response(
     response: &GenerateResponse,
@@ -108,7 +110,8 @@ pub fn encode_response(
     })
 }
 
-/// Not a tree: the inputs of tools keep their text.
+/// Response for a caller. A struct instead of a [`Value`], so that the inputs of tools keep their
+/// JSON text.
 #[derive(Serialize)]
 struct EncodedMessage<'a> {
     id: String,
@@ -124,7 +127,7 @@ struct EncodedMessage<'a> {
     usage: Value,
 }
 
-/// Ids of this format begin with `msg_`.
+/// Returns the id with the prefix `msg_`, with which all ids of this format begin.
 pub(super) fn message_id(id: &str) -> String {
     match id.starts_with("msg_") {
         true => id.to_owned(),
@@ -170,8 +173,8 @@ fn call_to_wire(call: &ToolCall) -> Block {
     }
 }
 
-/// The input of a tool call. The format accepts objects only: any other text, such as one cut at
-/// the token cap, is wrapped in one.
+/// Returns the input of a tool call. The format accepts only objects: any other text, such as
+/// arguments truncated at the output token limit, becomes the member `arguments` of an object.
 fn input_of(arguments: &str) -> Box<RawValue> {
     let object = RawValue::from_string(arguments.trim().to_owned())
         .ok()

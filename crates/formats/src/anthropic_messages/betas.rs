@@ -1,18 +1,19 @@
 //! Preview features of the format, which callers request by name in the header `anthropic-beta`.
 //!
 //! Fields that a preview adds to a request are validated with the request, so these names only
-//! affect the answer. The names are those of the SDK's `AnthropicBetaParam`.
+//! affect the response. The names are those of the SDK's `AnthropicBetaParam`.
 
 use crate::error::DecodeError;
 
 /// Header that lists the previews; its values are also reported as `anthropic-beta.NAME`.
 const HEADER: &str = "anthropic-beta";
-/// Limits: number of names, and characters of each.
+/// Maximum number of names.
 const MAX_NAMES: usize = 32;
+/// Maximum length of a name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
-/// Forwarded to an upstream of this format: the existing token classes cover their effects on the
-/// price.
+/// Previews that are forwarded to an upstream of this format. The existing token classes cover
+/// their effects on the price.
 const FORWARDED: &[&str] = &[
     "effort-2025-11-24",
     "extended-cache-ttl-2025-04-11",
@@ -23,8 +24,8 @@ const FORWARDED: &[&str] = &[
     "token-efficient-tools-2025-02-19",
 ];
 
-/// Accepted but not forwarded: the gateway implements them, all current models include them, or
-/// they only name a client.
+/// Previews that are accepted but not forwarded: the gateway implements them, all current models
+/// include them, or they only identify a client.
 const SUPPORTED: &[&str] = &[
     "claude-code-20250219",
     "files-api-2025-04-14",
@@ -35,7 +36,7 @@ const SUPPORTED: &[&str] = &[
     "token-counting-2024-11-01",
 ];
 
-/// The previews that a request names.
+/// Previews that a request names in the header `anthropic-beta`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Betas {
     /// Names to forward to an upstream of this format.

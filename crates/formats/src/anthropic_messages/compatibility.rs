@@ -10,7 +10,7 @@ use crate::to_common::is_default_value;
 
 const IMAGE_TYPES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// Fields of chat completions that do not affect the answer.
+/// Fields of chat completions that do not affect the response.
 const HINTS: &[&str] = &[
     "metadata",
     "store",
@@ -28,8 +28,9 @@ const HINTS: &[&str] = &[
     "usage",
 ];
 
-/// Refuses a request that would lose information in this format; the error names the parameter as
-/// in the common form. Returns the hints that are left out.
+/// Refuses a request that this format cannot represent without loss of information; the error names
+/// the parameter as in the common form. Returns the names of the omitted fields that do not affect
+/// the response.
 pub fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Result<Vec<String>, Error> {
     let sampling = &request.sampling;
     let lacks = [
@@ -90,7 +91,7 @@ pub fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Res
     Ok(ignored)
 }
 
-/// Refuses `temperature`, `top_p` and `top_k` for a model that chooses its sampling itself.
+/// Refuses `temperature`, `top_p` and `top_k` if the model does not support sampling parameters.
 pub(crate) fn check_sampling(request: &GenerateRequest, abilities: &Abilities) -> Result<(), Error> {
     match sampling_parameter(request) {
         Some(param) if abilities.sampling == Some(false) => {
@@ -111,8 +112,8 @@ fn sampling_parameter(request: &GenerateRequest) -> Option<&'static str> {
     set.into_iter().find_map(|(is_set, name)| is_set.then_some(name))
 }
 
-/// Checks the fields of other formats: default values and hints are left out, anything else is
-/// refused.
+/// Checks the fields of other formats. Omits default values and fields that do not affect the
+/// response, and refuses all others. Returns the names of the omitted fields.
 pub(crate) fn check_extra_fields(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     let mut ignored = Vec::new();
     for (name, value) in &request.extra {
@@ -154,7 +155,8 @@ fn check_message(message: &Message) -> Result<(), Error> {
     let mut index = 0;
     for part in &message.parts {
         let fits = match part {
-            // Encoded as a mark at the part before it.
+            // A breakpoint is not a separate part of the request, so `index` does not count it. It
+            // is encoded as `cache_control` of the preceding block.
             Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) | Part::Stored(_) => true,
             Part::Image { url, .. } => {
@@ -172,7 +174,8 @@ fn check_message(message: &Message) -> Result<(), Error> {
     check_calls(message)
 }
 
-/// Checks that arguments of tool calls are JSON objects and that results name their call.
+/// Checks that arguments of tool calls are JSON objects and that tool results have the id of their
+/// call.
 pub(crate) fn check_calls(message: &Message) -> Result<(), Error> {
     for (index, call) in message.tool_calls.iter().enumerate() {
         let path = format!("{}.tool_calls[{index}]", message.place.path);
@@ -200,7 +203,7 @@ pub(crate) fn check_calls(message: &Message) -> Result<(), Error> {
 
 fn has_document(file: &File) -> bool {
     let is_pdf = |data: &String| inline(data).is_some_and(|(media_type, _)| media_type == "application/pdf");
-    // A file at an address is fetched before it is sent.
+    // The gateway fetches a file at a URL before it sends the request.
     file.text.is_some() || file.url.is_some() || file.data.as_ref().is_some_and(is_pdf)
 }
 

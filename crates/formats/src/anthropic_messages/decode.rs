@@ -1,4 +1,4 @@
-//! Requests from the wire to the common form.
+//! Decoding of requests to the common form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -12,8 +12,7 @@ use super::{validate, wire};
 use crate::error::DecodeError;
 use crate::reasoning_envelope;
 
-/// Decodes a request. Accepts everything that [`validate()`] accepts in the more permissive
-/// version.
+/// Decodes a request. Accepts every body that [`validate()`] accepts in any version.
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     decode(body, Purpose::Generate)
 }
@@ -35,7 +34,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     for (index, message) in request.messages.into_iter().enumerate() {
         messages_from_wire(message, index, &mut messages);
     }
-    // Automatic caching: the breakpoint goes to the end of the conversation.
+    // Automatic caching sets the breakpoint at the end of the conversation.
     if let Some(last) = messages.last_mut() {
         let mark = request.cache_control.as_ref().and_then(cache_life);
         last.parts.extend(mark.map(Part::CacheBreakpoint));
@@ -102,7 +101,7 @@ fn system_from_wire(system: wire::Content) -> Message {
     }
 }
 
-/// Converts a message to one of the common form, or to several when it has tool results.
+/// Converts a message to one message of the common form, or to several if it has tool results.
 fn messages_from_wire(message: wire::Message, index: usize, into: &mut Vec<Message>) {
     let path = format!("messages[{index}]");
     let role = match &*message.role {
@@ -178,11 +177,12 @@ fn block_into(block: wire::Block, turn: &mut Message) {
     } else {
         turn.parts.push(part_from_wire(block));
     }
-    // Calls have no place for a breakpoint: it caches the content before them.
+    // The common form has no breakpoints on calls, so the breakpoint is added after the parts
+    // before the call.
     turn.parts.extend(mark.map(Part::CacheBreakpoint));
 }
 
-/// Requested cache lifetime of a breakpoint; `None` for a null.
+/// Returns the requested cache lifetime of a breakpoint; `None` for a null.
 fn cache_life(mark: &Value) -> Option<CacheLife> {
     match mark {
         Value::Null => None,
@@ -239,7 +239,7 @@ pub(super) fn part_from_wire(mut block: wire::Block) -> Part {
             detail: None,
         },
         ("image", "file") => stored(source, None, true),
-        // Neither citations nor a context have a place in the common form.
+        // The common form cannot represent citations or a context.
         ("document", "base64") if !cites && block.context.is_none() => Part::File(File {
             filename: block.title,
             data: Some(data_url(source)),
@@ -278,7 +278,7 @@ fn stored(source: wire::SourceObject, filename: Option<String>, is_image: bool) 
     })
 }
 
-/// Whether citations are requested or present; `{"enabled": false}` requests none.
+/// Whether the caller requests citations, or the text has some; `{"enabled": false}` requests none.
 fn cites(citations: &Value) -> bool {
     match citations {
         Value::Null => false,
@@ -343,7 +343,7 @@ fn format_from_wire(
     }
 }
 
-/// Parses a wire type leniently: only the deserializer checks it.
+/// Deserializes a wire type without any further validation.
 pub(super) fn lenient<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
     serde_json::from_slice(body)
         .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))

@@ -1,4 +1,4 @@
-//! From the common form to a request for an upstream.
+//! Encoding of requests from the common form, for an upstream.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use super::reasoning::{self, Control};
 use super::wire::{self, Block, Content};
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. `output_cap`
-/// (tokens) is sent when the caller set no cap: the format requires one.
+/// (tokens) is sent if the caller set no limit, because the format requires one.
 pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_cap: u64) -> Vec<u8> {
     let (system, conversation) = split_system(&request.messages);
     let max_tokens = request.max_tokens.unwrap_or(output_cap);
@@ -47,16 +47,17 @@ pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_c
     })
 }
 
-/// The end user, under either name that other formats use.
+/// Returns the id of the end user, under either name that other formats use.
 pub(super) fn end_user(request: &GenerateRequest) -> Option<&str> {
     let for_safety = || request.extra.get(SAFETY_IDENTIFIER).and_then(Value::as_str);
     request.user.as_deref().or_else(for_safety)
 }
 
-/// Name of the end user in newer formats.
+/// Name of the end user's id in newer versions of OpenAI's formats.
 pub(super) const SAFETY_IDENTIFIER: &str = "safety_identifier";
 
-/// The version of the format to send: instructions within the conversation require the newer one.
+/// Returns the version of the format to send: instructions within the conversation require the
+/// newer one.
 pub fn version_for(request: &GenerateRequest) -> Version {
     let (_, conversation) = split_system(&request.messages);
     match conversation.iter().any(|message| message.role == Role::System) {
@@ -80,9 +81,9 @@ fn system_to_wire(system: &[Message]) -> Option<Content> {
     }
 }
 
-/// Joins consecutive turns of one side. Between two turns of the assistant, the order is tool
+/// Joins consecutive turns of the same side. Between two turns of the assistant, the order is tool
 /// results, user content, instructions: the format accepts instructions only after a user turn.
-/// Without a user turn, they become one.
+/// Without a user turn, the instructions become a user turn.
 fn messages_to_wire(messages: &[Message]) -> Vec<wire::Message> {
     let mut turns: Vec<(&'static str, Vec<Block>)> = Vec::new();
     let is_assistant = |message: &Message| message.role == Role::Assistant;
@@ -110,7 +111,7 @@ fn messages_to_wire(messages: &[Message]) -> Vec<wire::Message> {
         .collect()
 }
 
-/// Content and tool calls of the assistant.
+/// Returns the blocks of an assistant turn: content, then tool calls.
 fn assistant_blocks(message: &Message) -> Vec<Block> {
     let mut blocks = blocks_of(message);
     blocks.extend(message.tool_calls.iter().map(|call| Block {
@@ -140,8 +141,8 @@ fn content_of(mut blocks: Vec<Block>) -> Content {
     }
 }
 
-/// The input of a call: an empty object when it has no arguments. Other texts that are not JSON
-/// were refused before.
+/// Returns the input of a call: an empty object if it has no arguments. The compatibility check has
+/// already refused arguments that are not a JSON object.
 pub(crate) fn input_of(arguments: &str) -> Box<RawValue> {
     let text = match arguments.trim() {
         "" => "{}",
@@ -165,7 +166,7 @@ fn blocks_of(message: &Message) -> Vec<Block> {
     for part in &message.parts {
         match part {
             Part::CacheBreakpoint(life) => {
-                // Reasoning cannot be marked.
+                // The format does not allow breakpoints on reasoning.
                 let is_markable = |block: &&mut Block| !block.kind.ends_with("thinking");
                 if let Some(last) = blocks.iter_mut().rev().find(is_markable) {
                     last.cache_control = Some(cache_control(*life));
@@ -177,7 +178,7 @@ fn blocks_of(message: &Message) -> Vec<Block> {
     blocks
 }
 
-/// The `cache_control` object; its default lifetime is five minutes.
+/// Returns the `cache_control` object. Its default lifetime is five minutes.
 fn cache_control(life: CacheLife) -> Value {
     match life {
         CacheLife::FiveMinutes => json!({"type": "ephemeral"}),
@@ -185,7 +186,7 @@ fn cache_control(life: CacheLife) -> Value {
     }
 }
 
-/// The block of a part; `None` for an empty text, which the format refuses.
+/// Returns the block of a part; `None` for an empty text, which the format refuses.
 fn block_of(part: &Part) -> Option<Block> {
     Some(match part {
         Part::Text(text) | Part::Refusal(text) if text.is_empty() => return None,
@@ -215,7 +216,7 @@ fn block_of(part: &Part) -> Option<Block> {
     })
 }
 
-/// Media type and base64 data of a data URL.
+/// Returns the media type and the base64 data of a data URL.
 pub(crate) fn inline(url: &str) -> Option<(&str, &str)> {
     let scheme = url.get(..5)?;
     let rest = url.get(5..).filter(|_| scheme.eq_ignore_ascii_case("data:"))?;
@@ -223,7 +224,7 @@ pub(crate) fn inline(url: &str) -> Option<(&str, &str)> {
     Some((media_type(head.strip_suffix(";base64")?), data))
 }
 
-/// Returns a data URL with the registered name of its media type; any other URL unchanged.
+/// Returns a data URL with the registered name of its media type, and any other URL unchanged.
 pub(crate) fn with_registered_type(url: &str) -> Cow<'_, str> {
     let written = url.get(5..).and_then(|rest| rest.split_once(";base64,"));
     match (inline(url), written) {
@@ -234,7 +235,7 @@ pub(crate) fn with_registered_type(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// The registered name of a media type: `image/jpg` is a common mistake for `image/jpeg`.
+/// Returns the registered name of a media type: `image/jpg` is a common mistake for `image/jpeg`.
 pub(crate) fn media_type(name: &str) -> &str {
     match name.eq_ignore_ascii_case("image/jpg") {
         true => "image/jpeg",
@@ -278,7 +279,7 @@ fn document_of(file: &File) -> Option<Block> {
 
 fn tools_to_wire(request: &GenerateRequest) -> Option<Vec<Value>> {
     let allowed = |tool: &&Tool| match &request.tool_choice {
-        // The format cannot restrict the choice to some tools, so the others are left out.
+        // The format cannot restrict the choice to some tools, so the other tools are omitted.
         ToolChoice::Allowed { names, .. } => names.iter().any(|name| name == tool.name()),
         _ => true,
     };

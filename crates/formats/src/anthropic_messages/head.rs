@@ -1,4 +1,4 @@
-//! The data that the gateway extracts from a messages request in one pass.
+//! Properties of a messages request that the gateway extracts in one pass.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use crate::error::DecodeError;
 use crate::lossless::Span;
 use crate::request::{Media, ResponseFormatKind};
 
-/// The header `anthropic-version`. The version decides which fields are valid.
+/// Value of the header `anthropic-version`. The version determines the valid fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Version {
     /// `2023-06-01`, also the default without the header.
@@ -17,7 +17,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Parses the header; a missing header means the oldest version.
+    /// Parses the header; a missing header selects the oldest version.
     pub fn parse(header: Option<&str>) -> Result<Self, DecodeError> {
         match header.map(str::trim) {
             None | Some("2023-06-01") => Ok(Version::V2023_06_01),
@@ -29,7 +29,7 @@ impl Version {
         }
     }
 
-    /// The value of the header.
+    /// Returns the value of the header.
     pub const fn as_str(self) -> &'static str {
         match self {
             Version::V2023_06_01 => "2023-06-01",
@@ -38,17 +38,17 @@ impl Version {
     }
 }
 
-/// The endpoint that the request was sent to.
+/// Endpoint of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Generate an answer, `POST /v1/messages`.
+    /// `POST /v1/messages`: generates a response.
     Generate,
-    /// Count tokens: `max_tokens` is optional.
+    /// `POST /v1/messages/count_tokens`: `max_tokens` is optional.
     Count,
 }
 
-/// Hints of other formats and of previews that some clients always send. They are accepted, never
-/// forwarded, and reported as ignored.
+/// Fields of other formats and of previews that some clients always send. They do not affect the
+/// response. The gateway accepts them, never forwards them, and reports them as ignored.
 pub(super) const IGNORED_HINTS: &[&str] = &[
     "context_management",
     "diagnostics",
@@ -61,37 +61,37 @@ pub(super) const IGNORED_HINTS: &[&str] = &[
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug)]
 pub struct MessagesHead<'a> {
-    /// The model as the caller named it.
+    /// Model name, as sent in the request.
     pub model: Cow<'a, str>,
     /// The version of the format that the caller uses.
     pub version: Version,
-    /// Whether the answer is streamed.
+    /// Whether the caller requested a streamed response.
     pub stream: bool,
-    /// The caller's cap on output tokens.
+    /// Maximum number of output tokens, as set by the caller.
     pub max_tokens: Option<u64>,
-    /// Tokens of `max_tokens` reserved for reasoning; zero without reasoning.
+    /// Tokens of `max_tokens` reserved for reasoning; zero without a budget.
     pub reasoning_budget: u64,
     /// Number of messages, at least 1.
     pub messages: u32,
     /// Number of tools.
     pub tools: u32,
-    /// The shape that the answer must have.
+    /// Required format of the response.
     pub response_format: ResponseFormatKind,
     /// Counts of the images and documents in the conversation.
     pub media: Media,
     /// Index of the first message with instructions.
     pub first_instructions: Option<u32>,
-    /// Whether the request has parameters about reasoning.
+    /// Whether the request has reasoning parameters.
     pub has_reasoning_params: bool,
-    /// Whether any cache breakpoint has a lifetime of one hour.
+    /// Whether a cache breakpoint has a lifetime of one hour.
     pub caches_for_an_hour: bool,
-    /// Fields that other formats cannot express and that do not affect the answer.
+    /// Sent fields that other formats cannot express and that do not affect the response.
     pub(super) own_hints: Vec<&'static str>,
     pub(super) layout: Layout,
 }
 
 impl MessagesHead<'_> {
-    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
+    /// Copies borrowed strings, so that the head can outlive the body.
     pub fn into_owned(self) -> MessagesHead<'static> {
         MessagesHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -111,20 +111,20 @@ impl MessagesHead<'_> {
         }
     }
 
-    /// The field that sets the shape of the answer.
+    /// Returns the name of the field that sets the format of the response.
     pub fn format_param(&self) -> &'static str {
         let names = ["response_format", "output_format"];
         let sent = names.into_iter().find(|name| self.layout.field(name).is_some());
         sent.unwrap_or("output_config.format")
     }
 
-    /// Hints that were sent and that no upstream receives.
+    /// Returns the names of the sent fields that no upstream receives.
     pub fn ignored_hints(&self) -> impl Iterator<Item = &'static str> {
         let names = self.layout.fields.iter().map(|field| field.name);
         names.filter(|name| IGNORED_HINTS.contains(name))
     }
 
-    /// Hints that were sent and that an upstream of another format does not receive.
+    /// Returns the names of the sent fields that an upstream of another format does not receive.
     pub fn own_hints(&self) -> impl Iterator<Item = &'static str> {
         self.own_hints.iter().copied()
     }
@@ -133,7 +133,7 @@ impl MessagesHead<'_> {
 /// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
-    /// Every top-level field in the order of the body.
+    /// All top-level fields, in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
     /// Message contents with sealed reasoning, in the order of the body.
     pub(super) contents: Vec<ContentPlace>,
@@ -159,7 +159,7 @@ pub(super) struct FieldPlace {
 /// Position of the content of a message.
 #[derive(Clone, Debug)]
 pub(super) struct ContentPlace {
-    /// The array, brackets included.
+    /// Position of the array, brackets included.
     pub(super) span: Span,
     pub(super) blocks: Vec<BlockPlace>,
 }
@@ -168,6 +168,6 @@ pub(super) struct ContentPlace {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlace {
     pub(super) span: Span,
-    /// The seal of reasoning, quotes included.
+    /// Position of the seal of reasoning, quotes included.
     pub(super) seal: Option<Span>,
 }

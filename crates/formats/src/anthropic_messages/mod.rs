@@ -2,8 +2,8 @@
 //!
 //! There are two paths, as in [chat completions](crate::openai_chat). If the upstream uses the same
 //! format: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and
-//! [`splice_response`] the answer, or pass each event through a [`Relay`]. Otherwise decode to the
-//! common form and encode from it.
+//! [`splice_response`] the response, or pass each event through a [`Relay`]. Otherwise decode to
+//! the common form and encode from it.
 
 mod answer;
 mod betas;

@@ -5,10 +5,10 @@ use tollgate_types::{Abilities, Effort, Error, ReasoningControl, RequestedReason
 
 use super::compatibility::unsupported;
 
-/// Smallest budget (tokens) that the format accepts; the cap on output tokens must be above it.
+/// Minimum budget in tokens that the format accepts. `max_tokens` must exceed it.
 const MIN_BUDGET: u64 = 1_024;
 
-/// The reasoning parameters of a request.
+/// Reasoning parameters of a request for an upstream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Control {
     /// `type` of `thinking`.
@@ -19,8 +19,8 @@ pub(crate) struct Control {
     pub(crate) effort: Option<&'static str>,
 }
 
-/// The reasoning parameters to send; `None` if the request has none, or if no budget fits below
-/// `cap` (output tokens).
+/// Returns the reasoning parameters to send; `None` if the request has none, or if `cap`, the
+/// maximum number of output tokens, allows no budget.
 pub(crate) fn control(request: &GenerateRequest, abilities: &Abilities, cap: u64) -> Option<Control> {
     let sent = request.reasoning_effort.as_deref().and_then(Effort::parse);
     let sent = sent.filter(|effort| *effort != Effort::None);
@@ -42,7 +42,7 @@ pub(crate) fn control(request: &GenerateRequest, abilities: &Abilities, cap: u64
         (RequestedReasoning::Off, _) if abilities.can_stop_reasoning() => Control {
             kind: "disabled",
             budget_tokens: None,
-            // Without reasoning, efforts above `high` are refused.
+            // Without reasoning, the format refuses efforts above `high`.
             effort: sent
                 .filter(|_| known != ReasoningControl::Budget)
                 .map(|effort| name(abilities, effort.min(Effort::High))),
@@ -63,8 +63,9 @@ pub(crate) fn control(request: &GenerateRequest, abilities: &Abilities, cap: u64
     })
 }
 
-/// Refuses an effort that a model with budgets cannot combine with the rest of the request. Returns
-/// whether the request disables reasoning on a model that always reasons.
+/// Refuses an effort that becomes a budget for this model and cannot be combined with other
+/// parameters of the request. Returns whether the request disables reasoning on a model that always
+/// reasons.
 pub(crate) fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Result<bool, Error> {
     let Some(requested) = RequestedReasoning::of(request) else {
         return Ok(false);
@@ -108,13 +109,15 @@ pub(crate) fn check_compatible(request: &GenerateRequest, abilities: &Abilities)
     }
 }
 
-/// The nearest effort that the model supports. The format has none below `low`.
+/// Returns the nearest effort that the model supports, but at least `low`, the lowest effort of the
+/// format.
 fn name(abilities: &Abilities, effort: Effort) -> &'static str {
     abilities.nearest_effort(effort).max(Effort::Low).as_str()
 }
 
-/// The budget (tokens) for an effort, as for Gemini (docs/formats.md): at most half of the cap, so
-/// that tokens for the answer remain.
+/// Returns the budget in tokens for an effort, as for Gemini (docs/formats.md): at most half of
+/// `cap`, so that tokens for the response remain, and at least [`MIN_BUDGET`]. `None` if `cap` is
+/// too low.
 fn budget(effort: Effort, cap: u64) -> Option<u64> {
     let tokens = match effort {
         Effort::None | Effort::Minimal | Effort::Low => MIN_BUDGET,

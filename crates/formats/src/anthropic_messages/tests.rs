@@ -119,7 +119,7 @@ fn usage_has_the_cost() {
     );
 }
 
-/// Type and index of each event, and its part of the tool input.
+/// Returns the type and index of each event, with its part of the tool input.
 fn shape(bytes: &[u8]) -> Vec<String> {
     let text = std::str::from_utf8(bytes).unwrap();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
 
-/// Reads a usage object on top of the earlier one: a stream reports usage twice, and the second
-/// report may omit unchanged counts. Implausible counts are ignored; without input and output
-/// counts the result is `None`.
+/// Reads a usage object and merges it with the earlier one: a stream reports usage twice, and the
+/// second report may omit unchanged counts. Implausible counts are ignored; without input and
+/// output counts the result is `None`.
 pub fn read_usage(before: Option<&Value>, now: &Value) -> Option<Usage> {
     let count = |name: &str| {
         let value = now.get(name).filter(|value| !value.is_null());

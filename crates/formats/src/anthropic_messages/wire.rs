@@ -1,7 +1,7 @@
-//! The wire types of this format.
+//! Wire types of the messages format.
 //!
 //! Requests are deserialized into these types after [`validate`](super::validate()) accepted them,
-//! so no rule is written twice.
+//! so these types check no rules.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The body of a request. Unknown fields are ignored here; validation handles them.
+/// Body of a request. Unknown fields are ignored here, because validation handles them.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) model: String,
@@ -43,7 +43,7 @@ pub(super) struct Request {
     pub(super) response_format: Option<ResponseFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<Metadata>,
-    /// Read only: when writing, a breakpoint on the last part has the same effect.
+    /// Only decoded: encoding writes a breakpoint on the last part, which has the same effect.
     #[serde(skip_serializing)]
     pub(super) cache_control: Option<Value>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Message {
     pub(super) content: Content,
 }
 
-/// A string or blocks.
+/// Content of a message: a string or blocks.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Content {
@@ -62,8 +62,8 @@ pub(super) enum Content {
     Blocks(Vec<Block>),
 }
 
-// Not derived: an untagged enum would be read into a tree first, and the JSON text of tool inputs
-// would be lost.
+// Not derived: an untagged enum would parse the content into a tree first, and the JSON text of
+// tool inputs would be lost.
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ContentVisitor;
@@ -92,7 +92,7 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// A content block; only the fields of its type are present.
+/// Content block. Only the fields of its type are present.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Block {
     #[serde(rename = "type", default)]
@@ -145,7 +145,7 @@ impl Block {
     }
 }
 
-/// The source of an image or document; for a search result, its address.
+/// Source of an image or document; for a search result, its URL.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Source {
@@ -227,7 +227,7 @@ pub(super) struct Metadata {
     pub(super) user_id: Option<String>,
 }
 
-/// A whole answer of an upstream.
+/// Complete response of an upstream.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer {
     #[serde(default)]
@@ -240,8 +240,8 @@ pub(super) struct Answer {
     pub(super) usage: Option<Value>,
 }
 
-/// Serializes a wire type. Wire types have only string keys and finite numbers, so writing cannot
-/// fail.
+/// Serializes a wire type. Wire types have only string keys and finite numbers, so serialization
+/// cannot fail.
 pub(super) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Decoding of whole answers to the common form.
+//! Decoding of complete (non-streaming) responses to the common form.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -59,8 +59,8 @@ struct ReasoningText {
     signature: Option<String>,
 }
 
-/// Decodes a whole answer leniently; blocks of unknown kinds are left out. The format carries
-/// neither id nor time: the caller supplies them. Fails if the text is not an answer.
+/// Decodes a complete response leniently; blocks of unknown kinds are omitted. The format has
+/// neither id nor creation time, so the caller supplies them. Fails if the text is not a response.
 pub fn decode_response(
     body: &[u8],
     id: &str,
@@ -122,7 +122,8 @@ fn reasoning_of(content: ReasoningContent) -> Option<Part> {
     Some(Part::Reasoning(reasoning))
 }
 
-/// The finish reason. The format does not name the stop text that ended the answer.
+/// Converts `stopReason` to the common finish reason. The format does not report which stop
+/// sequence ended the response.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("max_tokens") => FinishReason::Length,

@@ -9,7 +9,7 @@ use tollgate_types::generate::{CacheLife, File, Message, Part, Reasoning, Role};
 
 use crate::anthropic_messages::encode::{inline, input_of};
 
-/// A content block: exactly one field is set.
+/// Content block. Exactly one field is set.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Block {
@@ -34,7 +34,7 @@ pub(super) struct Block {
 struct ToolUse {
     tool_use_id: String,
     name: String,
-    /// Verbatim text of the caller.
+    /// Arguments of the call, verbatim.
     input: Box<RawValue>,
 }
 
@@ -47,7 +47,7 @@ impl Block {
     }
 }
 
-/// The cache point; its default lifetime is five minutes.
+/// Returns the cache point. Its default lifetime is five minutes.
 pub(super) fn cache_point(life: CacheLife) -> Value {
     match life {
         CacheLife::FiveMinutes => json!({"type": "default"}),
@@ -55,14 +55,14 @@ pub(super) fn cache_point(life: CacheLife) -> Value {
     }
 }
 
-/// A turn of the conversation, with consecutive messages of one side joined.
+/// Turn of the conversation: consecutive messages of the same side.
 #[derive(Debug, Serialize)]
 pub(super) struct Turn {
     role: &'static str,
     content: Vec<Block>,
 }
 
-/// Joins consecutive messages of one side. In a user turn, tool results come first.
+/// Joins consecutive messages of the same side. In a user turn, tool results come first.
 pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     let mut documents = 0;
@@ -104,14 +104,15 @@ pub(super) fn turns(messages: &[Message]) -> Vec<Turn> {
     turns
 }
 
-/// The blocks of a turn. `documents` counts the documents of the whole request, for unique names.
+/// Returns the blocks of a turn. `documents` counts the documents of the whole request, for unique
+/// names.
 pub(super) fn blocks_of(message: &Message, documents: &mut usize) -> Vec<Block> {
     let parts = message.parts.iter();
     parts.filter_map(|part| block_of(part, documents)).collect()
 }
 
 fn result_of(message: &Message, documents: &mut usize) -> Block {
-    // Cache points go after a result, not into it.
+    // Cache points are added after the result, not inside it.
     let parts = message.parts.iter().filter(|part| mark_of(part).is_none());
     let content: Vec<Block> = parts.filter_map(|part| block_of(part, documents)).collect();
     let mut result = json!({"toolUseId": message.tool_call_id, "content": content});
@@ -131,7 +132,7 @@ fn mark_of(part: &Part) -> Option<CacheLife> {
     }
 }
 
-/// The block of a part; `None` for an empty text, which the format refuses.
+/// Returns the block of a part; `None` for an empty text, which the format refuses.
 fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
     let block = Block::default();
     Some(match part {
@@ -164,7 +165,8 @@ fn block_of(part: &Part, documents: &mut usize) -> Option<Block> {
     })
 }
 
-/// Reasoning is only sent back with its seal.
+/// Returns the block of reasoning; `None` without a seal, because reasoning is sent back only with
+/// its seal.
 fn reasoning_of(reasoning: &Reasoning) -> Option<Value> {
     let seal = reasoning.seal.as_ref().filter(|seal| !seal.data.is_empty())?;
     Some(match &reasoning.text {
@@ -173,7 +175,7 @@ fn reasoning_of(reasoning: &Reasoning) -> Option<Value> {
     })
 }
 
-/// Format and base64 data of an image inside the request.
+/// Returns format and base64 data of an image inside the request.
 pub(super) fn inline_image(url: &str) -> Option<(&'static str, &str)> {
     let (media_type, bytes) = inline(url)?;
     let format = match media_type {
@@ -186,7 +188,7 @@ pub(super) fn inline_image(url: &str) -> Option<(&'static str, &str)> {
     Some((format, bytes))
 }
 
-/// Format and base64 data of a document inside the request.
+/// Returns format and base64 data of a document inside the request.
 pub(super) fn document(file: &File) -> Option<(&'static str, String)> {
     if let Some(text) = &file.text {
         return Some(("txt", STANDARD.encode(text)));
@@ -207,7 +209,8 @@ pub(super) fn document(file: &File) -> Option<(&'static str, String)> {
     Some((format, bytes.to_owned()))
 }
 
-/// A unique document name. The format allows letters, digits, hyphens, brackets and single spaces.
+/// Returns a unique document name. The format allows letters, digits, hyphens, brackets and single
+/// spaces.
 fn document_name(filename: Option<&str>, number: usize) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-()[]".contains(c);
     let plain: String = filename

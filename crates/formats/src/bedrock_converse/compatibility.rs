@@ -10,8 +10,9 @@ use crate::anthropic_messages::compatibility::{
 use crate::anthropic_messages::encode::{inline, split_system};
 use crate::anthropic_messages::reasoning;
 
-/// Refuses a request that would lose information in this format; the error names the parameter as
-/// in the common form. Returns the hints that are left out.
+/// Refuses a request that this format cannot represent without loss of information; the error names
+/// the parameter as in the common form. Returns the names of the omitted fields that do not affect
+/// the response.
 pub fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Result<Vec<String>, Error> {
     let sampling = &request.sampling;
     let unknown = "is not supported by this model";
@@ -97,10 +98,11 @@ fn check_message(message: &Message) -> Result<(), Error> {
     for part in &message.parts {
         let is_from_user = matches!(message.role, Role::User | Role::Tool);
         let fits = match part {
-            // Encoded as a mark at the part before it.
+            // A breakpoint is not a separate part of the request, so `index` does not count it. It
+            // is encoded as a cache point after the preceding part.
             Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
-            // Media at an address are fetched before they are sent.
+            // The gateway fetches media at a URL before it sends the request.
             Part::Image { url, .. } => is_from_user && (inline(url).is_none() || inline_image(url).is_some()),
             Part::File(file) => is_from_user && (file.url.is_some() || document(file).is_some()),
             Part::Stored(_) => is_from_user,

@@ -11,22 +11,22 @@ use super::blocks::{Block, Turn, blocks_of, cache_point, turns};
 use crate::anthropic_messages::encode::split_system;
 use crate::anthropic_messages::reasoning::control;
 
-/// The provider of a model, as far as it has separate reasoning fields.
+/// Model family, which determines the reasoning fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// `anthropic.…`
+    /// Claude models: `anthropic.…`.
     Claude,
-    /// `amazon.nova-…`
+    /// Nova models: `amazon.nova-…`.
     Nova,
-    /// `openai.…`
+    /// OpenAI's models: `openai.…`.
     Gpt,
-    /// Any other provider, or an ARN that does not name it (an application's inference profile).
+    /// Any other model, or an ARN without the model's name (of an application inference profile).
     Unknown,
 }
 
 impl Family {
     /// Detects the family from the model's name at Bedrock: `anthropic.claude-…`,
-    /// `us.anthropic.claude-…`, or an ARN that ends with one.
+    /// `us.anthropic.claude-…`, or an ARN that ends with such a name.
     pub fn of(model: &str) -> Family {
         let families = [
             ("anthropic.", Family::Claude),
@@ -66,7 +66,7 @@ struct InferenceConfig {
 }
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. The model is in
-/// the path, not in the body. `output_cap` (tokens) is sent when the caller set no cap.
+/// the path, not in the body. `output_cap` (tokens) is sent if the caller set no limit.
 pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_cap: u64) -> Vec<u8> {
     let max_tokens = request.max_tokens.unwrap_or(output_cap);
     let (system, conversation) = split_system(&request.messages);
@@ -86,11 +86,11 @@ pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, output_c
         output_config: output_config(&request.response_format),
         additional_model_request_fields: reasoning(request, abilities, max_tokens),
     };
-    // String keys and finite numbers only: writing them cannot fail.
+    // Only string keys and finite numbers, so serialization cannot fail.
     serde_json::to_vec(&written).unwrap_or_default()
 }
 
-/// Whether the request enables reasoning, which only the known families support.
+/// Whether the request enables reasoning, which only models of known families support.
 pub fn is_about_reasoning(request: &GenerateRequest) -> bool {
     let off = matches!(request.thinking, Some(Thinking::Off))
         || (request.thinking.is_none() && request.reasoning_effort.as_deref().is_none_or(|it| it == "none"));
@@ -98,7 +98,7 @@ pub fn is_about_reasoning(request: &GenerateRequest) -> bool {
 }
 
 fn tool_config(request: &GenerateRequest) -> Option<Value> {
-    // The format cannot forbid calls, so the tools themselves are left out.
+    // The format cannot forbid calls, so the tools are omitted.
     if request.tool_choice == ToolChoice::None || request.tools.is_empty() {
         return inert_tools(&request.messages);
     }
@@ -127,7 +127,8 @@ fn tool_config(request: &GenerateRequest) -> Option<Value> {
     Some(config)
 }
 
-/// Declares the tools that were called before: a conversation with calls is refused without tools.
+/// Declares the tools that earlier turns called: the format refuses a conversation with calls but
+/// without tools.
 fn inert_tools(messages: &[Message]) -> Option<Value> {
     let calls = messages.iter().flat_map(|message| &message.tool_calls);
     let names: BTreeSet<&str> = calls.map(|call| &*call.name).collect();
@@ -144,7 +145,7 @@ fn inert_tools(messages: &[Message]) -> Option<Value> {
     (!tools.is_empty()).then(|| json!({ "tools": tools }))
 }
 
-/// The cache point after a tool, if it has one.
+/// Returns the cache point after a tool, if it has one.
 fn tool_mark(tool: &Tool) -> Option<Value> {
     match tool {
         Tool::Function { cache, .. } => cache.map(|life| json!({ "cachePoint": cache_point(life) })),
@@ -175,7 +176,7 @@ fn tool_spec(tool: &Tool) -> Option<Value> {
     Some(json!({ "toolSpec": spec }))
 }
 
-/// The format takes the schema as JSON text.
+/// Returns the output format, with the schema as JSON text.
 fn output_config(format: &ResponseFormat) -> Option<Value> {
     let ResponseFormat::JsonSchema {
         name,
@@ -193,7 +194,7 @@ fn output_config(format: &ResponseFormat) -> Option<Value> {
     Some(json!({"textFormat": {"type": "json_schema", "structure": {"jsonSchema": definition}}}))
 }
 
-/// The reasoning fields of the model's family.
+/// Returns the reasoning fields of the model's family.
 fn reasoning(request: &GenerateRequest, abilities: &Abilities, cap: u64) -> Option<Value> {
     let effort = request
         .reasoning_effort
@@ -232,7 +233,8 @@ fn claude(request: &GenerateRequest, abilities: &Abilities, cap: u64) -> Option<
     Some(fields)
 }
 
-/// One of three levels. Smaller budgets map to `low` and `medium`; docs/formats.md has the table.
+/// Returns one of the three reasoning levels. A budget is mapped to a level by the table in
+/// docs/formats.md.
 fn level(request: &GenerateRequest, effort: Option<&str>) -> &'static str {
     match (effort, request.thinking) {
         (Some("minimal" | "low"), _) => "low",

@@ -1,7 +1,7 @@
-//! Converse, the format of Amazon Bedrock's models, for upstreams only: requests are encoded,
-//! answers and events decoded. No caller uses it.
+//! Converse, the format of Amazon Bedrock's models, for upstreams only: requests are encoded, and
+//! responses and events are decoded.
 //!
-//! Facts are from the API reference of the Bedrock runtime (Converse, ConverseStream, TokenUsage,
+//! The source is the API reference of the Bedrock runtime (Converse, ConverseStream, TokenUsage,
 //! OutputConfig).
 
 mod answer;

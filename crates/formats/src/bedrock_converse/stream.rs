@@ -1,5 +1,5 @@
-//! Streamed answers. The name of an event is not in its data, so each function takes it as an
-//! argument.
+//! Decoding of streamed responses. The data of an event does not contain its name, so each function
+//! has it as a parameter.
 
 use serde_json::Value;
 use tollgate_types::Usage;
@@ -9,21 +9,21 @@ use tollgate_types::stream::StreamEvent;
 use super::answer::finish_from_wire;
 use super::usage::read_usage;
 
-/// The role of an event in a streamed answer.
+/// Role of an event in a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Framing, and unknown events.
     Preamble,
     /// Text, reasoning or tool arguments, or the start of a tool call.
     Content,
-    /// The reason why the answer ended.
+    /// Reason why the response ended.
     Finish,
-    /// The usage report.
+    /// Usage report of the response.
     Usage,
 }
 
-/// Returns the kind of an event, its reported usage, and its bytes of text, reasoning and tool
-/// arguments.
+/// Returns the kind of an event, its reported usage, and its number of bytes of text, reasoning and
+/// tool arguments.
 pub fn inspect_event(name: &str, event: &Value) -> (EventKind, Option<Usage>, u64) {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
     match name {
@@ -48,7 +48,7 @@ pub fn inspect_event(name: &str, event: &Value) -> (EventKind, Option<Usage>, u6
     }
 }
 
-/// Decodes the events of one streamed answer leniently: unknown events are skipped.
+/// Decodes the events of one streamed response leniently: unknown events are skipped.
 #[derive(Debug)]
 pub struct StreamDecoder {
     id: String,
@@ -59,7 +59,8 @@ pub struct StreamDecoder {
 }
 
 impl StreamDecoder {
-    /// Creates a decoder. The format carries neither id nor time nor model.
+    /// Creates a decoder. The format has no id, creation time or model, so the caller supplies
+    /// them.
     pub fn new(id: &str, created: i64, model: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -69,7 +70,7 @@ impl StreamDecoder {
         }
     }
 
-    /// Decodes one event.
+    /// Decodes one event, identified by its name. Unknown events yield no events.
     pub fn decode(&mut self, name: &str, event: &Value) -> Vec<StreamEvent> {
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
         match name {

@@ -1,4 +1,4 @@
-//! Tests of encoded requests, refusals, and decoded answers and events.
+//! Tests of encoded requests, refusals, and decoded responses and events.
 
 use serde_json::{Value, json};
 use tollgate_types::generate::{FinishReason, GenerateRequest, Part, Reasoning, Seal, Thinking};
@@ -8,7 +8,7 @@ use tollgate_types::{ErrorCode, Unit, Usage};
 use super::*;
 use crate::{anthropic_messages, openai_chat};
 
-/// A chat request with these members.
+/// Returns a chat request with these members.
 fn chat(members: Value) -> GenerateRequest {
     let mut body = json!({"model": "anthropic.claude-x", "messages": [{"role": "user", "content": "Hi"}]});
     for (name, value) in members.as_object().unwrap() {

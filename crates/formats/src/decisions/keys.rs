@@ -1,19 +1,20 @@
-//! Keys of the possible answers in maps.
+//! Keys of the possible answers in JSON objects.
 
 use serde_json::Value;
 use tollgate_types::decide::ChoiceOption;
 
-/// A unique key for each option: its name, in quotes if an option of another type has the same
-/// name.
+/// Returns a unique key for each option: its name, in quotes if an option of another type has the
+/// same name.
 pub(super) fn for_options(options: &[ChoiceOption]) -> Vec<String> {
     let values: Vec<&Value> = options.iter().map(|option| &option.value).collect();
     for_values(&values)
 }
 
-/// Like [`for_options`], for the values of an argument.
+/// Returns the keys of an argument's values, by the rules of [`for_options`].
 pub(super) fn for_values(values: &[&Value]) -> Vec<String> {
     let mut keys: Vec<String> = values.iter().map(|value| plain(value)).collect();
-    // Texts yield: the boolean gets `true`, the text `"true"`.
+    // On a collision, the string is quoted: the boolean has the key `true`, the string the key
+    // `"true"`.
     for (place, value) in values.iter().enumerate() {
         while value.is_string() && is_taken(&keys, place) {
             keys[place] = Value::String(std::mem::take(&mut keys[place])).to_string();

@@ -1,15 +1,15 @@
-//! Markers: placeholders in the text of a state for its media.
+//! Markers: placeholders for the media in the text of a state.
 
 use std::borrow::Cow;
 
 use tollgate_types::decide::{State, StateMedia, StateMediaKind};
 
-/// The marker of a medium, by its kind and its number within the kind, starting at 1.
+/// Returns the marker of a medium, from its kind and its number within the kind, starting at 1.
 pub fn marker(kind: StateMediaKind, number: usize) -> String {
     format!("[{} {number}]", kind.as_str())
 }
 
-/// A part of a state: text or a medium.
+/// Part of a state: text or a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatePart<'s> {
     /// Text, never empty. It ends with the marker of the next medium, if one follows.
@@ -18,7 +18,7 @@ pub enum StatePart<'s> {
     Medium(&'s StateMedia),
 }
 
-/// The parts of a state in the order for a model: each medium directly after its marker.
+/// Returns the parts of a state in the order for a model: each medium directly after its marker.
 pub fn state_parts(state: &State) -> Vec<StatePart<'_>> {
     let mut state_parts = Vec::with_capacity(2 * state.media.len() + 1);
     let (mut rest, mut counts) = (state.text.as_str(), Counts::default());
@@ -51,7 +51,7 @@ impl Counts {
 }
 
 /// Replaces the brackets of anything that looks like a marker with round ones. This includes
-/// spellings that a model might take for one, such as `[Image #1]`.
+/// spellings that a model might mistake for a marker, such as `[Image #1]`.
 pub(super) fn without_markers(text: Cow<'_, str>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut rest = &*text;
@@ -69,7 +69,7 @@ pub(super) fn without_markers(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Finds the first marker: the text before it, inside its brackets, and after it.
+/// Finds the first marker. Returns the text before it, inside its brackets, and after it.
 fn next_marker(text: &str) -> Option<(&str, &str, &str)> {
     memchr::memchr_iter(b'[', text.as_bytes()).find_map(|open| {
         let after = text.get(open + 1..)?;
@@ -78,8 +78,8 @@ fn next_marker(text: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// Length of the inside of a marker, without its closing bracket; `None` if the text does not begin
-/// with one.
+/// Returns the length of the text inside a marker, without the closing bracket; `None` if `text`,
+/// which follows an opening bracket, is not a marker.
 fn marker_length(text: &str) -> Option<usize> {
     let rest = text.trim_start();
     let is_word = |kind: &StateMediaKind| {

@@ -3,9 +3,10 @@
 //! Callers use three dialects, which are detected from the body: Tollgate's own, a superset of
 //! System One, and those of OpenAI and Google (`types/decision*.py` of openai 3.52,
 //! `_gaos/types/decisions` of google-genai 3.4). [`read()`] decodes any of them to the common form,
-//! and [`write()`] answers in the dialect and container of the request. [`ask`] writes questions
-//! for upstreams that support them, and [`answers`] reads the answers; [`check_compatible`] refuses
-//! questions that an upstream's shape cannot express. [`state_parts`] splits a state for a model.
+//! and [`write()`] writes the response in the dialect and container of the request. [`ask`] encodes
+//! questions for upstreams that support decisions, and [`answers`] decodes their answers;
+//! [`check_compatible`] refuses questions that an upstream's shape cannot express. [`state_parts`]
+//! splits a state for a model.
 
 mod keys;
 mod marker;
@@ -23,7 +24,7 @@ pub use read::{read, read_with_kinds};
 pub use upstream::{Shape, answers, ask, check_compatible};
 pub use write::{InputTokens, ResponseFrame, write};
 
-/// The dialect of a request and its answer.
+/// Dialect of a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `state`, with a list or map of questions: Tollgate's own dialect and System One.
@@ -34,49 +35,49 @@ pub enum Dialect {
     Google,
 }
 
-/// The container of the questions, and so of the answers.
+/// Container of the questions, and therefore of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
-    /// A list, in the order of the caller.
+    /// List, in the order of the caller.
     List,
-    /// A map by the name of each question.
+    /// Map with the names of the questions as keys.
     Map,
 }
 
 /// Media kinds of uploaded files, by file id.
 pub type FileKinds = HashMap<String, StateMediaKind>;
 
-/// An uploaded file that is used as a medium of a state.
+/// Uploaded file that is a medium of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFile {
-    /// Index among the media of the state. The medium has no address until the file is read.
+    /// Index among the media of the state. The medium has no URL until the file is read.
     pub medium: usize,
-    /// The file id, as the caller wrote it.
+    /// File id, as sent in the request.
     pub id: String,
-    /// The kind that its part declares; `None` if it must be detected from the content.
+    /// Kind that the part declares; `None` if the kind must be detected from the content.
     pub kind: Option<StateMediaKind>,
 }
 
 /// A validated decision request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRequest {
-    /// The model as the caller named it.
+    /// Model name, as sent in the request.
     pub model: String,
-    /// The subject of the decision: text and media.
+    /// Subject of the decision: text and media.
     pub state: State,
-    /// The media of the state that are uploaded files, in their order.
+    /// Media of the state that are uploaded files, in the order of the state.
     pub files: Vec<NamedFile>,
     /// 1 to 128 questions with unique ids, in the order of the caller.
     pub questions: Vec<Question>,
     /// Permutations, calibration, speed and seed.
     pub options: DecideOptions,
-    /// The dialect for the answer.
+    /// Dialect of the response.
     pub dialect: Dialect,
-    /// The container of the questions.
+    /// Container of the questions.
     pub container: Container,
-    /// Names of ignored members, which do not affect the decision.
+    /// Names of the ignored members, which do not affect the decision.
     pub ignored: Vec<String>,
-    /// Indices of the questions without a name from the caller; their ids are generated.
+    /// Indices of the questions that the caller did not name; their ids are generated.
     unnamed: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Decoding to the common form.
+//! Decoding of embeddings requests and responses to the common form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ struct Wire {
     input: WireInput,
     dimensions: Option<u32>,
     user: Option<String>,
-    /// The encoding of the answer does not affect the vectors.
+    /// Ignored: the encoding of the response does not affect the vectors.
     #[serde(rename = "encoding_format")]
     _encoding: Option<String>,
     #[serde(flatten)]
@@ -31,8 +31,8 @@ enum WireInput {
     TokenLists(Vec<Vec<u32>>),
 }
 
-/// Decodes a request. Accepts exactly what [`validate()`] accepts; fields that neither the format
-/// nor the common form knows go to `extra`.
+/// Decodes a request. Accepts exactly what [`validate()`] accepts; `extra` receives the fields that
+/// neither the format nor the common form defines.
 pub fn decode_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     validate(body)?;
     let wire: Wire = serde_json::from_slice(body)
@@ -52,7 +52,8 @@ pub fn decode_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     })
 }
 
-/// Decodes an answer of an upstream, with vectors in either encoding. Sorts them by `index`.
+/// Decodes a response of an upstream, with vectors in either encoding. Sorts the vectors by
+/// `index`.
 pub fn decode_response(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     Ok(read_response(body)?)
 }
@@ -83,7 +84,7 @@ fn read_response(body: &[u8]) -> Result<EmbedResponse, BoxedError> {
     })
 }
 
-/// Reads one vector and its `index`; the default is the position in the list.
+/// Reads one vector and its `index`; the default `index` is the position in the list.
 fn read_item(reader: &mut Reader<'_>, place: usize) -> Result<(i64, Vec<f32>), BoxedError> {
     let mut index = i64::try_from(place).unwrap_or(i64::MAX);
     let mut found = None;

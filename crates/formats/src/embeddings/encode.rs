@@ -1,4 +1,4 @@
-//! Encoding from the common form.
+//! Encoding of embeddings requests and responses from the common form.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::embed::{EmbedInput, EmbedRequest, EmbedResponse};
@@ -8,8 +8,8 @@ use super::head::Encoding;
 use super::{usage, vector};
 use crate::json::write_string;
 
-/// Writes a request for an upstream of this format. Inputs of one kind form one list; a list of
-/// both kinds is invalid in the format, so no decoded request has one.
+/// Writes a request for an upstream of this format. All inputs must be texts or all must be token
+/// lists: the format does not allow both in one list.
 pub fn encode_request(request: &EmbedRequest, encoding: Encoding) -> Vec<u8> {
     let inputs: Vec<Value> = request
         .inputs
@@ -33,7 +33,7 @@ pub fn encode_request(request: &EmbedRequest, encoding: Encoding) -> Vec<u8> {
     Value::Object(object).to_string().into_bytes()
 }
 
-/// Writes the answer for the caller.
+/// Writes the response for the caller.
 pub fn encode_response(
     response: &EmbedResponse,
     public_model: &str,

@@ -1,4 +1,4 @@
-//! The data that the gateway extracts from an embeddings request in one pass.
+//! Properties of an embeddings request that the gateway extracts in one pass.
 
 use std::borrow::Cow;
 
@@ -8,19 +8,19 @@ use crate::lossless::Span;
 /// Maximum number of inputs per request.
 pub const MAX_INPUTS: u32 = 2_048;
 
-/// A top-level field that the format knows.
+/// Top-level field that the format defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Field {
-    /// Required; non-empty string.
+    /// Required; a non-empty string.
     Model,
-    /// Required; text or tokens, one input or a list.
+    /// Required; text or tokens, as one input or a list of inputs.
     Input,
     /// `float` (default) or `base64`.
     EncodingFormat,
-    /// Requested length of the vectors.
+    /// Requested number of dimensions of the vectors.
     Dimensions,
-    /// The end user.
+    /// Id of the end user.
     User,
 }
 
@@ -34,7 +34,7 @@ impl Field {
         Field::User,
     ];
 
-    /// Name of the field on the wire.
+    /// Returns the name of the field on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Field::Model => "model",
@@ -51,8 +51,8 @@ impl Field {
     }
 }
 
-/// Hints that some clients always send and that do not affect the vectors. They are accepted, never
-/// forwarded, and reported as ignored.
+/// Fields that some clients always send and that do not affect the vectors. The gateway accepts
+/// them, never forwards them, and reports them as ignored.
 pub const IGNORED_HINTS: &[&str] = &[
     "metadata",
     "safety_identifier",
@@ -68,7 +68,7 @@ pub const IGNORED_HINTS: &[&str] = &[
     "labels",
 ];
 
-/// Encoding of vectors in an answer.
+/// Encoding of the vectors in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// A JSON array of numbers.
@@ -79,7 +79,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Value of `encoding_format` on the wire.
+    /// Returns the value of `encoding_format` on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Encoding::Float => "float",
@@ -92,24 +92,24 @@ impl Encoding {
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug, Default)]
 pub struct EmbedHead<'a> {
-    /// The model as the caller named it.
+    /// Model name, as sent in the request.
     pub model: Cow<'a, str>,
     /// Number of inputs, 1 to [`MAX_INPUTS`].
     pub inputs: u32,
-    /// Bytes of the text inputs, escapes resolved.
+    /// Number of bytes of the text inputs, escapes resolved.
     pub text_bytes: u64,
     /// Number of tokens in the token inputs.
     pub tokens: u64,
     /// Requested encoding of the vectors.
     pub encoding: Encoding,
-    /// Requested length of the vectors, at least 1.
+    /// Requested number of dimensions of the vectors, at least 1.
     pub dimensions: Option<u32>,
     pub(super) present: u8,
     pub(super) layout: Layout,
 }
 
 impl EmbedHead<'_> {
-    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
+    /// Copies borrowed strings, so that the head can outlive the body.
     pub fn into_owned(self) -> EmbedHead<'static> {
         EmbedHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -128,19 +128,21 @@ impl EmbedHead<'_> {
         self.present & (1 << field as u8) != 0
     }
 
-    /// Names of unknown top-level fields, in the order of the body, ignored hints included.
+    /// Returns the names of the fields that the format does not define, in the order of the body,
+    /// ignored fields included.
     pub fn unknown_fields(&self) -> impl Iterator<Item = &str> {
         self.layout.unknown.iter().map(|name| &**name)
     }
 
-    /// Hints that were sent and are dropped on forwarding, except those in `allowed`.
+    /// Returns the names of the ignored fields that the caller sent, except those in `allowed`.
+    /// They are not forwarded.
     pub fn ignored_hints<'h>(&'h self, allowed: &'h [&str]) -> impl Iterator<Item = &'h str> {
         self.unknown_fields()
             .filter(|name| IGNORED_HINTS.contains(name) && !allowed.contains(name))
     }
 }
 
-/// Refuses fields that are neither known nor in `allowed` with `unknown_parameter`.
+/// Refuses fields that neither the format defines nor `allowed` lists, with `unknown_parameter`.
 pub fn check_unknown(head: &EmbedHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
     let is_valid = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
     match head.unknown_fields().find(|name| !is_valid(name)) {
@@ -152,7 +154,7 @@ pub fn check_unknown(head: &EmbedHead<'_>, allowed: &[&str]) -> Result<(), Decod
 /// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
-    /// Every top-level field in the order of the body.
+    /// All top-level fields, in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
     /// Names of the fields without a [`Field`].
     pub(super) unknown: Vec<Box<str>>,

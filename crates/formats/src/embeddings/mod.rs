@@ -2,7 +2,7 @@
 //!
 //! There are two paths. The hot path applies when the upstream uses the same format: [`validate()`]
 //! the bytes, [`splice_request`] them for the upstream, then [`inspect_response`] and
-//! [`splice_response`] the answer. The other path decodes to the common form and encodes from it;
+//! [`splice_response`] the response. The other path decodes to the common form and encodes from it;
 //! it also converts the encoding of vectors.
 
 mod decode;

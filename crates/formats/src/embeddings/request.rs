@@ -6,21 +6,21 @@ use super::head::{EmbedHead, Field, FieldName, FieldPlace};
 use crate::json::write_string;
 use crate::lossless::{Edit, Span, splice};
 
-/// Changes to a request. Everything else is forwarded byte for byte.
+/// Changes to a request. All other bytes of the values are forwarded unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestEdits<'e> {
-    /// The upstream's name for the model.
+    /// Name of the model at the upstream.
     pub model: &'e str,
     /// Known top-level fields that the upstream does not accept.
     pub remove: &'e [&'e str],
     /// Unknown fields that the upstream accepts. All other unknown fields are dropped.
     pub vendor_fields: &'e [&'e str],
-    /// The upstream's name for `dimensions`, if it differs.
+    /// Name of `dimensions` at the upstream, if it differs.
     pub dimensions_name: Option<&'e str>,
 }
 
-/// Rewrites a request for the upstream. `head` comes from [`validate`](super::validate()) of this
-/// body.
+/// Rewrites a request for an upstream of the same format. `head` must be the result of
+/// [`validate`](super::validate()) for this body.
 pub fn splice_request(body: &Bytes, head: &EmbedHead<'_>, edits: &RequestEdits<'_>) -> Bytes {
     let mut model = Vec::with_capacity(edits.model.len() + 2);
     write_string(&mut model, edits.model);
@@ -41,7 +41,7 @@ pub fn splice_request(body: &Bytes, head: &EmbedHead<'_>, edits: &RequestEdits<'
     }
 }
 
-/// Writes the remaining fields in order, with the caller's bytes as values.
+/// Writes the remaining fields in the order of the body, with unchanged values.
 fn rewritten(body: &[u8], head: &EmbedHead<'_>, edits: &RequestEdits<'_>, model: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + model.len() + 16);
     out.push(b'{');

@@ -1,4 +1,4 @@
-//! Inspection and rewriting of answers of an upstream with the same format.
+//! Inspection and rewriting of the responses of an upstream with the same format.
 
 use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
@@ -10,20 +10,20 @@ use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader, write_string};
 use crate::lossless::{Edit, Span, splice};
 
-/// Metadata of an answer, without its vectors.
+/// Metadata of a response, without its vectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseHead {
     /// Number of vectors.
     pub vectors: u32,
     /// Encoding of the vectors; `None` without vectors or if encodings are mixed.
     pub encoding: Option<Encoding>,
-    /// Length of each vector; `None` without vectors or if the lengths differ.
+    /// Number of dimensions of each vector; `None` without vectors or if the numbers differ.
     pub dimensions: Option<u32>,
-    /// The reported usage.
+    /// Reported usage of the call.
     pub report: EmbedReport,
-    /// Bytes of the vectors on the wire.
+    /// Number of bytes of the vectors on the wire.
     pub output_bytes: u64,
-    /// Whether the body is an error object sent as a successful answer.
+    /// Whether the body is an error object, despite a success status.
     pub is_error: bool,
     model: Option<Span>,
     usage: Option<Span>,
@@ -32,7 +32,7 @@ pub struct ResponseHead {
     empty: bool,
 }
 
-/// Inspects an answer. Fails only if the body is not a JSON object; other oddities are ignored.
+/// Inspects a response. Fails only if the body is not a JSON object; invalid members are ignored.
 pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -107,9 +107,9 @@ fn read_item(reader: &mut Reader<'_>) -> Result<Option<vector::VectorInfo>, Boxe
     Ok(info)
 }
 
-/// Rewrites an answer for the caller: sets `model` to the caller's name and replaces any upstream
-/// cost in `usage` with the caller's cost. If the usage is missing or unreadable, the charged usage
-/// is written. `head` comes from [`inspect_response`] of this body.
+/// Rewrites a response for the caller. Sets `model` to the name from the request, and replaces any
+/// upstream cost in `usage` with the caller's cost. If the usage is missing or unreadable, adds the
+/// charged usage. `head` must be the result of [`inspect_response`] for this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

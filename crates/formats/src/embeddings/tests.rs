@@ -1,4 +1,4 @@
-//! Byte-exact tests of forwarded requests and returned answers.
+//! Byte-exact tests of forwarded requests and returned responses.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn charged(tokens: u64) -> Usage {
 
 #[test]
 fn heads_count_inputs_and_tokens() {
-    // Input, inputs, bytes of text, tokens.
+    // Input, number of inputs, bytes of text, number of tokens.
     for (input, expected) in [
         (r#""abc""#, (1, 3, 0)),
         (r#"["abc","\u00e4\n"]"#, (2, 6, 0)),
@@ -62,7 +62,8 @@ fn bounds_hold_on_both_sides() {
             (ErrorCode::InvalidParameter, Some("input"))
         );
     }
-    // A body that is not JSON is `invalid_json`, even if it also breaks other rules before.
+    // A body that is not JSON is `invalid_json`, even if it also breaks another rule before that
+    // position.
     let error = validate(br#"{"model":"m","input":["", }"#).unwrap_err();
     assert_eq!(error.code, ErrorCode::InvalidJson);
 }
@@ -165,7 +166,7 @@ fn responses_change_only_in_model_and_usage() {
 
 #[test]
 fn vector_encoding_and_dimensions_are_detected() {
-    // Data, vectors, encoding.
+    // Data, number of vectors, encoding.
     for (data, vectors, encoding) in [
         (
             r#"[{"embedding":[1]},{"embedding":[2.5]}]"#,

@@ -1,5 +1,5 @@
-//! Usage reports of upstreams. Embeddings have input only, so both counts of the usage object are
-//! equal. Some providers add other fields: zeros, or the operator's cost.
+//! Usage reports of upstreams. Embeddings have no output tokens, so both counts of the usage object
+//! are equal. Some providers add other fields, such as zero counts or the cost for the operator.
 
 use tollgate_types::usage::MAX_QUANTITY;
 use tollgate_types::{Credits, Unit, Usage};
@@ -8,18 +8,18 @@ use crate::error::BoxedError;
 use crate::json::{Kind, Reader};
 use crate::lossless::Span;
 
-/// A usage report after a plausibility check.
+/// Usage report after a plausibility check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct EmbedReport {
-    /// `None` if the report is missing or implausible; a report of zero is `Some`.
+    /// Reported usage. `None` if the report is missing or implausible; a report of zero is `Some`.
     pub usage: Option<Usage>,
-    /// Whether a report was present but implausible.
+    /// Whether the upstream sent an implausible report.
     pub implausible: bool,
 }
 
 impl EmbedReport {
     /// Reads the value under the cursor. Any value that is not a count makes the report
-    /// implausible; it is never an error.
+    /// implausible; it never causes an error.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, BoxedError> {
         if reader.kind()? != Kind::Object {
             let implausible = reader.kind()? != Kind::Null;
@@ -52,7 +52,7 @@ fn count(reader: &mut Reader<'_>) -> Result<Option<u64>, BoxedError> {
         return Ok(None);
     }
     let value = reader.number()?.as_f64();
-    // All plausible quantities are exact in double precision.
+    // All plausible counts are exact in double precision.
     let is_plausible = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
     Ok(is_plausible.then_some(value as u64))
 }

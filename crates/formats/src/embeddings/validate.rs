@@ -1,8 +1,8 @@
-//! Validation of embeddings requests. Reads the bytes once and stores only an [`EmbedHead`];
-//! `decode_request` trusts validated bodies.
+//! Validation of embeddings requests. Reads the bytes once and stores only an [`EmbedHead`].
+//! `decode_request` does not repeat the checks.
 //!
 //! Unknown top-level fields are listed for [`check_unknown`](super::check_unknown). An optional
-//! field that is null counts as not sent.
+//! field that is null is treated as omitted.
 
 use super::head::{EmbedHead, Encoding, Field, FieldName, FieldPlace, MAX_INPUTS};
 use crate::error::{BoxedError, DecodeError};
@@ -15,9 +15,8 @@ const MAX_UNKNOWN_FIELDS: usize = 64;
 const FORMS: &str =
     "must be a string, an array of strings, an array of tokens or an array of arrays of tokens";
 
-/// Checks a whole request against the format (wire facts of `POST /v1/embeddings`): required
-/// fields, types, bounds. The token limit of an input depends on the model, so the provider checks
-/// it.
+/// Checks a complete request against the documentation of `POST /v1/embeddings`: required fields,
+/// types, bounds. The token limit of an input depends on the model, so the provider checks it.
 ///
 /// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
 pub fn validate(body: &[u8]) -> Result<EmbedHead<'_>, DecodeError> {
@@ -145,8 +144,8 @@ fn input(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> 
     }
 }
 
-/// Reads an array: one input made of tokens, or several inputs of one kind. The first element
-/// decides which.
+/// Reads an array: one input that consists of tokens, or several inputs of the same kind. The type
+/// of the first element determines the kind.
 fn list(head: &mut EmbedHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.begin_array()?;
     if !reader.item()? {

@@ -1,4 +1,4 @@
-//! Vectors on the wire. Conversion between encodings is lossless: numbers are read to the nearest
+//! Vectors on the wire. Conversion between encodings is lossless: numbers are parsed to the nearest
 //! 32-bit float and written with the fewest digits that parse to the same float.
 
 use base64::Engine;
@@ -8,7 +8,7 @@ use super::head::Encoding;
 use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 
-/// Metadata of a skipped vector.
+/// Metadata of a vector whose numbers were not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VectorInfo {
     pub(super) encoding: Encoding,
@@ -19,7 +19,7 @@ pub(super) struct VectorInfo {
 }
 
 /// Skips the value under the cursor. Returns `None` if it is not a vector: neither numbers nor
-/// base64 of whole floats, or empty.
+/// base64 of complete 32-bit floats, or empty.
 pub(super) fn inspect(reader: &mut Reader<'_>) -> Result<Option<VectorInfo>, BoxedError> {
     let start = reader.place();
     let mut dimensions = 0;
@@ -57,7 +57,8 @@ pub(super) fn inspect(reader: &mut Reader<'_>) -> Result<Option<VectorInfo>, Box
     }))
 }
 
-/// Decoded length in bytes of base64 that contains whole floats.
+/// Returns the decoded length in bytes of base64 that contains complete 32-bit floats; `None` for
+/// other texts.
 fn base64_bytes(text: &[u8]) -> Option<usize> {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     let (digits, _) = text.split_at(text.len() - padding);
@@ -103,7 +104,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<Vec<f32>, BoxedError> {
         }
         _ => return Err(no_vector()),
     };
-    // JSON has no representation of NaN or infinity.
+    // JSON cannot represent NaN or infinity.
     if vector.is_empty() || vector.iter().any(|value| !value.is_finite()) {
         return Err(no_vector());
     }

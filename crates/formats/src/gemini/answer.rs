@@ -1,4 +1,4 @@
-//! Conversion of whole answers to the common form and back.
+//! Conversion of complete (non-streaming) responses to the common form and back.
 
 use serde_json::Map;
 use tollgate_types::Credits;
@@ -11,8 +11,8 @@ use super::wire::{self, Answer, EncodedCandidate, EncodedResponse, to_bytes};
 use super::{ids, logprobs, seals};
 use crate::error::DecodeError;
 
-/// Decodes a whole answer of an upstream leniently. The format has no creation time and the id is
-/// optional: the caller supplies `created` and `fallback_id`.
+/// Decodes a complete response of an upstream leniently. The format has no creation time and the id
+/// is optional, so the caller supplies `created` and `fallback_id`.
 pub fn decode_response(
     body: &[u8],
     created: i64,
@@ -56,7 +56,7 @@ fn choice(candidate: wire::Candidate, index: u32, id: &str) -> Choice {
     }
 }
 
-/// Finish reasons that mean a content filter.
+/// Finish reasons of a response that a content filter ended.
 const FILTER_REASONS: &[&str] = &[
     "SAFETY",
     "RECITATION",
@@ -70,7 +70,8 @@ const FILTER_REASONS: &[&str] = &[
     "IMAGE_RECITATION",
 ];
 
-/// The finish reason. The format has no reason for tool calls, so `called_tools` decides.
+/// Converts `finishReason` to the common finish reason. The format has no reason for tool calls, so
+/// `called_tools` determines it.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("MAX_TOKENS") => FinishReason::Length,
@@ -80,7 +81,7 @@ pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> Fini
     }
 }
 
-/// Whether the finish reason means that the model failed to produce a valid answer.
+/// Whether the finish reason means that the model failed to generate a valid response.
 pub(super) fn is_malformed(reason: &str) -> bool {
     reason.starts_with("MALFORMED_")
         || matches!(
@@ -89,7 +90,7 @@ pub(super) fn is_malformed(reason: &str) -> bool {
         )
 }
 
-/// The finish reason on the wire. Tool calls have no separate one.
+/// Returns the finish reason on the wire. The format has no reason for tool calls.
 pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     match finish {
         FinishReason::Stop | FinishReason::StopSequence | FinishReason::ToolCalls => "STOP",
@@ -98,8 +99,8 @@ pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     }
 }
 
-/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` is the price
-/// for the caller. Without `show_reasoning`, the text of the reasoning is left out and only its
+/// Encodes a complete response. `public_model` is the model name from the request, `cost` the price
+/// for the caller. Without `show_reasoning`, the text of the reasoning is omitted and only its
 /// seals are sent.
 pub fn encode_response(
     response: &GenerateResponse,
@@ -144,7 +145,7 @@ fn parts_of(parts: &[Part], calls: &[ToolCall], show_reasoning: bool) -> Vec<wir
     out.finish()
 }
 
-/// Collects parts. A signature that belongs to no thought goes onto the next part.
+/// Collects the parts of a turn. A signature that belongs to no thought is added to the next part.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     parts: Vec<wire::Part>,
@@ -165,7 +166,7 @@ impl Writer {
         }
     }
 
-    /// Adds a thought; without its text only the seal.
+    /// Adds a thought; without `text`, only its seal.
     pub(super) fn push_thought(&mut self, text: Option<&String>, seal: Option<&Seal>) {
         let is_sealed = seal.is_some_and(|seal| !seal.data.is_empty());
         if text.is_some() || is_sealed {
@@ -181,12 +182,12 @@ impl Writer {
         self.pending.push(seals::wrap(seal));
     }
 
-    /// Takes the parts since the last call. Pending signatures stay pending.
+    /// Returns the parts added since the last call. Pending signatures remain pending.
     pub(super) fn take(&mut self) -> Vec<wire::Part> {
         std::mem::take(&mut self.parts)
     }
 
-    /// Returns the remaining parts; each pending signature gets an empty one.
+    /// Returns the remaining parts. Adds an empty part for each pending signature.
     pub(super) fn finish(mut self) -> Vec<wire::Part> {
         for seal in std::mem::take(&mut self.pending) {
             self.parts.push(wire::Part {

@@ -10,8 +10,9 @@ use crate::to_common::has_cache_breakpoints;
 const MAX_CANDIDATES: u32 = 8;
 const MAX_STOP_SEQUENCES: usize = 5;
 
-/// Refuses a request that would lose information in this format; the error names the parameter as
-/// in the common form. Returns the hints that are left out.
+/// Refuses a request that this format cannot represent without loss of information; the error names
+/// the parameter as in the common form. Returns the names of the omitted fields that do not affect
+/// the response.
 pub fn check_compatible(request: &GenerateRequest, abilities: &Abilities) -> Result<Vec<String>, Error> {
     let lacks = [
         (request.n > MAX_CANDIDATES, "n", "cannot exceed 8 for this model"),
@@ -90,12 +91,13 @@ fn check_message(message: &Message) -> Result<(), Error> {
     let mut index = 0;
     for part in &message.parts {
         let fits = match part {
-            // Encoded as a mark at the part before it.
+            // A breakpoint is not a separate part of the request, so `index` does not count it. The
+            // format has no breakpoints: they are omitted.
             Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
             Part::Image { url, .. } => {
                 let is_image = |(mime_type, _): (&str, &str)| mime_type.starts_with("image/");
-                // An image at an address is fetched before it is sent.
+                // The gateway fetches an image at a URL before it sends the request.
                 message.role != Role::System && inline(url).is_none_or(is_image)
             }
             Part::Audio { .. } => message.role == Role::User,

@@ -11,11 +11,11 @@ use super::ids::PendingCalls;
 use super::{schema, seals, validate, wire};
 use crate::error::DecodeError;
 
-/// Name for schemas: this format has no schema names, others require one.
+/// Name for schemas: this format has no schema names, other formats require one.
 const DEFAULT_SCHEMA_NAME: &str = "answer";
 
 /// Decodes a request. Accepts what [`validate()`] accepts, except features that the common form
-/// cannot express. The caller sets the model and the stream flag, which are not in the body.
+/// cannot express. The caller sets the model and the stream flag, which are in the path.
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body, Purpose::Generate)?;
     request_from_wire(read(body)?)
@@ -167,8 +167,8 @@ fn system(content: wire::Content) -> Message {
     }
 }
 
-/// Converts a turn to one message of the common form, or to several if it has tool results, which
-/// come first.
+/// Converts a turn to one message of the common form, or to several if it has tool results. The
+/// messages with tool results come first.
 fn turn(content: wire::Content, index: usize, open: &mut PendingCalls, into: &mut Vec<Message>) {
     let path = format!("contents[{index}]");
     if content.role.as_deref() == Some("model") {
@@ -203,8 +203,8 @@ fn turn(content: wire::Content, index: usize, open: &mut PendingCalls, into: &mu
     }
 }
 
-/// The parts and calls of a model turn; `id_of` returns the ids of the calls. A signature on a part
-/// that is not a thought becomes hidden reasoning.
+/// Returns the parts and calls of a model turn; `id_of` returns the ids of the calls. A signature
+/// on a part that is not a thought becomes hidden reasoning.
 pub(super) fn parts_and_calls(
     parts: Vec<wire::Part>,
     mut id_of: impl FnMut(usize, Option<String>, &str) -> String,
@@ -231,7 +231,7 @@ pub(super) fn parts_and_calls(
             None => out.extend(part_from_wire(part)),
         }
     }
-    // A signature at the end of a stream comes with an empty text.
+    // A signature at the end of a stream is in a part with an empty text.
     out.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
     (out, calls)
 }
@@ -271,8 +271,9 @@ fn part_from_wire(part: wire::Part) -> Option<Part> {
     part.inline_data.map(media)
 }
 
-/// The id of an uploaded file: `files/{id}`, or an address that ends so after the version. The host
-/// does not matter: ids of another service do not exist in this account.
+/// Returns the id of an uploaded file, from `files/{id}` or from a URL whose path is `files/{id}`
+/// after the API version. The host is ignored: an id of another service does not exist in the
+/// caller's account.
 pub(crate) fn stored_id(uri: &str) -> Option<&str> {
     let name = match uri.split_once("://") {
         None => uri,
@@ -326,7 +327,7 @@ fn media(blob: wire::Blob) -> Part {
     }
 }
 
-/// A part for media that other formats cannot express.
+/// Returns a part for media that other formats cannot express.
 fn foreign(mime_type: &str, data: &str) -> Part {
     Part::Foreign {
         kind: "inlineData".to_owned(),
@@ -334,7 +335,7 @@ fn foreign(mime_type: &str, data: &str) -> Part {
     }
 }
 
-/// Converts base64 to the standard alphabet: the official clients use the URL-safe one.
+/// Converts base64 to the standard alphabet: the official clients use the URL-safe alphabet.
 fn standard(data: String) -> String {
     if !data.bytes().any(|byte| matches!(byte, b'-' | b'_')) {
         return data;
@@ -355,7 +356,7 @@ fn result(response: wire::FunctionResponse, open: &mut PendingCalls, path: &str)
     Message {
         role: Role::Tool,
         parts,
-        // Validated results always answer a call.
+        // A validated result always belongs to a call.
         tool_call_id: Some(id.unwrap_or_else(|| response.name.clone())),
         is_error,
         place: Place {
@@ -368,8 +369,8 @@ fn result(response: wire::FunctionResponse, open: &mut PendingCalls, path: &str)
     }
 }
 
-/// The text of a result, and whether the tool failed: texts are encoded in this format as
-/// `{"result": text}` and `{"error": text}`.
+/// Returns the text of a result, and whether the tool failed. This format encodes a text as
+/// `{"result": text}` or `{"error": text}`.
 fn result_text(response: &str) -> (String, bool) {
     if let Some((name, text)) = wrapped_text(response) {
         return (text, name == "error");
@@ -377,7 +378,8 @@ fn result_text(response: &str) -> (String, bool) {
     (response.to_owned(), false)
 }
 
-/// The only member of an object, if it is `result` or `error` with a text.
+/// Returns the only member of an object, if its name is `result` or `error` and its value is a
+/// text.
 pub(super) fn wrapped_text(response: &str) -> Option<(String, String)> {
     let object: Map<String, Value> = serde_json::from_str(response).ok()?;
     let mut fields = object.into_iter();

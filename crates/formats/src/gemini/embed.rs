@@ -1,4 +1,4 @@
-//! Embeddings in this format: `:embedContent` for one text, `:batchEmbedContents` for several.
+//! Embeddings in Gemini's format: `:embedContent` for one text, `:batchEmbedContents` for several.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::embed::{EmbedInput, EmbedRequest, EmbedResponse};
@@ -12,7 +12,8 @@ use crate::json::{MAX_NODES, Path, Reader, write_string};
 
 /// Maximum number of texts per request (ai.google.dev/api/embeddings).
 const MAX_TEXTS: u32 = 100;
-/// Fields that affect the vectors and that other formats lack, with their names in the common form.
+/// Fields that affect the vectors and that other formats do not define, with their names in the
+/// common form.
 pub(super) const TASK_FIELDS: &[(&str, &str)] = &[("taskType", "task_type"), ("title", "title")];
 
 /// One text with its options.
@@ -22,7 +23,7 @@ struct SingleRequest {
     own: Map<String, Value>,
 }
 
-/// Decodes a request for one vector. The body does not contain the model.
+/// Decodes a request for one vector. The model is in the path, so the caller sets it.
 pub fn embed_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     let one = one(&mut reader, &Path::TOP)?;
@@ -30,8 +31,8 @@ pub fn embed_request(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     Ok(common(vec![one.text], one.dimensions, one.own))
 }
 
-/// Decodes a request for several vectors. One upstream call creates all of them, so their options
-/// must be equal.
+/// Decodes a request for several vectors. Their options must be equal, because one upstream call
+/// creates all vectors.
 pub fn embed_requests(body: &[u8]) -> Result<EmbedRequest, DecodeError> {
     let mut reader = Reader::new(body, MAX_NODES)?;
     let mut all: Option<Vec<SingleRequest>> = None;
@@ -123,7 +124,7 @@ fn one(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<SingleRequest, BoxedE
     }
 }
 
-/// Reads the only text of a content.
+/// Reads the text of a content, which must have exactly one part.
 fn content(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<String, BoxedError> {
     let mut text = None;
     open_fields(reader, &["role", "parts"], path, |reader, name, path| {
@@ -163,7 +164,7 @@ pub fn embed_param(param: &str) -> &str {
     }
 }
 
-/// Writes the answer to a request for one vector.
+/// Writes the response to a request for one vector.
 pub fn encode_embedding(response: &EmbedResponse, charged: &Usage, cost: Credits) -> Vec<u8> {
     let mut out = b"{\"embedding\":".to_vec();
     write_vector(
@@ -177,7 +178,7 @@ pub fn encode_embedding(response: &EmbedResponse, charged: &Usage, cost: Credits
     finish(out, response, charged, cost)
 }
 
-/// Writes the answer to a request for several vectors.
+/// Writes the response to a request for several vectors.
 pub fn encode_embeddings(response: &EmbedResponse, charged: &Usage, cost: Credits) -> Vec<u8> {
     let mut out = b"{\"embeddings\":[".to_vec();
     for (index, vector) in response.vectors.iter().enumerate() {
@@ -247,7 +248,7 @@ pub fn encode_embed_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeErr
 /// Top-level fields outside OpenAI's format that [`encode_embed_request`] supports.
 pub const EMBED_FIELDS: &[&str] = &["task_type", "title"];
 
-/// Decodes the vectors of an upstream. Fails if the text has none.
+/// Decodes the vectors of an upstream's response. Fails if the response has no vectors.
 pub fn decode_embeddings(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -11,13 +11,12 @@ use super::decode::wrapped_text;
 use super::{seals, wire};
 use crate::anthropic_messages::encode::media_type;
 
-/// Replaces the signature on calls that another model made: models that sign their calls refuse
-/// calls without a signature, but accept this one
-/// (ai.google.dev/gemini-api/docs/thought-signatures).
+/// Signature for calls that another model made. Models that sign their calls refuse calls without a
+/// signature, but accept this one (ai.google.dev/gemini-api/docs/thought-signatures).
 pub(super) const NOT_SIGNED: &str = "skip_thought_signature_validator";
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. `clamp` (tokens)
-/// is sent when the caller set no cap.
+/// is sent if the caller set no limit.
 pub fn encode_request(request: &GenerateRequest, abilities: &Abilities, clamp: Option<u64>) -> Vec<u8> {
     let (system, conversation) = split_system(&request.messages);
     let mut system_parts = Vec::new();
@@ -43,7 +42,8 @@ pub(super) fn split_system(messages: &[Message]) -> (&[Message], &[Message]) {
     messages.split_at(system.count())
 }
 
-/// Whether a model signs its calls and uses reasoning levels: all since the third generation.
+/// Whether a model signs its calls and uses reasoning levels, as all models since the third
+/// generation do.
 pub(super) fn signs_calls(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let is_older = ["gemini-1", "gemini-2"]
@@ -52,8 +52,8 @@ pub(super) fn signs_calls(model: &str) -> bool {
     name.starts_with("gemini-") && !is_older
 }
 
-/// Joins consecutive turns of one side. Tool results come first, in the order of their calls: the
-/// format requires them directly after the calls.
+/// Joins consecutive turns of the same side. Tool results come first, in the order of their calls:
+/// the format requires them directly after the calls.
 fn contents(messages: &[Message], signs_calls: bool) -> Vec<wire::Content> {
     let mut turns: Vec<wire::Content> = Vec::new();
     let mut calls: Vec<&ToolCall> = Vec::new();
@@ -99,7 +99,7 @@ fn model_parts(message: &Message, signs_calls: bool) -> Vec<wire::Part> {
     let mut parts = Vec::new();
     let mut seals = parts_of(message, &mut parts, !message.tool_calls.is_empty()).into_iter();
     for (number, call) in message.tool_calls.iter().enumerate() {
-        // Of parallel calls, only the first one is signed.
+        // Models sign only the first of parallel calls.
         let stand_in = || (signs_calls && number == 0).then(|| NOT_SIGNED.to_owned());
         parts.push(wire::Part {
             thought_signature: seals.next().or_else(stand_in),
@@ -120,8 +120,8 @@ pub(super) fn call_to_wire(call: &ToolCall) -> wire::Part {
     }
 }
 
-/// The arguments of a call. The format accepts objects only: any other text, such as one cut at the
-/// token cap, is wrapped in one.
+/// Returns the arguments of a call. The format accepts only objects: any other text, such as
+/// arguments truncated at the output token limit, becomes the member `arguments` of an object.
 fn args(arguments: &str) -> Box<RawValue> {
     let text = arguments.trim();
     let object = RawValue::from_string(text.to_owned())
@@ -161,7 +161,8 @@ fn result(message: &Message, calls: &[&ToolCall]) -> wire::Part {
     }
 }
 
-/// The result of a tool. An object stays unchanged, unless decoding would take it for a text.
+/// Returns the result of a tool. An object stays unchanged, unless the decoder would mistake it for
+/// an encoded text; any other text becomes the member `result` of an object.
 fn response(text: &str, is_error: bool) -> Box<RawValue> {
     if is_error {
         return raw(&json!({ "error": text }));
@@ -172,9 +173,9 @@ fn response(text: &str, is_error: bool) -> Box<RawValue> {
     object.unwrap_or_else(|| raw(&json!({ "result": text })))
 }
 
-/// Writes the parts of a turn. Signatures that belong to no thought go onto the next part.
-/// Signatures without a next part are returned if the turn has calls, and otherwise get an empty
-/// part.
+/// Writes the parts of a turn. A signature that belongs to no thought is added to the next part.
+/// Signatures without a next part are returned if the turn has calls; otherwise an empty part is
+/// added for each.
 fn parts_of(message: &Message, into: &mut Vec<wire::Part>, has_calls: bool) -> Vec<String> {
     let mut pending: Vec<String> = Vec::new();
     for part in &message.parts {
@@ -211,7 +212,7 @@ fn parts_of(message: &Message, into: &mut Vec<wire::Part>, has_calls: bool) -> V
     Vec::new()
 }
 
-/// The wire part of a common part; `None` for an empty text.
+/// Converts a part of the common form to a part on the wire; `None` for an empty text.
 fn part_to_wire(part: &Part) -> Option<wire::Part> {
     match part {
         Part::Text(text) | Part::Refusal(text) => (!text.is_empty()).then(|| wire::Part::text(text)),
@@ -231,7 +232,7 @@ fn part_to_wire(part: &Part) -> Option<wire::Part> {
     }
 }
 
-/// Media type and base64 data of a data URL.
+/// Returns the media type and the base64 data of a data URL.
 pub(super) fn inline(url: &str) -> Option<(&str, &str)> {
     let scheme = url.get(..5)?;
     let rest = url.get(5..).filter(|_| scheme.eq_ignore_ascii_case("data:"))?;
@@ -303,12 +304,12 @@ fn thinking(request: &GenerateRequest, abilities: &Abilities) -> Option<wire::Th
     Some(wire::ThinkingConfig {
         include_thoughts: (budget != Some(0)).then_some(!request.hide_reasoning),
         thinking_budget: budget,
-        // The highest level of the format.
+        // `XHIGH` is the highest level of the format.
         thinking_level: level.map(|level| level.min(Effort::Xhigh).as_str().to_ascii_uppercase()),
     })
 }
 
-/// The reasoning budget (tokens) for an effort, for models that only accept budgets
+/// Returns the reasoning budget in tokens for an effort, for models that accept only budgets
 /// (ai.google.dev/gemini-api/docs/openai).
 fn budget_of(effort: Effort) -> i64 {
     match effort {

@@ -1,18 +1,18 @@
-//! The data that the gateway extracts from a request in one pass.
+//! Properties of a request that the gateway extracts in one pass.
 
 use crate::lossless::Span;
 use crate::request::{Media, ResponseFormatKind};
 
-/// The purpose of a request, from its action.
+/// Purpose of a request, from the action in its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Generate an answer.
+    /// `:generateContent` or `:streamGenerateContent`: generates a response.
     Generate,
-    /// Count tokens. The request may be in `generateContentRequest`.
+    /// `:countTokens`. The request may be in the member `generateContentRequest`.
     Count,
 }
 
-/// Fields that do not affect the answer and that no upstream receives: the model is in the path,
+/// Fields that do not affect the response and that no upstream receives: the model is in the path,
 /// and labels are for Google Cloud billing.
 pub(super) const NOT_FORWARDED: &[&str] = &["model", "labels"];
 
@@ -20,35 +20,35 @@ pub(super) const NOT_FORWARDED: &[&str] = &["model", "labels"];
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug, Default)]
 pub struct GenerateHead {
-    /// The caller's cap on output tokens.
+    /// Maximum number of output tokens, as set by the caller.
     pub max_tokens: Option<u64>,
-    /// Number of requested answers.
+    /// Number of requested candidates.
     pub candidates: u32,
     /// Number of turns, at least 1.
     pub contents: u32,
     /// Number of functions.
     pub tools: u32,
-    /// The shape that the answer must have.
+    /// Required format of the response.
     pub response_format: ResponseFormatKind,
     /// Counts of the images, audio and documents in the conversation.
     pub media: Media,
-    /// Whether the request has parameters about reasoning.
+    /// Whether the request has reasoning parameters.
     pub has_reasoning_params: bool,
-    /// Whether the answer includes the thoughts.
+    /// Whether the response includes the thoughts.
     pub include_thoughts: bool,
-    /// Fields that other formats cannot express and that do not affect the answer.
+    /// Sent fields that other formats cannot express and that do not affect the response.
     pub(super) own_hints: Vec<&'static str>,
     pub(super) layout: Layout,
 }
 
 impl GenerateHead {
-    /// Hints that were sent and that no upstream receives.
+    /// Returns the names of the sent fields that no upstream receives.
     pub fn ignored_hints(&self) -> impl Iterator<Item = &'static str> {
         let names = self.layout.fields.iter().map(|field| field.name);
         names.filter(|name| *name == "labels")
     }
 
-    /// Hints that were sent and that an upstream of another format does not receive.
+    /// Returns the names of the sent fields that an upstream of another format does not receive.
     pub fn own_hints(&self) -> impl Iterator<Item = &'static str> {
         self.own_hints.iter().copied()
     }
@@ -63,14 +63,14 @@ impl GenerateHead {
 /// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
-    /// Every top-level field in the order of the body.
+    /// All top-level fields, in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
     /// Turns with sealed reasoning, in the order of the body.
     pub(super) parts: Vec<PartsPlace>,
     /// Position just after the opening brace of `generationConfig`, and whether the object is
     /// empty.
     pub(super) config: Option<(u32, bool)>,
-    /// Position of the cap, or of the null in its place.
+    /// Position of the value of `maxOutputTokens`, which may be null.
     pub(super) cap: Option<Span>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct FieldPlace {
 /// Positions of the parts of a turn.
 #[derive(Clone, Debug)]
 pub(super) struct PartsPlace {
-    /// The array, brackets included.
+    /// Position of the array, brackets included.
     pub(super) span: Span,
     pub(super) parts: Vec<PartPlace>,
 }
@@ -109,8 +109,8 @@ pub(super) struct PartPlace {
 /// Position of a `thoughtSignature`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SealPlace {
-    /// The field, from key to value.
+    /// Position of the field, from key to value.
     pub(super) field: Span,
-    /// The string, quotes included.
+    /// Position of the string, quotes included.
     pub(super) value: Span,
 }

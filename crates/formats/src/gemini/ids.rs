@@ -1,16 +1,17 @@
 //! Ids of tool calls. They are optional in the format, but the common form needs them to match
-//! results to calls. They are generated from the position of the call, so that the same
-//! conversation always gets the same ids.
+//! results to calls. Missing ids are generated from the position of the call, so that the ids of a
+//! conversation are the same in each request.
 
-/// Maximum characters used from an answer's id: some providers limit call ids to 64 characters.
+/// Maximum number of characters of a response id in a call id: some providers limit call ids to 64
+/// characters.
 const MAX_ID_LENGTH: usize = 44;
 
-/// The calls of a conversation without a result so far, oldest first.
+/// Calls of a conversation that have no result yet, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct PendingCalls(Vec<(String, String)>);
 
 impl PendingCalls {
-    /// Adds a call in the turn with this index and returns its id.
+    /// Adds a call of the turn with this index and returns its id.
     pub(super) fn call(&mut self, turn: usize, number: usize, id: Option<String>, name: &str) -> String {
         let id = id
             .filter(|id| !id.is_empty())
@@ -19,8 +20,8 @@ impl PendingCalls {
         id
     }
 
-    /// Removes the call that a result answers and returns its id: the one with the id, else the
-    /// first one with the name.
+    /// Removes the call to which a result belongs and returns its id: the call with this id,
+    /// otherwise the first call with this name.
     pub(super) fn answer(&mut self, id: Option<&str>, name: &str) -> Option<String> {
         let by_id = id.and_then(|id| self.0.iter().position(|(known, _)| known == id));
         let found = by_id.or_else(|| self.0.iter().position(|(_, known)| known == name))?;
@@ -28,7 +29,7 @@ impl PendingCalls {
     }
 }
 
-/// Generates the id of a call in an answer whose provider sent none.
+/// Generates the id of a call in a response whose provider sent none.
 pub(super) fn in_answer(response_id: &str, candidate: u32, number: usize) -> String {
     let fits = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
     let of_answer: String = response_id.chars().filter(fits).take(MAX_ID_LENGTH).collect();

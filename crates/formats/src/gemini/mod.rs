@@ -2,8 +2,8 @@
 //!
 //! There are two paths, as in [chat completions](crate::openai_chat). If the upstream uses the same
 //! format: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and
-//! [`splice_response`] the answer, or pass each event through a [`Relay`]. Otherwise decode to the
-//! common form and encode from it. The model and the action are in the path, not in the body.
+//! [`splice_response`] the response, or pass each event through a [`Relay`]. Otherwise decode to
+//! the common form and encode from it. The model and the action are in the path, not in the body.
 //!
 //! Names may be written as `maxOutputTokens` or as `max_output_tokens`, even mixed, as the JSON
 //! form of protocol buffers allows.

@@ -1,8 +1,9 @@
-//! Field names: `maxOutputTokens` and `max_output_tokens` are the same.
+//! Names of fields: `maxOutputTokens` and `max_output_tokens` are the same field.
 
 use std::borrow::Cow;
 
-/// The documented name of a field, in camel case. A name in neither spelling stays unchanged.
+/// Returns the documented name of a field, in camel case. A name in neither spelling stays
+/// unchanged.
 pub(super) fn canonical(name: &str) -> Cow<'_, str> {
     let is_snake = !name.starts_with('_')
         && !name.ends_with('_')

@@ -1,6 +1,6 @@
-//! Embeddings at Vertex AI: `:predict`, the shape of its older services
+//! Embeddings at Vertex AI: `:predict` for older models
 //! (cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api), and
-//! `:embedContent` for later models, which accept one text per call
+//! `:embedContent` for newer models, which accept one text per call
 //! (cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.publishers.models/embedContent).
 
 use serde_json::{Map, Value, json};
@@ -14,8 +14,8 @@ use super::wire::to_bytes;
 use crate::error::DecodeError;
 
 /// Writes the request for an upstream, with one instance for each text. Disables truncation, so
-/// that a text that is too long is refused. Fails for token inputs, which the format does not
-/// support.
+/// that the upstream refuses a text that is too long. Fails for token inputs, which the format does
+/// not support.
 pub fn encode_predict_request(request: &EmbedRequest) -> Result<Vec<u8>, DecodeError> {
     let mut instances = Vec::with_capacity(request.inputs.len());
     for input in &request.inputs {
@@ -71,7 +71,7 @@ fn text_of(input: &EmbedInput) -> Result<&str, DecodeError> {
     }
 }
 
-/// Decodes the vector of an upstream. Fails if the text has none.
+/// Decodes the vector of an upstream's response. Fails if the response has no vector.
 pub fn decode_embed_content(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -92,8 +92,8 @@ pub fn decode_embed_content(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     })
 }
 
-/// Decodes the vectors of an upstream, each with the token count of its text. Fails if the text has
-/// none.
+/// Decodes the vectors of an upstream's response, each with the token count of its text. Fails if
+/// the response has no vectors.
 pub fn decode_predictions(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     #[derive(serde::Deserialize)]
     struct Answer {
@@ -110,7 +110,7 @@ pub fn decode_predictions(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     }
     #[derive(serde::Deserialize)]
     struct Statistics {
-        /// A float, since some versions write a fraction of zero.
+        /// A float, because some versions of the API append a fraction of zero.
         token_count: Option<f64>,
     }
     let answer: Answer = serde_json::from_slice(body)
@@ -132,7 +132,7 @@ pub fn decode_predictions(body: &[u8]) -> Result<EmbedResponse, DecodeError> {
     })
 }
 
-/// Converts a plausible count to an integer.
+/// Converts a count to an integer; `None` if it is implausible.
 fn whole(count: f64) -> Option<u64> {
     let fits = count.fract() == 0.0 && (0.0..=MAX_QUANTITY as f64).contains(&count);
     fits.then_some(count as u64)

@@ -2,11 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-/// Fields whose values are a schema, a list of schemas, or schemas by name.
+/// Fields whose value is one schema.
 const ONE: &[&str] = &["items", "additionalProperties"];
+/// Fields whose value is a list of schemas.
 const MANY: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems"];
+/// Fields whose value is an object of schemas by name.
 const NAMED: &[&str] = &["properties", "$defs"];
-/// Bounds of 64 bits, which protocol buffers write as strings.
+/// Bounds of 64 bits, which the JSON form of protocol buffers writes as strings.
 const COUNTS: &[&str] = &[
     "minItems",
     "maxItems",
@@ -16,7 +18,8 @@ const COUNTS: &[&str] = &[
     "maxProperties",
 ];
 
-/// Converts a schema: types in lower case, `nullable` as a type, `propertyOrdering` dropped.
+/// Converts a schema: types become lower case, `nullable` becomes the type `null`, and
+/// `propertyOrdering` is dropped.
 pub(super) fn from_openapi(schema: Value) -> Value {
     let Value::Object(fields) = schema else {
         return schema;

@@ -1,6 +1,6 @@
-//! `thoughtSignature`: the seal of a provider's reasoning. The field has bytes, which the official
-//! clients decode from base64 and encode again, in either alphabet. So the gateway's wrapping is
-//! base64, too.
+//! Encoding of `thoughtSignature`, the seal of a provider's reasoning. The field contains bytes:
+//! the official clients decode its base64 and encode it again, in either alphabet. Therefore the
+//! gateway encodes a wrapped seal as base64, too.
 
 use base64::Engine;
 use base64::alphabet::{STANDARD, URL_SAFE};
@@ -14,12 +14,13 @@ const LENIENT: GeneralPurposeConfig =
 const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
 const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 
-/// The wrapped text for a caller.
+/// Returns the seal, wrapped for a caller and encoded as base64.
 pub(super) fn wrap(seal: &Seal) -> String {
     PLAIN.encode(reasoning_envelope::wrap(seal))
 }
 
-/// Parses a wrapped text. Without the wrapping the origin is empty; an empty text is no seal.
+/// Parses a seal. A text that the gateway did not wrap has an empty origin; an empty text is no
+/// seal.
 pub(super) fn unwrap(text: &str) -> Option<Seal> {
     let decoded = decode(text).and_then(|bytes| String::from_utf8(bytes).ok());
     match decoded.as_deref().and_then(reasoning_envelope::unwrap) {

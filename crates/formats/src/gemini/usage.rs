@@ -31,7 +31,7 @@ pub fn read_usage(report: &Value) -> Option<Usage> {
     )
 }
 
-/// Audio tokens in a list of counts by modality.
+/// Returns the audio tokens in a list of counts by modality.
 fn audio_of(report: &Value, details: &str) -> u64 {
     let list = report.get(details).and_then(Value::as_array);
     let is_audio = |entry: &&Value| entry.get("modality").and_then(Value::as_str) == Some("AUDIO");

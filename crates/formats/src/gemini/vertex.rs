@@ -1,5 +1,6 @@
-//! The variant of the format for Vertex AI. It refuses some fields that the Gemini API accepts or
-//! adds: ids of calls, turns without a role, and fields about the Gemini API's billing and logs.
+//! Conversion to the variant of the format for Vertex AI. Vertex AI refuses some fields that the
+//! Gemini API accepts or adds: ids of calls, turns without a role, and fields about the Gemini
+//! API's billing and logs.
 
 use bytes::Bytes;
 
@@ -10,12 +11,12 @@ use crate::json::{MAX_NODES, Reader};
 use crate::lossless::{Edit, Span, field_with_comma, splice};
 
 /// Top-level fields that Vertex AI does not support
-/// (cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference). Validation only
-/// accepts their default values, so they can be dropped.
+/// (cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference). Validation accepts
+/// only their default values, so they can be dropped.
 const UNKNOWN: &[&str] = &["serviceTier", "store"];
 
-/// Converts a body of this format for Vertex AI. Tool results are sorted by their calls: without
-/// ids, only the position assigns a result to a call. Fails if the body is not in the format.
+/// Converts a body of this format for Vertex AI. Sorts tool results by their calls: without ids, a
+/// result belongs to the call at the same position. Fails if the body is not in the format.
 pub fn for_vertex(body: &Bytes) -> Result<Bytes, DecodeError> {
     let mut rewrite = VertexRewrite {
         body,
@@ -39,25 +40,25 @@ struct VertexRewrite<'b> {
     edits: Vec<(Span, Vec<u8>)>,
     /// Calls without a result so far.
     open: PendingCalls,
-    /// The ids of all calls so far, in order.
+    /// Ids of all calls so far, in order.
     calls: Vec<String>,
 }
 
 /// Position of a tool result.
 struct Answer {
     part: Span,
-    /// The `id` field, from key to value.
+    /// Position of the field `id`, from key to value.
     id: Option<Span>,
-    /// Index of its call among all calls.
+    /// Index of the call among all calls.
     call: usize,
 }
 
-/// The relevant fields of a part.
+/// Relevant fields of a call or of a result.
 #[derive(Default)]
 struct Function {
     name: String,
     id: Option<String>,
-    /// The `id` field, from key to value.
+    /// Position of the field `id`, from key to value.
     place: Option<Span>,
 }
 
@@ -79,8 +80,8 @@ impl VertexRewrite<'_> {
         reader.finish()
     }
 
-    /// Removes fields from the body, each with the comma before it, or after it if no field remains
-    /// before.
+    /// Removes fields from the body, each with the comma before it, or with the comma after it if
+    /// no field remains before it.
     fn drop_unknown(&mut self, fields: &[(Span, bool)]) {
         let mut previous_end = None;
         for (index, (field, is_known)) in fields.iter().enumerate() {
@@ -198,7 +199,7 @@ impl VertexRewrite<'_> {
     }
 }
 
-/// Reads a call or the result of one.
+/// Reads a function call or a function result.
 fn function(reader: &mut Reader<'_>) -> Result<Option<Function>, BoxedError> {
     if reader.take_null()? {
         return Ok(None);
@@ -275,7 +276,7 @@ mod tests {
         for results in [
             [b.clone(), text(), a.clone()],
             [a, text(), b],
-            // Without ids, the positions already match.
+            // The order of the results already matches that of the calls.
             [result("", 1), text(), result("", 2)],
         ] {
             check(

@@ -1,13 +1,13 @@
-//! The wire types of this format, read in both spellings and written in camel case.
+//! Wire types of Gemini's format, read in both spellings and written in camel case.
 //!
 //! Requests are deserialized into these types after [`validate`](super::validate()) accepted them,
-//! so no rule is written twice.
+//! so these types check no rules.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The body of a request.
+/// Body of a request.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Request {
@@ -22,7 +22,7 @@ pub(super) struct Request {
     pub(super) tool_config: Option<ToolConfig>,
 }
 
-/// A token-count request that contains a generate request.
+/// Token-count request that contains a generate request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CountRequest {
@@ -38,7 +38,7 @@ pub(super) struct Content {
     pub(super) parts: Vec<Part>,
 }
 
-/// A part: exactly one field decides its kind.
+/// Part of a turn. Exactly one field determines its kind.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part {
@@ -124,7 +124,7 @@ pub(super) struct GenerationConfig {
     pub(super) temperature: Option<f64>,
     #[serde(alias = "top_p", skip_serializing_if = "Option::is_none")]
     pub(super) top_p: Option<f64>,
-    /// Read as a float, since the official Python client writes one.
+    /// Read as a float, because the official Python client sends one.
     #[serde(alias = "top_k", skip_serializing_if = "Option::is_none")]
     pub(super) top_k: Option<Whole>,
     #[serde(alias = "candidate_count", skip_serializing_if = "Option::is_none")]
@@ -153,7 +153,7 @@ pub(super) struct GenerationConfig {
     pub(super) thinking_config: Option<ThinkingConfig>,
 }
 
-/// An integer that may be written with a fraction of zero.
+/// Integer that may be written with a fraction of zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Whole(pub(super) u64);
@@ -188,7 +188,7 @@ pub(super) struct FunctionDeclaration {
     pub(super) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
-    /// A schema in the subset of OpenAPI. Never written.
+    /// Schema in the OpenAPI subset. Decoded, but never encoded.
     #[serde(skip_serializing)]
     pub(super) parameters: Option<Value>,
     #[serde(alias = "parameters_json_schema", skip_serializing_if = "Option::is_none")]
@@ -211,7 +211,7 @@ pub(super) struct FunctionCallingConfig {
     pub(super) allowed_function_names: Option<Vec<String>>,
 }
 
-/// A whole answer or one event of a stream, from an upstream.
+/// Complete response or one event of a stream, from an upstream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Answer {
@@ -230,8 +230,8 @@ pub(super) struct Candidate {
     pub(super) logprobs_result: Option<Value>,
 }
 
-/// A whole answer or one event of a stream, for a caller. Not a tree, so the arguments of calls
-/// keep their text.
+/// Complete response or one event of a stream, for a caller. A struct instead of a [`Value`], so
+/// that the arguments of calls keep their JSON text.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EncodedResponse<'a> {
@@ -267,8 +267,8 @@ impl EncodedCandidate {
     }
 }
 
-/// Serializes a wire type. Wire types have only string keys and finite numbers, so writing cannot
-/// fail.
+/// Serializes a wire type. Wire types have only string keys and finite numbers, so serialization
+/// cannot fail.
 pub(super) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -1,31 +1,31 @@
-//! Unconverted JSON numbers.
+//! JSON numbers that are not yet converted.
 
-/// A number of the JSON grammar, not yet converted.
+/// JSON number that is not yet converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number<'a> {
     /// Verbatim text of the number.
     pub(crate) token: &'a str,
-    /// Whether it has neither fraction nor exponent.
+    /// Whether the number has neither fraction nor exponent.
     pub(crate) integral: bool,
 }
 
 impl Number<'_> {
-    /// The value, if it is an integer that fits into 64 bits. `1.0` is not an integer here: the
-    /// common providers refuse it for integer parameters. Neither is `-0`, which many readers parse
-    /// as a float.
+    /// Returns the value if it is an integer that fits into 64 bits. `1.0` is not an integer here:
+    /// the common providers refuse it for integer parameters. Neither is `-0`, which many parsers
+    /// read as a float.
     pub(crate) fn as_i64(self) -> Option<i64> {
         let is_integer = self.integral && self.token != "-0";
         if is_integer { self.token.parse().ok() } else { None }
     }
 
-    /// The nearest double.
+    /// Returns the nearest double-precision number.
     pub(crate) fn as_f64(self) -> f64 {
         self.token.parse().unwrap_or(f64::NAN)
     }
 }
 
-/// Length of the number at the start of `bytes` and whether it is integral; `None` if it is
-/// malformed.
+/// Returns the length of the number at the start of `bytes` and whether it is integral; `None` if
+/// it is malformed.
 pub(super) fn scan(bytes: &[u8]) -> Option<(usize, bool)> {
     let negative = usize::from(bytes.first() == Some(&b'-'));
     let mut at = negative + digits(bytes, negative);
@@ -53,9 +53,9 @@ pub(super) fn scan(bytes: &[u8]) -> Option<(usize, bool)> {
     Some((at, integral))
 }
 
-/// Whether a token that [`scan`] accepted fits into a double: `1e999` does not.
+/// Whether a token that [`scan`] accepted has a finite double-precision value: `1e999` has not.
 pub(super) fn is_finite(token: &str) -> bool {
-    // Only a long token, or one with a three-digit exponent, can exceed the range of a double.
+    // Only a long token, or one with an exponent of three digits, can exceed the range of a double.
     let short = token.len() < 300;
     let exponent = token.bytes().rposition(|byte| matches!(byte, b'e' | b'E'));
     let small_exponent = exponent.is_none_or(|at| token.len() - at <= 3);

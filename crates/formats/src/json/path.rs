@@ -1,11 +1,11 @@
-//! The path from the top of a body to a value.
+//! Paths from the top of a body to a value.
 
 use std::fmt;
 
 use crate::error::{BoxedError, DecodeError};
 
-/// A linked list of steps on the stack, from the value up to the top. It is formatted only for
-/// errors.
+/// Path to a value: a linked list of steps on the stack, from the value up to the top. It is
+/// formatted only for errors.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'p> {
     parent: Option<&'p Path<'p>>,
@@ -26,7 +26,7 @@ impl<'p> Path<'p> {
         step: Step::Top,
     };
 
-    /// The path of the value of this key.
+    /// Returns the path of the value of this key.
     pub(crate) fn key(&'p self, key: &'p str) -> Path<'p> {
         Path {
             parent: Some(self),
@@ -34,7 +34,7 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// The path of the element at this index.
+    /// Returns the path of the element at this index.
     pub(crate) fn index(&'p self, index: u32) -> Path<'p> {
         Path {
             parent: Some(self),
@@ -42,8 +42,8 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// `invalid_parameter` for this value. `rule` continues the sentence that starts with its name:
-    /// `must be a string`.
+    /// Returns the error `invalid_parameter` for this value. `rule` continues the sentence that
+    /// starts with the name of the parameter: `must be a string`.
     #[cold]
     pub(crate) fn invalid(&self, rule: impl fmt::Display) -> BoxedError {
         if matches!(self.step, Step::Top) {
@@ -59,30 +59,30 @@ impl<'p> Path<'p> {
         ))
     }
 
-    /// `missing_required_parameter` for a key of this object.
+    /// Returns the error `missing_required_parameter` for a key of this object.
     #[cold]
     pub(crate) fn missing(&self, key: &str) -> BoxedError {
         Box::new(DecodeError::missing(self.key(key).to_string()))
     }
 
-    /// `unsupported_parameter` for this value. `why` continues the sentence that starts with its
-    /// name.
+    /// Returns the error `unsupported_parameter` for this value. `why` continues the sentence that
+    /// starts with the name of the parameter.
     #[cold]
     pub(crate) fn unsupported(&self, why: impl fmt::Display) -> BoxedError {
         Box::new(DecodeError::unsupported(self.to_string(), why))
     }
 
-    /// Like [`duplicate`](Self::duplicate), for this value itself.
+    /// Like [`duplicate`](Self::duplicate), but for this value itself.
     #[cold]
     pub(crate) fn duplicate_here(&self) -> BoxedError {
         self.invalid(DUPLICATE_KEY)
     }
 
-    /// `invalid_parameter` for a duplicate key of this object.
+    /// Returns the error `invalid_parameter` for a duplicate key of this object.
     ///
-    /// RFC 8259 allows duplicates, so this is not `invalid_json`. Readers disagree on which of the
-    /// two counts, and the gateway must price the value that the upstream uses. The path shows the
-    /// caller which key to remove.
+    /// RFC 8259 allows duplicates, so this is not `invalid_json`. Parsers differ in which of the
+    /// two values they use, and the gateway must price the value that the upstream uses. The path
+    /// shows the caller which key to remove.
     #[cold]
     pub(crate) fn duplicate(&self, key: &str) -> BoxedError {
         self.key(key).duplicate_here()
@@ -91,7 +91,8 @@ impl<'p> Path<'p> {
 
 const DUPLICATE_KEY: &str = "appears more than once; send it once";
 
-/// Maximum characters of a key in an error, so that a hostile body is not echoed whole.
+/// Maximum number of characters of a key in an error, so that errors do not repeat a long hostile
+/// key in full.
 const SHOWN_KEY: usize = 80;
 
 impl fmt::Display for Path<'_> {

@@ -1,4 +1,4 @@
-//! The cursor over a JSON text.
+//! Cursor over a JSON text.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::{MAX_BYTES, MAX_DEPTH};
 use crate::error::{BoxedError, DecodeError};
 use crate::lossless::Span;
 
-/// The type of a JSON value.
+/// Type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Object,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Name with its article, for messages.
+    /// Returns the name with its article, for messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Kind::Object => "an object",
@@ -33,16 +33,16 @@ impl Kind {
     }
 }
 
-/// A key of an object.
+/// Key of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Key<'a> {
-    /// The decoded name; owned if it had escapes.
+    /// Decoded name; owned if the key has escapes.
     pub(crate) name: Cow<'a, str>,
     /// Position of the opening quote.
     pub(crate) start: u32,
 }
 
-/// A cursor over one JSON text. Each method reads one token; errors name line, column and byte.
+/// A cursor over one JSON text. Each method reads one token; errors contain line, column and byte.
 ///
 /// An object is read by [`begin_object`](Self::begin_object), then for every [`key`](Self::key)
 /// exactly one value; an array by [`begin_array`](Self::begin_array), then for every
@@ -73,30 +73,31 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Position of the next character that is not white space.
+    /// Skips white space and returns the position of the next character.
     pub(crate) fn place(&mut self) -> u32 {
         self.skip_space();
         self.at as u32
     }
 
-    /// A second cursor at the same position, for lookahead. It has its own node count.
+    /// Returns a second cursor at the same position, for lookahead. It counts its values
+    /// separately.
     pub(crate) fn ahead(&self) -> Reader<'a> {
         Reader { ..*self }
     }
 
-    /// A part of the text.
+    /// Returns a part of the text; empty if the span is out of bounds.
     pub(crate) fn slice(&self, span: Span) -> &'a str {
         self.text
             .get(span.start as usize..span.end as usize)
             .unwrap_or_default()
     }
 
-    /// Position just after the last token.
+    /// Returns the position just after the last token.
     pub(crate) fn end(&self) -> u32 {
         self.at as u32
     }
 
-    /// The type of the next value; consumes only white space.
+    /// Returns the type of the next value. Consumes only white space.
     #[inline]
     pub(crate) fn kind(&mut self) -> Result<Kind, BoxedError> {
         self.skip_space();
@@ -155,7 +156,7 @@ impl<'a> Reader<'a> {
         Ok(Some(Key { name, start }))
     }
 
-    /// Like [`key`](Self::key), without decoding the name.
+    /// Like [`key`](Self::key), but does not decode the name; false at the end of the object.
     #[inline]
     pub(super) fn skip_key(&mut self) -> Result<bool, BoxedError> {
         if !self.has_next(b'}', "expected ',' or '}'")? {
@@ -179,7 +180,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Whether the array has another element.
+    /// Whether the array has another element. Consumes the comma or the closing bracket.
     #[inline]
     pub(crate) fn item(&mut self) -> Result<bool, BoxedError> {
         self.has_next(b']', "expected ',' or ']'")
@@ -206,7 +207,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The string under the cursor.
+    /// Reads the string under the cursor.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<Text<'a>, BoxedError> {
         self.count_node()?;
@@ -234,7 +235,7 @@ impl<'a> Reader<'a> {
         let end = 'string: loop {
             let rest = bytes.get(at..).unwrap_or_default();
             let mut hits = specials(rest);
-            // Escapes cluster, so all escapes of one block are handled together.
+            // Escapes often occur together, so all escapes of one block are handled in this loop.
             let next = loop {
                 if hits == 0 {
                     break at + BLOCK;
@@ -273,7 +274,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The number under the cursor.
+    /// Reads the number under the cursor.
     #[inline]
     pub(crate) fn number(&mut self) -> Result<Number<'a>, BoxedError> {
         self.count_node()?;
@@ -289,7 +290,7 @@ impl<'a> Reader<'a> {
         Ok(Number { token, integral })
     }
 
-    /// The boolean under the cursor.
+    /// Reads the boolean under the cursor.
     #[inline]
     pub(crate) fn boolean(&mut self) -> Result<bool, BoxedError> {
         let value = self.peek() == Some(b't');
@@ -297,7 +298,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// The null under the cursor.
+    /// Reads the null under the cursor.
     #[inline]
     pub(crate) fn null(&mut self) -> Result<(), BoxedError> {
         self.word("null")
@@ -314,7 +315,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Fails if anything but white space follows.
+    /// Fails if any character other than white space follows.
     pub(crate) fn finish(mut self) -> Result<(), BoxedError> {
         self.skip_space();
         match self.peek() {
@@ -346,7 +347,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `invalid_json` at the cursor.
+    /// Returns the error `invalid_json` at the position of the cursor.
     #[cold]
     pub(super) fn syntax(&self, problem: &str) -> BoxedError {
         self.syntax_at(self.at, problem)

@@ -8,8 +8,8 @@ impl Reader<'_> {
     /// depth of the input.
     pub(crate) fn skip(&mut self) -> Result<(), BoxedError> {
         let base_depth = self.depth;
-        // One bit for each open container, the innermost lowest; set for an object. Holds
-        // `MAX_DEPTH` bits.
+        // One bit for each open container, the innermost lowest; set for an object. Has enough bits
+        // for `MAX_DEPTH` containers.
         let mut objects = 0_u64;
         loop {
             match self.kind()? {

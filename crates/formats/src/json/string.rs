@@ -1,10 +1,10 @@
-//! Unconverted JSON strings, escapes included.
+//! JSON strings that are not yet converted, escapes included.
 
 use std::borrow::Cow;
 
 use wide::u8x16;
 
-/// A string of the JSON grammar, checked but still escaped.
+/// String of the JSON grammar, checked but still escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Text<'a> {
     /// The text between the quotes, escapes included.
@@ -14,7 +14,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The decoded string; borrowed unless it has escapes.
+    /// Returns the decoded string; borrowed unless it has escapes.
     #[inline]
     pub(crate) fn decoded(self) -> Cow<'a, str> {
         if self.len == self.raw.len() {
@@ -50,7 +50,8 @@ pub(super) struct Escape {
     pub(super) character: char,
 }
 
-/// Reads the escape at the start of `bytes`; the error is the problem for the message.
+/// Reads the escape at the start of `bytes`. The error is the description of the problem for the
+/// message.
 pub(super) fn scan_escape(bytes: &[u8]) -> Result<Escape, &'static str> {
     let simple = |character| Ok(Escape { length: 2, character });
     match bytes.get(1) {
@@ -97,8 +98,8 @@ fn hex4(bytes: &[u8], from: usize) -> Option<u32> {
     })
 }
 
-/// Length of a string without escapes that ends within a few words, as nearly all keys and most
-/// values do.
+/// Returns the length of a string without escapes that ends within its first four 8-byte words, as
+/// nearly all keys and most values do; otherwise `None`.
 #[inline]
 pub(super) fn short_plain_string(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
@@ -113,8 +114,8 @@ pub(super) fn short_plain_string(bytes: &[u8]) -> Option<usize> {
 /// Number of bytes that are scanned together.
 pub(super) const BLOCK: usize = 16;
 
-/// Bit mask of the special bytes in the next block, the first byte lowest: quotes, backslashes, and
-/// control characters, which must be escaped in a string.
+/// Returns a bit mask of the special bytes in the next block, the first byte lowest. Special bytes
+/// are quotes, backslashes, and control characters, which must be escaped in a string.
 #[inline]
 pub(super) fn specials(bytes: &[u8]) -> u32 {
     let block = bytes.first_chunk().copied().unwrap_or_else(|| padded(bytes));
@@ -134,14 +135,15 @@ fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     block
 }
 
-/// Position of the first special byte of a word. Bits above the first hit may be wrong; the lowest
-/// is always right.
+/// Returns the index of the first special byte of a word. The bits above the lowest hit may be
+/// wrong.
 #[inline]
 fn special_in_word(word: [u8; 8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let word = u64::from_le_bytes(word);
-    // A byte borrows from its neighbour only if it is a hit itself; bytes above 0x7F never hit.
+    // In the subtraction, a byte borrows from the next byte only if it is itself a hit; bytes above
+    // 0x7F are never hits.
     let quotes = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
     let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
     let controls = word.wrapping_sub(ONES * 0x20);

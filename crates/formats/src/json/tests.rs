@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::*;
 use crate::error::BoxedError;
 
-/// Reads the whole text and builds the tree that `serde_json` would.
+/// Reads the whole text and builds the same tree as `serde_json`.
 fn tree(text: &[u8]) -> Result<Value, BoxedError> {
     let mut reader = Reader::new(text, MAX_NODES)?;
     let value = value(&mut reader)?;
@@ -225,7 +225,7 @@ fn written_strings_are_read_back() {
     }
 }
 
-/// Random JSON text, mostly well formed, with all kinds of tokens.
+/// Generates random JSON text, mostly well formed, with all kinds of tokens.
 fn json_text() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),

@@ -1,4 +1,5 @@
-//! Typed reads: each method refuses other types with the path of the value.
+//! Methods that read a value of one type. For another type, they return an error with the path of
+//! the value.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +9,8 @@ use super::string::Text;
 use crate::error::BoxedError;
 
 impl<'a> Reader<'a> {
-    /// Consumes a null if it comes next. An optional parameter that is null counts as not sent.
+    /// Consumes a null if it is the next value, and returns whether it was. An optional parameter
+    /// that is null is treated as omitted.
     pub(crate) fn take_null(&mut self) -> Result<bool, BoxedError> {
         if self.kind()? != Kind::Null {
             return Ok(false);

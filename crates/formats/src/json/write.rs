@@ -1,4 +1,4 @@
-//! Writing JSON strings.
+//! Encoding of JSON strings.
 
 /// Appends the string with quotes and the necessary escapes.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {

@@ -8,8 +8,9 @@ use crate::to_common::has_cache_breakpoints;
 /// Maximum number of stop sequences.
 const MAX_STOP_SEQUENCES: usize = 4;
 
-/// Refuses a request that would lose information in this format; the error names the parameter as
-/// in the common form. Returns the hints that are left out.
+/// Refuses a request that this format cannot represent without loss of information; the error names
+/// the parameter as in the common form. Returns the names of the omitted fields that do not affect
+/// the response.
 pub fn check_compatible(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     if request.sampling.top_k.is_some() {
         return Err(unsupported("top_k", "is not supported by this model"));
@@ -45,12 +46,13 @@ fn check_message(message: &Message) -> Result<(), Error> {
     let mut index = 0;
     for part in &message.parts {
         let fits = match part {
-            // Encoded as a mark at the part before it.
+            // A breakpoint is not a separate part of the request, so `index` does not count it. The
+            // format has no breakpoints: they are omitted.
             Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Refusal(_) | Part::Reasoning(_) => true,
             Part::Foreign { .. } => false,
             Part::Image { .. } | Part::Audio { .. } | Part::File(_) | Part::Stored(_) => {
-                // Media in a tool result are moved to a user turn.
+                // The encoder moves media in a tool result to a user turn.
                 matches!(message.role, Role::User | Role::Tool)
             }
         };

@@ -1,4 +1,4 @@
-//! Decoding to the common form.
+//! Decoding of requests and responses to the common form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -11,8 +11,8 @@ use super::usage::read_usage_value;
 use super::{validate, wire};
 use crate::error::DecodeError;
 
-/// Decodes a request. Accepts exactly what [`validate()`] accepts; top-level fields that neither
-/// the format nor the common form knows go to `extra`.
+/// Decodes a request. Accepts exactly what [`validate()`] accepts; `extra` receives the top-level
+/// fields that neither the format nor the common form defines.
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body)?;
     let request: wire::Request = serde_json::from_slice(body)
@@ -73,7 +73,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     }
 }
 
-/// Decodes a message and records its position in the request.
+/// Decodes a message and records its index in the request.
 fn with_place(message: wire::Message, index: usize) -> Message {
     let path = format!("messages[{index}]");
     let place = Place {
@@ -88,8 +88,8 @@ fn with_place(message: wire::Message, index: usize) -> Message {
     }
 }
 
-/// Decodes a message. `developer` and `system` are the same; the deprecated role `function` is a
-/// tool result that names its tool instead of its call.
+/// Decodes a message. The roles `developer` and `system` are equivalent. The deprecated role
+/// `function` is a tool result that contains the name of the tool instead of the id of the call.
 fn message_from_wire(message: wire::Message) -> Message {
     let role = match &*message.role {
         "system" | "developer" => Role::System,
@@ -122,7 +122,8 @@ fn message_from_wire(message: wire::Message) -> Message {
     }
 }
 
-/// Takes the reasoning text, which has one of two names; some servers send it under both.
+/// Removes the reasoning text from `extra`. It has one of two names; some servers send it under
+/// both.
 fn take_reasoning(extra: &mut Map<String, Value>) -> Vec<Part> {
     let mut texts = Vec::new();
     for name in ["reasoning_content", "reasoning"] {
@@ -142,7 +143,7 @@ fn take_reasoning(extra: &mut Map<String, Value>) -> Vec<Part> {
         .collect()
 }
 
-/// The parts of a content; parts of unknown types are left out.
+/// Returns the parts of a content; parts of unknown types are omitted.
 pub(super) fn parts_from_wire(content: Option<wire::Content>) -> Vec<Part> {
     match content {
         None => Vec::new(),
@@ -177,7 +178,7 @@ fn part_from_wire(part: wire::ContentPart) -> Option<Part> {
                 ..File::default()
             }),
         }),
-        // Mistral's form of reasoning in an answer.
+        // Mistral's representation of reasoning in a response.
         "thinking" => {
             let thinking = part.extra.get("thinking")?;
             let text = plain_text(wire::Content::deserialize(thinking).ok()?);
@@ -263,7 +264,7 @@ fn tool_choice_from_wire(choice: wire::ToolChoice) -> ToolChoice {
     }
 }
 
-/// The name in `{type, function: {name}}` or `{type, custom: {name}}`.
+/// Returns the name in `{type, function: {name}}` or `{type, custom: {name}}`.
 fn name_of_tool(tool: &Value) -> Option<String> {
     let named = ["function", "custom"].iter().find_map(|key| tool.get(key))?;
     named.get("name")?.as_str().map(str::to_owned)
@@ -282,9 +283,9 @@ pub(crate) fn response_format_from_wire(format: wire::ResponseFormat) -> Respons
     }
 }
 
-/// Decodes a whole answer of an upstream leniently: missing fields get defaults, and an implausible
-/// usage report is ignored. `extra` has the fields that the common form lacks, but never the
-/// upstream's usage object.
+/// Decodes a complete response of an upstream leniently: missing fields have defaults, and an
+/// implausible usage report is ignored. `extra` contains the fields that the common form does not
+/// define, except the upstream's usage object.
 pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     let answer: wire::Answer = serde_json::from_slice(body)
         .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))?;
@@ -318,7 +319,8 @@ fn choice_from_wire(choice: wire::Choice) -> Choice {
     }
 }
 
-/// The finish reason. Some servers send `stop` or nothing for tool calls, and some use other words.
+/// Converts `finish_reason` to the common finish reason. Some servers send `stop` or no reason for
+/// tool calls, and some use other words.
 pub(super) fn finish_from_wire(reason: Option<&str>, called_tools: bool) -> FinishReason {
     match reason {
         Some("length" | "max_tokens" | "model_length") => FinishReason::Length,

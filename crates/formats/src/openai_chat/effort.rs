@@ -1,9 +1,9 @@
-//! The reasoning effort in this format.
+//! Encoding of the reasoning effort.
 
 use tollgate_types::Effort;
 use tollgate_types::generate::{GenerateRequest, Thinking};
 
-/// The value of `reasoning_effort`. An explicit effort takes precedence over a budget.
+/// Returns the value of `reasoning_effort`. An explicit effort takes precedence over a budget.
 pub(crate) fn of(request: &GenerateRequest) -> Option<String> {
     match (request.thinking, &request.reasoning_effort) {
         (Some(Thinking::Off), _) => Some("none".to_owned()),

@@ -1,4 +1,4 @@
-//! Encoding from the common form.
+//! Encoding of requests and responses from the common form.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::usage::encode_usage;
 use super::{CapName, effort, wire};
 use crate::anthropic_messages::encode::with_registered_type;
 
-/// Writes a request for an upstream. It always requests the usage of a stream.
+/// Writes a request for an upstream. A streaming request always requests the usage.
 pub fn encode_request(request: &GenerateRequest, cap_name: CapName) -> Vec<u8> {
     to_bytes(&request_to_wire(request, cap_name))
 }
@@ -62,8 +62,8 @@ fn request_to_wire(request: &GenerateRequest, cap_name: CapName) -> wire::Reques
     }
 }
 
-/// The messages with text-only tool results, the only kind that the format supports: media follow
-/// in a user turn after the results.
+/// Returns the messages with tool results that contain only text, because the format supports no
+/// other tool results. The media of the results follow in a user turn.
 fn results_in_text(messages: &[Message]) -> Cow<'_, [Message]> {
     let has_media = |message: &Message| message.role == Role::Tool && message.parts.iter().any(is_media);
     if !messages.iter().any(has_media) {
@@ -107,7 +107,7 @@ fn is_media(part: &Part) -> bool {
     )
 }
 
-/// The user turn with the pending media, if there are any.
+/// Returns the user turn with the pending media; `None` if no media are pending.
 fn attachments(pending: &mut Vec<Part>) -> Option<Message> {
     let parts = std::mem::take(pending);
     (!parts.is_empty()).then(|| Message {
@@ -187,7 +187,7 @@ fn marked_as_failed(content: wire::Content) -> wire::Content {
     }
 }
 
-/// Concatenates the texts that `pick` returns; `None` without any.
+/// Concatenates the texts that `pick` returns; `None` if it returns none.
 fn joined<'p>(parts: &'p [Part], pick: impl Fn(&'p Part) -> Option<&'p String>) -> Option<String> {
     let texts: Vec<&str> = parts.iter().filter_map(pick).map(String::as_str).collect();
     (!texts.is_empty()).then(|| texts.concat())
@@ -207,7 +207,7 @@ fn part_to_wire(part: &Part) -> wire::ContentPart {
             text: Some(text.clone()),
             ..part_of("text")
         },
-        // Unreachable: these parts were removed from the turn before.
+        // Unreachable: `message_to_wire` has removed these parts.
         Part::Reasoning(_) | Part::CacheBreakpoint(_) | Part::Stored(_) | Part::Foreign { .. } => {
             part_of("text")
         }
@@ -370,7 +370,7 @@ fn response_format_to_wire(format: &ResponseFormat) -> Option<wire::ResponseForm
     }
 }
 
-/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` is the price
+/// Writes a complete response. `public_model` is the model name from the request, `cost` the price
 /// for the caller.
 pub fn encode_response(response: &GenerateResponse, public_model: &str, cost: Option<Credits>) -> Vec<u8> {
     let mut extra = response.extra.clone();
@@ -401,7 +401,7 @@ fn choice_to_wire(choice: &Choice) -> wire::Choice {
         _ => None,
     });
     let mut extra = choice.extra.clone();
-    // The SDKs' types require the key even without a refusal.
+    // The types of the official clients require the key even without a refusal.
     extra.insert("refusal".to_owned(), refusal.map_or(Value::Null, Value::String));
     if let Some(reasoning) = reasoning {
         extra.insert("reasoning_content".to_owned(), Value::String(reasoning));
@@ -422,7 +422,7 @@ fn choice_to_wire(choice: &Choice) -> wire::Choice {
     }
 }
 
-/// The `finish_reason` of a choice.
+/// Returns the `finish_reason` of a choice.
 pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     match finish {
         FinishReason::Stop | FinishReason::StopSequence => "stop",
@@ -432,8 +432,8 @@ pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     }
 }
 
-/// Serializes a wire type. Wire types have only string keys and finite numbers, so writing cannot
-/// fail.
+/// Serializes a wire type. Wire types have only string keys and finite numbers, so serialization
+/// cannot fail.
 pub(super) fn to_bytes(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

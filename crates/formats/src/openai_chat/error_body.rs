@@ -1,4 +1,4 @@
-//! Error bodies of this format, the gateway's and an upstream's.
+//! Error bodies of this format: encoding of the gateway's errors, and decoding of an upstream's.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use tollgate_types::Error;
 use super::encode::to_bytes;
 use crate::sse;
 
-/// The body of a failed call: `{"error":{"message","type","code","param"}}`. `kind` is the `type`
-/// of the code.
+/// Encodes the body of a failed call: `{"error":{"message","type","code","param"}}`. `kind` is the
+/// `type` that belongs to the code.
 pub fn encode_error(error: &Error, kind: &str) -> Vec<u8> {
     to_bytes(&json!({
         "error": {
@@ -20,31 +20,31 @@ pub fn encode_error(error: &Error, kind: &str) -> Vec<u8> {
     }))
 }
 
-/// The event that reports why a stream breaks off. It is the last event: a `[DONE]` would make the
-/// answer look complete.
+/// Encodes the event that reports why a stream is aborted. It is the last event: a `[DONE]` would
+/// make the response look complete.
 pub fn encode_error_event(error: &Error, kind: &str) -> Bytes {
     sse::write_event(None, &encode_error(error, kind))
 }
 
-/// The error report of an upstream, for classification and for the log. Callers must never see it.
+/// Error report of an upstream, for classification and for the log. Callers must never receive it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorReport {
-    /// Message of the upstream, cut to [`MAX_ERROR_MESSAGE`] characters.
+    /// Message of the upstream, truncated to [`MAX_ERROR_MESSAGE`] characters.
     pub message: String,
-    /// `error.code`; a number is converted to text.
+    /// Value of `error.code`; a number is converted to text.
     pub code: Option<String>,
-    /// The `type` member of the error.
+    /// Member `type` of the error.
     pub kind: Option<String>,
-    /// The `param` member of the error.
+    /// Member `param` of the error.
     pub param: Option<String>,
 }
 
-/// Maximum stored characters of an upstream's message.
+/// Maximum number of stored characters of an upstream's message.
 pub const MAX_ERROR_MESSAGE: usize = 1_000;
 
-/// Reads an upstream's error body or error event. It never fails, and accepts the usual object, an
-/// error that is a string, the top-level `message` of vLLM, the `detail` of Python servers, or
-/// plain text.
+/// Reads an upstream's error body or error event. Never fails. Accepts the usual object, an error
+/// that is a string, the top-level `message` of vLLM, the `detail` of Python servers, and plain
+/// text.
 pub fn read_error(body: &[u8]) -> ErrorReport {
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         let start = body.get(..4 * MAX_ERROR_MESSAGE).unwrap_or(body);

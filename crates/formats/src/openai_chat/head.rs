@@ -1,4 +1,4 @@
-//! The data that the gateway extracts from a chat request in one pass.
+//! Properties of a chat request that the gateway extracts in one pass.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ pub use crate::request::{Media, ResponseFormatKind};
 
 macro_rules! fields {
     ($($variant:ident => $name:literal,)*) => {
-        /// A top-level field of a chat request that the format knows.
+        /// Top-level field of a chat request that the format defines.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Field {
@@ -22,7 +22,7 @@ macro_rules! fields {
             /// All variants, in declaration order.
             pub const ALL: &'static [Field] = &[$(Field::$variant,)*];
 
-            /// Name of the field on the wire.
+            /// Returns the name of the field on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Field::$variant => $name,)*
@@ -40,7 +40,7 @@ macro_rules! fields {
     };
 }
 
-// The most frequent first: names are compared in this order.
+// Sorted by frequency, because names are compared in this order.
 fields! {
     Model => "model",
     Messages => "messages",
@@ -81,25 +81,25 @@ fields! {
     FunctionCall => "function_call",
 }
 
-/// Hints of other formats that some clients always send. They are accepted, never forwarded, and
-/// reported as ignored.
+/// Fields of other formats that some clients always send. They do not affect the response. The
+/// gateway accepts them, never forwards them, and reports them as ignored.
 pub const IGNORED_HINTS: &[&str] = &[
     "client_metadata",
     "context_management",
     "diagnostics",
     "betas",
     "labels",
-    // OpenRouter's request for the cost, which every answer has here anyway.
+    // OpenRouter's request for the cost. The gateway adds the cost to every usage object.
     "usage",
 ];
 
-/// The caller's cap on output tokens.
+/// Maximum number of output tokens, as set by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxTokens {
     /// Number of tokens, at least 1.
     pub value: u64,
-    /// [`Field::MaxCompletionTokens`] or [`Field::MaxTokens`]; the former when both were sent with
-    /// the same value.
+    /// [`Field::MaxCompletionTokens`] or [`Field::MaxTokens`]; the former if the caller sent both
+    /// with the same value.
     pub field: Field,
 }
 
@@ -107,31 +107,31 @@ pub struct MaxTokens {
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug)]
 pub struct ChatHead<'a> {
-    /// The model as the caller named it.
+    /// Model name, as sent in the request.
     pub model: Cow<'a, str>,
-    /// Whether the answer is streamed.
+    /// Whether the caller requested a streamed response.
     pub stream: bool,
     /// Whether the caller requested usage at the end of the stream.
     pub include_usage: bool,
-    /// The caller's cap on output tokens, if it set one.
+    /// Maximum number of output tokens, if the caller set one.
     pub max_tokens: Option<MaxTokens>,
-    /// Number of answers, 1 to 128.
+    /// Number of requested choices, 1 to 128.
     pub n: u32,
     /// Number of messages, at least 1.
     pub messages: u32,
     /// Number of tools, deprecated functions included.
     pub tools: u32,
-    /// The shape that the answer must have.
+    /// Required format of the response.
     pub response_format: ResponseFormatKind,
     /// Whether the caller requested token probabilities.
     pub logprobs: bool,
     /// Whether the caller requested audio output.
     pub audio_output: bool,
-    /// `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
+    /// Requested reasoning effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
     pub reasoning_effort: Option<&'static str>,
     /// Sampling temperature, 0 to 2; some models have a lower maximum.
     pub temperature: Option<f64>,
-    /// Value of `store`: whether the caller requested storage of the answer.
+    /// Value of `store`: whether the caller requested storage of the response.
     pub store: bool,
     /// Counts of the images, audio and documents in the conversation.
     pub media: Media,
@@ -140,7 +140,7 @@ pub struct ChatHead<'a> {
 }
 
 impl ChatHead<'_> {
-    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
+    /// Copies borrowed strings, so that the head can outlive the body.
     pub fn into_owned(self) -> ChatHead<'static> {
         ChatHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -167,20 +167,23 @@ impl ChatHead<'_> {
         self.present & (1 << field as u8) != 0
     }
 
-    /// Names of unknown top-level fields, in the order of the body, ignored hints included.
+    /// Returns the names of the fields that the format does not define, in the order of the body,
+    /// ignored fields included.
     pub fn unknown_fields(&self) -> impl Iterator<Item = &str> {
         self.layout.unknown.iter().map(|name| &**name)
     }
 
-    /// Hints that were sent and are dropped on forwarding, except those in `allowed`.
+    /// Returns the names of the ignored fields that the caller sent, except those in `allowed`.
+    /// They are not forwarded.
     pub fn ignored_hints<'h>(&'h self, allowed: &'h [&str]) -> impl Iterator<Item = &'h str> {
         self.unknown_fields()
             .filter(|name| IGNORED_HINTS.contains(name) && !allowed.contains(name))
     }
 }
 
-/// Refuses fields that are neither known nor in `allowed` with `unknown_parameter`. `allowed` names
-/// vendor fields of the chosen provider, so this is not part of [`validate`](super::validate()).
+/// Refuses fields that neither the format defines nor `allowed` lists, with `unknown_parameter`.
+/// `allowed` contains the vendor fields of the chosen provider, so this check is not part of
+/// [`validate`](super::validate()).
 pub fn check_unknown(head: &ChatHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
     let is_valid = |name: &&str| allowed.contains(name) || IGNORED_HINTS.contains(name);
     match head.unknown_fields().find(|name| !is_valid(name)) {
@@ -194,7 +197,7 @@ pub fn check_unknown(head: &ChatHead<'_>, allowed: &[&str]) -> Result<(), Decode
 pub(super) struct Layout {
     /// Position just after the opening brace.
     pub(super) open: u32,
-    /// Every top-level field in the order of the body.
+    /// All top-level fields, in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
     /// Names of the fields without a [`Field`].
     pub(super) unknown: Vec<Box<str>>,
@@ -223,8 +226,8 @@ pub(super) enum FieldName {
 pub(super) struct StreamOptionsPlace {
     /// Position just after its opening brace.
     pub(super) open: u32,
-    /// Whether it has no keys.
+    /// Whether the object has no keys.
     pub(super) empty: bool,
-    /// The value of `include_usage`, if the key is present.
+    /// Position of the value of `include_usage`, if the key is present.
     pub(super) include_usage: Option<Span>,
 }

@@ -2,8 +2,8 @@
 //!
 //! There are two paths. The hot path applies when the upstream uses the same format: [`validate()`]
 //! the bytes, [`splice_request`] them for the upstream, then [`inspect_response`] and
-//! [`splice_response`] the answer, or [`inspect_event`] and [`splice_event`] each event of it. The
-//! other path decodes to the common form and encodes from it.
+//! [`splice_response`] the response, or [`inspect_event`] and [`splice_event`] each event of a
+//! stream. The other path decodes to the common form and encodes from it.
 
 mod compatibility;
 pub(crate) mod decode;

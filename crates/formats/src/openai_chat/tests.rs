@@ -10,7 +10,7 @@ use super::*;
 
 const COST: Option<Credits> = Some(Credits::from_nanos(12_500_000));
 
-/// The JSON of an event, which must be one whole event in the plain form.
+/// Returns the JSON of an event, which must be one complete event in the plain form.
 fn data_of(event: &Bytes) -> Value {
     let text = std::str::from_utf8(event).unwrap();
     let data = text.strip_prefix("data: ").unwrap().strip_suffix("\n\n").unwrap();
@@ -205,10 +205,10 @@ fn call_deltas_are_matched_to_their_calls() {
             })
             .collect::<Vec<_>>()
     };
-    // Two whole parallel calls without an index.
+    // Two complete parallel calls without an index.
     let whole = r#"[{"id":"a","function":{"name":"f","arguments":"{}"}},{"id":"b","function":{"name":"g"}}]"#;
     assert_eq!(decoded(whole), ["0 a f", "0 {}", "1 b g"]);
-    // Id and name repeated on a later delta.
+    // A later delta repeats id and name.
     assert_eq!(
         decoded(r#"[{"index":1,"id":"b","function":{"name":"g","arguments":"x"}}]"#),
         ["1 x"]

@@ -1,12 +1,12 @@
-//! The wire types of this format. `extra` has the unknown fields.
+//! Wire types of chat completions. `extra` contains the fields that a type does not define.
 //!
 //! Requests are deserialized into these types after [`validate`](super::validate()) accepted them,
-//! so no rule is written twice.
+//! so these types check no rules.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The body of a request.
+/// Body of a request.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) model: String,
@@ -68,7 +68,7 @@ pub(crate) enum Stop {
     Several(Vec<String>),
 }
 
-/// A message of a request or of an answer.
+/// Message of a request or of a response.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Message {
     #[serde(default)]
@@ -134,7 +134,7 @@ pub(super) struct File {
     pub(super) filename: Option<String>,
 }
 
-/// A call in a message; `kind` is `function` or `custom`.
+/// Tool call in a message; `kind` is `function` or `custom`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct ToolCall {
     #[serde(default)]
@@ -163,7 +163,7 @@ pub(super) struct CustomCall {
     pub(super) input: Option<String>,
 }
 
-/// A tool; `kind` is `function` or `custom`.
+/// Tool definition; `kind` is `function` or `custom`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Tool {
     #[serde(rename = "type")]
@@ -243,7 +243,7 @@ pub(super) struct JsonSchema {
     pub(super) strict: Option<bool>,
 }
 
-/// A whole answer, or one chunk of it. Read leniently: missing fields get defaults.
+/// Complete response, or one chunk of a stream. Decoded leniently: missing fields have defaults.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Answer {
     #[serde(default)]
@@ -268,7 +268,7 @@ pub(super) struct Choice {
     pub(super) message: Option<Message>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) delta: Option<Delta>,
-    /// The text field of completions, the older format.
+    /// Text of the choice in completions, the older format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
     #[serde(default)]
@@ -277,7 +277,7 @@ pub(super) struct Choice {
     pub(super) finish_reason: Option<String>,
 }
 
-/// The new parts of a choice's message in a chunk.
+/// New parts of a choice's message in a chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Delta {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -294,7 +294,7 @@ pub(super) struct Delta {
     pub(super) tool_calls: Option<Vec<CallDelta>>,
 }
 
-/// A delta of a call: the first has id and name, the others have more of its arguments.
+/// Delta of a call: the first one has id and name, the others continue the arguments.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct CallDelta {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Decoding to the common form.
+//! Decoding of requests to the common form.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::error::DecodeError;
 use crate::openai_chat::decode::response_format_from_wire;
 use crate::openai_chat::wire::{ResponseFormat, Stop};
 
-/// The decoded fields of a request. `extra` has vendor fields and the fields that only this format
+/// Decoded fields of a request. `extra` contains vendor fields and the fields that only this format
 /// has.
 #[derive(Deserialize)]
 struct Request {
@@ -34,7 +34,7 @@ enum Prompt {
     Several([String; 1]),
 }
 
-/// The text prompts of a request.
+/// Text prompts of a request.
 #[derive(Deserialize)]
 struct Prompts {
     prompt: Texts,
@@ -48,7 +48,8 @@ enum Texts {
     Tokens(serde::de::IgnoredAny),
 }
 
-/// The text prompts of a request; empty if the prompts are tokens or the body cannot be parsed.
+/// Returns the text prompts of a request; empty if the prompts are tokens or the body cannot be
+/// parsed.
 pub fn prompts(body: &[u8]) -> Vec<String> {
     match serde_json::from_slice(body) {
         Ok(Prompts {
@@ -119,7 +120,8 @@ pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     })
 }
 
-/// Whether a remaining field belongs in `extra`: the head has the others, or they have no effect.
+/// Whether a remaining field belongs in `extra`. The head contains some of the other fields; those
+/// of [`COMPLETIONS_ONLY`] have no effect in a request that can be decoded.
 fn is_without_place(name: &str) -> bool {
     let in_head = ["model", "max_tokens", "n", "stream", "stream_options"];
     !in_head.contains(&name) && !COMPLETIONS_ONLY.contains(&name)

@@ -1,4 +1,4 @@
-//! Encoding of whole answers from the common form.
+//! Encoding of complete responses from the common form.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,10 +7,10 @@ use tollgate_types::generate::{Choice, FinishReason, GenerateResponse, Part};
 
 use crate::openai_chat::encode_usage;
 
-/// The `object` of an answer and of each chunk.
+/// Value of `object` in a response and in each chunk.
 pub(super) const OBJECT: &str = "text_completion";
 
-/// A choice of a whole answer or of a chunk.
+/// Choice of a complete response or of a chunk.
 #[derive(Serialize)]
 pub(super) struct EncodedChoice {
     pub(super) text: String,
@@ -30,7 +30,7 @@ struct Answer<'a> {
     extra: Map<String, Value>,
 }
 
-/// Writes a whole answer: `public_model` is the model as the caller named it, `cost` is the price
+/// Writes a complete response. `public_model` is the model name from the request, `cost` the price
 /// for the caller. The format cannot express reasoning and tool calls.
 pub fn encode_response(response: &GenerateResponse, public_model: &str, cost: Option<Credits>) -> Vec<u8> {
     let mut extra = response.extra.clone();
@@ -45,7 +45,7 @@ pub fn encode_response(response: &GenerateResponse, public_model: &str, cost: Op
         choices: response.choices.iter().map(choice_to_wire).collect(),
         extra,
     };
-    // String keys and finite numbers only: writing them cannot fail.
+    // Only string keys and finite numbers, so serialization cannot fail.
     serde_json::to_vec(&answer).unwrap_or_default()
 }
 
@@ -62,7 +62,7 @@ fn choice_to_wire(choice: &Choice) -> EncodedChoice {
     }
 }
 
-/// The `finish_reason` of a choice.
+/// Returns the `finish_reason` of a choice.
 pub(super) fn finish_to_wire(finish: FinishReason) -> &'static str {
     match finish {
         FinishReason::Stop | FinishReason::StopSequence | FinishReason::ToolCalls => "stop",

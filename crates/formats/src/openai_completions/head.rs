@@ -1,4 +1,4 @@
-//! The data that the gateway extracts from a completions request in one pass.
+//! Properties of a completions request that the gateway extracts in one pass.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::request::ResponseFormatKind;
 
 macro_rules! fields {
     ($($variant:ident => $name:literal,)*) => {
-        /// A top-level field that the format knows.
+        /// Top-level field that the format defines.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Field {
@@ -23,7 +23,7 @@ macro_rules! fields {
             /// All variants, in declaration order.
             pub const ALL: &'static [Field] = &[$(Field::$variant,)*];
 
-            /// Name of the field on the wire.
+            /// Returns the name of the field on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Field::$variant => $name,)*
@@ -64,10 +64,10 @@ fields! {
     User => "user",
 }
 
-/// Features that only this format has. `prompt` means prompts other than a single text.
+/// Fields that only this format has. `prompt` stands for prompts other than a single text.
 pub const COMPLETIONS_ONLY: &[&str] = &["prompt", "suffix", "best_of", "echo", "logprobs"];
 
-/// Hints for a provider's bookkeeping that do not affect the answer.
+/// Fields for a provider's storage, caches and abuse detection that do not affect the response.
 const BOOKKEEPING: &[&str] = &[
     "metadata",
     "safety_identifier",
@@ -81,34 +81,34 @@ const BOOKKEEPING: &[&str] = &[
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug)]
 pub struct CompletionHead<'a> {
-    /// The model as the caller named it.
+    /// Model name, as sent in the request.
     pub model: Cow<'a, str>,
-    /// Whether the answer is streamed.
+    /// Whether the caller requested a streamed response.
     pub stream: bool,
     /// Whether the caller requested usage at the end of the stream.
     pub include_usage: bool,
-    /// Maximum output tokens of each answer; 0 generates none.
+    /// Maximum number of output tokens of each choice; 0 generates none.
     pub max_tokens: u64,
-    /// Number of returned answers for each prompt, 1 to 128.
+    /// Number of returned choices for each prompt, 1 to 128.
     pub n: u32,
-    /// Number of generated answers for each prompt; the best `n` are returned.
+    /// Number of generated choices for each prompt; the best `n` are returned.
     pub best_of: u32,
     /// Number of prompts, at least 1.
     pub prompts: u32,
     /// Number of tokens in the token prompts.
     pub tokens: u64,
-    /// Bytes of those tokens in the body.
+    /// Number of bytes of the token prompts in the body.
     pub token_bytes: u64,
-    /// Whether answers start with their prompt.
+    /// Whether each choice starts with its prompt.
     pub echo: bool,
-    /// The shape that the answer must have.
+    /// Required format of the response.
     pub response_format: ResponseFormatKind,
     pub(super) present: u32,
     pub(super) layout: Layout,
 }
 
 impl CompletionHead<'_> {
-    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
+    /// Copies borrowed strings, so that the head can outlive the body.
     pub fn into_owned(self) -> CompletionHead<'static> {
         CompletionHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -121,12 +121,12 @@ impl CompletionHead<'_> {
         self.present & (1 << field as u8) != 0
     }
 
-    /// Total number of returned answers.
+    /// Returns the total number of returned choices.
     pub fn choices(&self) -> u32 {
         self.n.saturating_mul(self.prompts)
     }
 
-    /// Whether the field has an effect: its value differs from the default.
+    /// Whether the field has an effect because its value differs from the default.
     fn is_requested(&self, field: Field) -> bool {
         match field {
             Field::Prompt => self.prompts > 1 || self.tokens > 0,
@@ -137,24 +137,26 @@ impl CompletionHead<'_> {
         }
     }
 
-    /// Names of unknown top-level fields, in the order of the body, hints included.
+    /// Returns the names of the fields that the format does not define, in the order of the body,
+    /// ignored fields included.
     pub fn unknown_fields(&self) -> impl Iterator<Item = &str> {
         self.layout.unknown.iter().map(|name| &**name)
     }
 
-    /// Hints that were sent and are dropped on forwarding, except those in `allowed`.
+    /// Returns the names of the ignored fields that the caller sent, except those in `allowed`.
+    /// They are not forwarded.
     pub fn ignored_hints<'h>(&'h self, allowed: &'h [&str]) -> impl Iterator<Item = &'h str> {
         self.unknown_fields()
             .filter(|name| is_hint(name) && !allowed.contains(name))
     }
 }
 
-/// Whether the field does not affect the answer.
+/// Whether the gateway ignores the field because it does not affect the response.
 pub(super) fn is_hint(name: &str) -> bool {
     IGNORED_HINTS.contains(&name) || BOOKKEEPING.contains(&name)
 }
 
-/// Refuses fields that are neither known nor in `allowed` with `unknown_parameter`.
+/// Refuses fields that neither the format defines nor `allowed` lists, with `unknown_parameter`.
 pub fn check_unknown(head: &CompletionHead<'_>, allowed: &[&str]) -> Result<(), DecodeError> {
     let is_valid = |name: &&str| allowed.contains(name) || is_hint(name);
     match head.unknown_fields().find(|name| !is_valid(name)) {
@@ -163,8 +165,9 @@ pub fn check_unknown(head: &CompletionHead<'_>, allowed: &[&str]) -> Result<(), 
     }
 }
 
-/// Refuses a request that needs a field that the provider lacks, with `unsupported_parameter`.
-/// Structured answers always go through chat completions, so they also refuse `COMPLETIONS_ONLY`.
+/// Refuses a request with a field that the provider does not support, with `unsupported_parameter`.
+/// The gateway always converts a request with a structured response to chat completions, so such a
+/// request cannot have fields of `COMPLETIONS_ONLY`.
 pub fn check_unsupported(head: &CompletionHead<'_>, unsupported_fields: &[&str]) -> Result<(), DecodeError> {
     let is_structured = head.response_format != ResponseFormatKind::Text;
     let lacks = |field: &&Field| {
@@ -192,7 +195,7 @@ pub fn check_unsupported(head: &CompletionHead<'_>, unsupported_fields: &[&str])
 /// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
-    /// Every top-level field in the order of the body.
+    /// All top-level fields, in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
     /// Names of the fields without a [`Field`].
     pub(super) unknown: Vec<Box<str>>,

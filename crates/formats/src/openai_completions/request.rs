@@ -1,4 +1,4 @@
-//! Rewriting of requests for an upstream with the same endpoint.
+//! Rewriting of requests for an upstream of the same format.
 
 use bytes::Bytes;
 
@@ -10,19 +10,20 @@ use crate::lossless::Span;
 /// Changes to a request. The values of all other fields are forwarded byte for byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestEdits<'e> {
-    /// The upstream's name for the model.
+    /// Name of the model at the upstream.
     pub model: &'e str,
-    /// Maximum output tokens; replaces a larger cap.
+    /// Maximum number of output tokens, which replaces a higher limit of the caller.
     pub clamp_output: Option<u64>,
     /// Known top-level fields that the upstream does not accept. If `stream_options` is listed,
-    /// usage is not requested. The prompt always stays.
+    /// usage is not requested. The prompt is never removed.
     pub remove: &'e [&'e str],
     /// Unknown fields that the upstream accepts. All other unknown fields are dropped.
     pub vendor_fields: &'e [&'e str],
 }
 
-/// Rewrites a request for the upstream: renames the model, writes the cap explicitly, and requests
-/// usage of a stream. `head` comes from [`validate`](super::validate()) of this body.
+/// Rewrites a request for the upstream: renames the model, always sends the output token limit, and
+/// requests the usage of a stream. `head` must be the result of [`validate`](super::validate()) for
+/// this body.
 pub fn splice_request(body: &[u8], head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + edits.model.len() + 64);
     out.extend_from_slice(b"{\"model\":");
@@ -55,9 +56,10 @@ fn smaller_cap(head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> Option<u6
 fn is_forwarded(field: &FieldPlace, head: &CompletionHead<'_>, edits: &RequestEdits<'_>) -> bool {
     match field.name {
         FieldName::Known(Field::Prompt) => true,
-        // These are rewritten.
+        // These fields are rewritten.
         FieldName::Known(Field::Model | Field::StreamOptions) => false,
-        // Structured answers go through chat only; here the field can only be the default.
+        // Requests with a structured response are converted to chat completions, so this field can
+        // only have its default value here.
         FieldName::Known(Field::ResponseFormat) => false,
         FieldName::Known(Field::MaxTokens) if smaller_cap(head, edits).is_some() => false,
         FieldName::Known(known) => head.has(known) && !edits.remove.contains(&known.as_str()),

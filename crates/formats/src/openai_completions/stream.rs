@@ -1,5 +1,5 @@
-//! Streamed answers: each event is an object like the whole answer with a part of the text.
-//! `[DONE]` ends the stream.
+//! Streamed responses: each event is an object like the complete response, with a part of the text.
+//! The event `[DONE]` ends the stream.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -10,8 +10,8 @@ use tollgate_types::{Credits, Usage};
 use super::encode::{EncodedChoice, OBJECT, finish_to_wire};
 use crate::openai_chat::encode_usage;
 
-/// Encodes a streamed answer for one caller. If the caller requested usage, a separate chunk
-/// without choices carries it, and all chunks before have `usage: null`.
+/// Encodes a streamed response for one caller. If the caller requested usage, a separate chunk
+/// without choices contains it, and all chunks before have `usage: null`.
 #[derive(Debug)]
 pub struct StreamEncoder {
     id: String,
@@ -21,7 +21,7 @@ pub struct StreamEncoder {
 }
 
 impl StreamEncoder {
-    /// Creates an encoder. `public_model` is the caller's name for the model.
+    /// Creates an encoder. `public_model` is the model name from the request.
     pub fn new(public_model: &str, include_usage: bool) -> Self {
         Self {
             id: String::new(),
@@ -31,8 +31,8 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as a whole event of the format; `None` if the format cannot express it or
-    /// the caller must not see it. `cost` goes into the usage event.
+    /// Encodes one event as a complete event of the format; `None` if the format cannot express the
+    /// event or the caller must not receive it. `cost` is added to the usage event.
     pub fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
         match event {
             StreamEvent::Start { id, created, .. } => {
@@ -80,8 +80,8 @@ impl StreamEncoder {
     }
 }
 
-/// A usage event for a relayed stream, when the caller requested usage and the upstream sent none.
-/// `id` and `created` are those of the other chunks.
+/// Encodes a usage event for a relayed stream if the caller requested usage and the upstream sent
+/// none. `id` and `created` are those of the other chunks.
 pub fn encode_usage_event(
     id: &str,
     created: i64,
@@ -115,7 +115,7 @@ impl Chunk<'_> {
     fn event(&self) -> Bytes {
         let mut out = Vec::with_capacity(192);
         out.extend_from_slice(b"data: ");
-        // Serializing plain data into memory cannot fail.
+        // Serialization of this type to memory cannot fail.
         let _ = serde_json::to_writer(&mut out, self);
         out.extend_from_slice(b"\n\n");
         Bytes::from(out)

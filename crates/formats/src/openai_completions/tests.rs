@@ -139,7 +139,7 @@ fn missing_duplicate_and_malformed_fields_are_refused() {
 
 #[test]
 fn heads_count_prompts_and_choices() {
-    // Members, prompts, tokens, generated answers, returned answers.
+    // Members, number of prompts, tokens, generated choices, returned choices.
     for (members, expected) in [
         (json!({}), (1, 0, 1, 1)),
         (json!({"n": 3}), (1, 0, 3, 3)),
@@ -262,7 +262,7 @@ fn upstream_request_has_the_cap_and_the_usage_option() {
         (r#","max_tokens":10"#, r#","max_tokens":9"#),
         (r#","max_tokens":9"#, r#","max_tokens":9"#),
         (r#","max_tokens":8"#, r#","max_tokens":8"#),
-        // The default cap is 16.
+        // The default limit is 16 tokens.
         ("", r#","max_tokens":9"#),
         (r#","max_tokens":null"#, r#","max_tokens":9"#),
     ] {

@@ -1,8 +1,8 @@
-//! Validation of completions requests. Reads the bytes once and stores only a [`CompletionHead`];
-//! `decode_request` trusts validated bodies.
+//! Validation of completions requests. Reads the bytes once and stores only a [`CompletionHead`].
+//! `decode_request` does not repeat the checks.
 //!
 //! Unknown top-level fields are listed for [`check_unknown`](super::check_unknown). An optional
-//! field that is null counts as not sent.
+//! field that is null is treated as omitted.
 
 use std::borrow::Cow;
 
@@ -15,14 +15,14 @@ use crate::openai_chat::validate::{options, response_format};
 
 /// Maximum number of unknown top-level fields; no provider accepts more.
 const MAX_UNKNOWN_FIELDS: usize = 64;
-/// Maximum number of prompts per request, the same as the inputs of embeddings.
+/// Maximum number of prompts per request, the same as the maximum number of inputs of embeddings.
 const MAX_PROMPTS: u32 = 2_048;
 
 const FORMS: &str =
     "must be a string, an array of strings, an array of tokens or an array of arrays of tokens";
 
-/// Checks a whole request against the format (wire facts of `POST /v1/completions`): required
-/// fields, types, bounds, and the rules between fields.
+/// Checks a complete request against the documentation of `POST /v1/completions`: required fields,
+/// types, bounds, and the rules between fields.
 ///
 /// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
 pub fn validate(body: &[u8]) -> Result<CompletionHead<'_>, DecodeError> {
@@ -162,8 +162,8 @@ fn prompt(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_
     }
 }
 
-/// Reads an array: one prompt made of tokens, or several prompts of one kind. The first element
-/// decides which.
+/// Reads an array: one prompt that consists of tokens, or several prompts of the same kind. The
+/// type of the first element determines the kind.
 fn list(head: &mut CompletionHead<'_>, reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.begin_array()?;
     if !reader.item()? {

@@ -1,4 +1,4 @@
-//! Conversion of whole answers to the common form and back.
+//! Conversion of complete (non-streaming) responses to the common form and back.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use super::usage::{encode_usage, read_usage};
 use super::wire::{self, Answer, to_bytes};
 use crate::error::DecodeError;
 
-/// Decodes a whole answer of an upstream leniently. Items of unknown types are left out.
+/// Decodes a complete response of an upstream leniently. Items of unknown types are omitted.
 pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     let answer: Answer = lenient(body)?;
     let (mut parts, mut tool_calls, mut logprobs) = (Vec::new(), Vec::new(), Vec::new());
@@ -60,7 +60,7 @@ pub fn decode_response(body: &[u8]) -> Result<GenerateResponse, DecodeError> {
     })
 }
 
-/// Decodes reasoning of an upstream; the adapter adds the origin of the seal.
+/// Decodes reasoning of an upstream. The adapter adds the origin of the seal.
 fn reasoning_from_upstream(item: wire::Item) -> Option<Reasoning> {
     let text = reasoned(&item);
     let data = item.encrypted_content.unwrap_or_default();
@@ -76,7 +76,7 @@ fn reasoning_from_upstream(item: wire::Item) -> Option<Reasoning> {
     })
 }
 
-/// Why an answer ended.
+/// Converts the status and its details to the common finish reason.
 pub(super) fn finish_from_wire(
     status: Option<&str>,
     reason: Option<&str>,
@@ -90,8 +90,8 @@ pub(super) fn finish_from_wire(
     }
 }
 
-/// Writes a whole answer; `cost` is the price for the caller. Without `show_reasoning`, the text of
-/// the reasoning is left out and only its seals are sent.
+/// Writes a complete response; `cost` is the price for the caller. Without `show_reasoning`, the
+/// text of the reasoning is omitted and only its seals are sent.
 pub fn encode_response(
     response: &GenerateResponse,
     identity: &Identity,
@@ -110,7 +110,7 @@ pub fn encode_response(
 }
 
 /// Writes a response that is queued, in progress, cancelled or failed. `status` is the status on
-/// the wire; `error` is the code and text of the failure.
+/// the wire; `error` contains the code and the message of the failure.
 pub fn encode_unfinished(
     identity: &Identity,
     echo: &Echo,
@@ -124,7 +124,7 @@ pub fn encode_unfinished(
     object::response(identity, echo, State::unfinished(status, error), Vec::new())
 }
 
-/// The output items of an answer. Consecutive parts of one message form one item.
+/// Returns the output items of a choice. Consecutive parts of one message form one item.
 fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: bool) -> Vec<Value> {
     let status = object::status_of(choice.finish);
     let mut output: Vec<Value> = Vec::new();
@@ -167,7 +167,7 @@ fn output(choice: &Choice, identity: &Identity, echo: &Echo, show_reasoning: boo
     output
 }
 
-/// A call at its start: only its name is known.
+/// Returns a call at its start, when only its name is known.
 pub(super) fn started_call(id: &str, name: &str, custom: bool) -> ToolCall {
     ToolCall {
         id: id.to_owned(),

@@ -5,7 +5,7 @@ use tollgate_types::{Error, ErrorCode};
 
 use crate::to_common::{has_cache_breakpoints, is_default_value};
 
-/// Smallest cap on output tokens that OpenAI accepts.
+/// Minimum limit on output tokens that OpenAI accepts.
 pub const MIN_OUTPUT_TOKENS: u64 = 16;
 
 /// Fields of chat completions that are forwarded unchanged.
@@ -18,7 +18,7 @@ pub(super) const FORWARDED_FIELDS: &[&str] = &[
     "service_tier",
 ];
 
-/// Fields of other formats that do not affect the answer.
+/// Fields of other formats that do not affect the response.
 const HINTS: &[&str] = &[
     "store",
     "client_metadata",
@@ -29,9 +29,9 @@ const HINTS: &[&str] = &[
     "usage",
 ];
 
-/// Refuses a request that would lose information in this format; the error names the parameter as
-/// in the common form. Returns the hints that are left out. `min_output_tokens` is the smallest cap
-/// on output tokens that the server accepts.
+/// Refuses a request that this format cannot represent without loss of information; the error names
+/// the parameter as in the common form. Returns the names of the omitted fields that do not affect
+/// the response. `min_output_tokens` is the minimum limit on output tokens that the server accepts.
 pub fn check_compatible(request: &GenerateRequest, min_output_tokens: u64) -> Result<Vec<String>, Error> {
     let sampling = &request.sampling;
     let penalty = |penalty: Option<f64>| penalty.is_some_and(|penalty| penalty != 0.0);
@@ -80,8 +80,8 @@ pub fn check_compatible(request: &GenerateRequest, min_output_tokens: u64) -> Re
     Ok(ignored)
 }
 
-/// Checks the fields of other formats: default values and hints are left out, anything else is
-/// refused.
+/// Checks the fields of other formats. Omits default values and fields that do not affect the
+/// response, and refuses all others. Returns the names of the omitted fields.
 fn check_extra_fields(request: &GenerateRequest) -> Result<Vec<String>, Error> {
     let mut ignored = Vec::new();
     for (name, value) in &request.extra {
@@ -103,12 +103,13 @@ fn check_message(message: &Message) -> Result<(), Error> {
     for part in &message.parts {
         let allows_media = matches!(message.role, Role::User | Role::Tool);
         let fits = match part {
-            // Encoded as a mark at the part before it.
+            // A breakpoint is not a separate part of the request, so `index` does not count it. The
+            // format has no breakpoints: they are omitted.
             Part::CacheBreakpoint(_) => continue,
             Part::Text(_) | Part::Reasoning(_) => true,
             Part::Refusal(_) => message.role == Role::Assistant,
             Part::Image { .. } | Part::Stored(_) => allows_media,
-            // A file at an address is fetched before it is sent.
+            // The gateway fetches a file at a URL before it sends the request.
             Part::File(file) => allows_media && (file.data.is_some() || file.url.is_some()),
             Part::Audio { .. } => message.role == Role::User,
             Part::Foreign { .. } => false,

@@ -11,8 +11,8 @@ use super::{validate, wire};
 use crate::error::DecodeError;
 use crate::reasoning_envelope;
 
-/// Decodes a request. Accepts exactly what [`validate()`] accepts. The previous response is not
-/// included: code that stores responses prepends their items with
+/// Decodes a request. Accepts exactly what [`validate()`] accepts. The result does not include the
+/// previous response: code that stores responses prepends its items with
 /// [`with_items`](super::with_items).
 pub fn decode_request(body: &[u8]) -> Result<GenerateRequest, DecodeError> {
     validate(body)?;
@@ -50,7 +50,7 @@ fn request_from_wire(request: wire::Request) -> GenerateRequest {
     let logprobs = include.any(|name| name == "message.output_text.logprobs");
     let top_logprobs = request.top_logprobs.unwrap_or(0);
     let mut extra = Map::new();
-    // Named as in chat completions, like all fields outside the common form.
+    // This field has the name of chat completions, like all fields outside the common form.
     let tier = request
         .service_tier
         .filter(|tier| !matches!(&**tier, "auto" | "default"));
@@ -220,7 +220,7 @@ pub(super) fn part_from_wire(part: wire::Part) -> Option<Part> {
     }
 }
 
-/// Prefix of the seal of hidden reasoning: the format has no flag for it.
+/// Prefix of the seal of hidden reasoning, because the format has no flag for hidden reasoning.
 pub(super) const HIDDEN_PREFIX: &str = "hidden.";
 
 /// Decodes reasoning from a caller; `None` if it has neither text nor seal.
@@ -244,7 +244,7 @@ fn reasoning_from_wire(item: wire::Item) -> Option<Reasoning> {
     })
 }
 
-/// The text of reasoning: its summary, or the full text without a summary.
+/// Returns the text of reasoning: its summary, or the full text if it has no summary.
 pub(super) fn reasoned(item: &wire::Item) -> String {
     let joined = |parts: &[wire::Part]| {
         let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
@@ -293,7 +293,7 @@ fn tool_from_wire(tool: Value) -> Tool {
     }
 }
 
-/// Nests a grammar in a separate object, as in chat completions and the common form.
+/// Moves a grammar into a nested object, as in chat completions and in the common form.
 fn format_of_custom(format: &Value) -> Value {
     match format["type"] == "grammar" {
         true => json!({
@@ -336,7 +336,7 @@ fn format_from_wire(format: wire::TextFormat) -> ResponseFormat {
     }
 }
 
-/// Parses a wire type leniently: only the deserializer checks it.
+/// Deserializes a wire type without any further validation.
 pub(super) fn lenient<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, DecodeError> {
     serde_json::from_slice(body)
         .map_err(|error| DecodeError::invalid_json(format!("The response cannot be parsed: {error}.")))

@@ -1,11 +1,12 @@
-//! The settings of a request that the response repeats.
+//! Settings of a request that the response repeats.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::DecodeError;
 
-/// The settings of a request. Defaults are added when they are written to the response.
+/// Settings of a request that the response repeats. Defaults are added when the settings are
+/// written to the response.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Echo {
@@ -30,25 +31,25 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Reads the settings of a request that [`validate`](super::validate()) accepted. Skips the
-    /// input.
+    /// Reads the settings of a request that [`validate`](super::validate()) accepted. Does not
+    /// decode the input.
     pub fn of(body: &[u8]) -> Result<Self, DecodeError> {
         serde_json::from_slice(body)
             .map_err(|error| DecodeError::invalid_json(format!("The body cannot be parsed: {error}.")))
     }
 
-    /// Whether a tool of this name accepts free text.
+    /// Whether the tool with this name is a custom tool, which accepts free text.
     pub(super) fn is_custom(&self, name: &str) -> bool {
         let mut tools = self.tools.iter().flatten();
         tools.any(|tool| tool["type"] == "custom" && tool["name"] == name)
     }
 
-    /// The members of a response that repeat the request.
+    /// Returns the members of a response that repeat the request.
     pub(super) fn members(&self) -> Map<String, Value> {
         let tools: Vec<Value> = self.tools.iter().flatten().map(tool).collect();
         let number =
             |value: &Option<Value>, default_value: f64| value.clone().unwrap_or_else(|| json!(default_value));
-        // Calls are always served in the default tier, also with `auto`.
+        // The gateway always serves calls in the default tier, also with `auto`.
         let tier = self.service_tier.as_deref().filter(|tier| *tier != "auto");
         let members = json!({
             "instructions": self.instructions,
@@ -96,7 +97,8 @@ impl Echo {
     }
 }
 
-/// Adds the missing fields of a tool's type.
+/// Returns the tool as echoed in a response: a function tool has all its optional members, missing
+/// ones as null.
 fn tool(tool: &Value) -> Value {
     let mut tool = tool.clone();
     if tool["type"] == "function" {

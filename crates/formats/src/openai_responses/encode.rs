@@ -13,8 +13,8 @@ use crate::anthropic_messages::encode::with_registered_type;
 use crate::openai_chat::effort_of;
 
 /// Writes a request that [`check_compatible`](super::check_compatible()) accepted. The upstream
-/// stores nothing, so sealed reasoning is requested if the request has reasoning parameters, or
-/// with `include_seal`. `clamp_output` (tokens) is sent when the caller set no cap.
+/// stores no responses, so sealed reasoning is requested if the request has reasoning parameters,
+/// or with `include_seal`. `clamp_output` (tokens) is sent if the caller set no limit.
 pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, include_seal: bool) -> Vec<u8> {
     let system = request
         .messages
@@ -37,7 +37,7 @@ pub fn encode_request(request: &GenerateRequest, clamp_output: Option<u64>, incl
         "model": request.model,
         "instructions": instructions(system),
         "input": conversation.iter().flat_map(|message| items(message, &custom)).collect::<Vec<Value>>(),
-        // Some servers stream by default.
+        // Some servers stream if the field is missing.
         "stream": request.stream,
         "max_output_tokens": request.max_tokens.or(clamp_output),
         "temperature": request.sampling.temperature,
@@ -72,8 +72,8 @@ fn instructions(system: &[Message]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// The items of a turn: reasoning, messages, calls. `custom` has the ids of the calls of custom
-/// tools.
+/// Returns the items of a turn: reasoning, messages, calls. `custom` contains the ids of the calls
+/// of custom tools.
 fn items(message: &Message, custom: &HashSet<&str>) -> Vec<Value> {
     if message.role == Role::Tool {
         let answers = message.tool_call_id.as_deref();
@@ -110,7 +110,7 @@ fn items(message: &Message, custom: &HashSet<&str>) -> Vec<Value> {
     items
 }
 
-/// Reasoning with a seal, which its provider can continue from.
+/// Returns reasoning with its seal, from which its provider can continue; `None` without a seal.
 fn reasoning(part: &Part) -> Option<Value> {
     let Part::Reasoning(reasoning) = part else {
         return None;
@@ -124,7 +124,7 @@ fn reasoning(part: &Part) -> Option<Value> {
     Some(json!({"type": "reasoning", "summary": summary, "encrypted_content": seal.data}))
 }
 
-/// Prefix of the result of a failed tool: the format has no error flag.
+/// Prefix of the result of a failed tool, because the format has no error flag.
 const ERROR_PREFIX: &str = "Error: ";
 
 fn output(message: &Message) -> Value {
@@ -189,7 +189,7 @@ fn tool(tool: &Tool) -> Option<Value> {
                 "description": description,
                 "parameters": parameters,
             }));
-            // The default of the format is strict; the default of other formats is not.
+            // This format defaults to strict schemas, other formats do not.
             object["strict"] = json!(strict.unwrap_or(false));
             Some(object)
         }

@@ -1,4 +1,4 @@
-//! Error bodies of this format: those of chat completions, and the error events of a stream.
+//! Error events of a stream. Error bodies are those of chat completions.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use tollgate_types::Error;
 
 use super::stream::encode_event;
 
-/// The event that reports why a stream breaks off, without its number. Some clients read the fields
-/// beside the type, others those within `error`.
+/// Returns the event that reports why a stream is aborted, without its number. It has the error
+/// fields twice, because some clients read those next to `type`, others those in `error`.
 pub(super) fn error_event(error: &Error, kind: &str) -> Value {
     json!({
         "type": "error",
@@ -23,9 +23,9 @@ pub(super) fn error_event(error: &Error, kind: &str) -> Value {
     })
 }
 
-/// The events that report why a relayed stream breaks off. `started_response` is the response
-/// object from the start of the stream, `sequence` the number of the next event. Nothing follows: a
-/// regular end would make the answer look complete.
+/// Encodes the events that report why a relayed stream is aborted. `started_response` is the
+/// response object from the start of the stream, `sequence` the number of the next event. No other
+/// event follows: a regular end would make the response look complete.
 pub fn encode_failure(started_response: Option<&Bytes>, sequence: u64, error: &Error, kind: &str) -> Bytes {
     let mut event = error_event(error, kind);
     event["sequence_number"] = json!(sequence);
@@ -45,7 +45,7 @@ pub fn encode_failure(started_response: Option<&Bytes>, sequence: u64, error: &E
     Bytes::from(out)
 }
 
-/// The `error` object of a failed response.
+/// Returns the `error` object of a failed response.
 pub(super) fn failure(error: &Error) -> Value {
     json!({"code": error.code.as_str(), "message": error.message})
 }

@@ -1,12 +1,12 @@
-//! The data that the gateway extracts from a responses request in one pass.
+//! Properties of a responses request that the gateway extracts in one pass.
 
 use std::borrow::Cow;
 
 use crate::lossless::Span;
 use crate::request::{Media, ResponseFormatKind};
 
-/// Hints of other formats and hints that clients use themselves. They are accepted, never
-/// forwarded, and reported as ignored.
+/// Fields of other formats, and fields for clients' internal use. They do not affect the response.
+/// The gateway accepts them, never forwards them, and reports them as ignored.
 pub(super) const IGNORED_HINTS: &[&str] = &[
     "client_metadata",
     "context_management",
@@ -19,37 +19,37 @@ pub(super) const IGNORED_HINTS: &[&str] = &[
 /// [`splice_request`](super::splice_request).
 #[derive(Clone, Debug)]
 pub struct ResponsesHead<'a> {
-    /// The model as the caller named it.
+    /// Model name, as sent in the request.
     pub model: Cow<'a, str>,
-    /// Whether the answer is streamed.
+    /// Whether the caller requested a streamed response.
     pub stream: bool,
-    /// Value of `store`: whether the gateway should store the response. Default: true.
+    /// Value of `store`: whether the gateway stores the response. Default: true.
     pub store: bool,
     /// Whether the response runs in the background and the caller fetches it later.
     pub background: bool,
     /// Id of the response that this request continues.
     pub previous_response_id: Option<Cow<'a, str>>,
-    /// The caller's cap on output tokens.
+    /// Maximum number of output tokens, as set by the caller.
     pub max_tokens: Option<u64>,
     /// Number of input items.
     pub items: u32,
     /// Number of tools.
     pub tools: u32,
-    /// The shape that the answer must have.
+    /// Required format of the response.
     pub response_format: ResponseFormatKind,
     /// Counts of the images, audio and documents in the input.
     pub media: Media,
-    /// Whether the request has parameters about reasoning.
+    /// Whether the request has reasoning parameters.
     pub has_reasoning_params: bool,
     /// Whether the caller requested a summary of the reasoning.
     pub shows_reasoning: bool,
-    /// Fields that other formats cannot express and that do not affect the answer.
+    /// Sent fields that other formats cannot express and that do not affect the response.
     pub(super) own_hints: Vec<&'static str>,
     pub(super) layout: Layout,
 }
 
 impl ResponsesHead<'_> {
-    /// Copies borrowed strings, so that the head can outlive the borrow of the body.
+    /// Copies borrowed strings, so that the head can outlive the body.
     pub fn into_owned(self) -> ResponsesHead<'static> {
         ResponsesHead {
             model: Cow::Owned(self.model.into_owned()),
@@ -69,13 +69,13 @@ impl ResponsesHead<'_> {
         }
     }
 
-    /// Hints that were sent and that no upstream receives.
+    /// Returns the names of the sent fields that no upstream receives.
     pub fn ignored_hints(&self) -> impl Iterator<Item = &'static str> {
         let names = self.layout.fields.iter().map(|field| field.name);
         names.filter(|name| IGNORED_HINTS.contains(name))
     }
 
-    /// Hints that were sent and that an upstream of another format does not receive.
+    /// Returns the names of the sent fields that an upstream of another format does not receive.
     pub fn own_hints(&self) -> impl Iterator<Item = &'static str> {
         self.own_hints.iter().copied()
     }
@@ -84,9 +84,9 @@ impl ResponsesHead<'_> {
 /// Positions of values in the body.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
-    /// Every top-level field in the order of the body.
+    /// All top-level fields, in the order of the body.
     pub(super) fields: Vec<FieldPlace>,
-    /// The input items; empty if none of them is reasoning.
+    /// Positions of the input items; empty if none of them is reasoning.
     pub(super) items: Vec<ItemPlace>,
     /// Whether `include` requests sealed reasoning.
     pub(super) includes_seal: bool,
@@ -110,6 +110,6 @@ pub(super) struct FieldPlace {
 pub(super) struct ItemPlace {
     pub(super) span: Span,
     pub(super) is_reasoning: bool,
-    /// The seal of reasoning, quotes included.
+    /// Position of the seal of reasoning, quotes included.
     pub(super) seal: Option<Span>,
 }

@@ -1,4 +1,4 @@
-//! Response members that the gateway sets itself.
+//! Identity of a response: the members that the gateway sets itself.
 
 use tollgate_types::ResponseId;
 
@@ -6,11 +6,11 @@ use tollgate_types::ResponseId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The 128 bits of the request id (UUIDv7). The ids of the response and of its items are
-    /// derived from it.
+    /// derived from this number.
     pub number: u128,
     /// Time of the request, in seconds since the Unix epoch.
     pub created_at: i64,
-    /// The model as the caller named it.
+    /// Model name, as sent in the request.
     pub model: String,
     /// Whether the response is stored.
     pub store: bool,
@@ -21,19 +21,19 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The id on the wire.
+    /// Returns the id of the response on the wire.
     pub fn id(&self) -> String {
         ResponseId::from_u128(self.number).to_string()
     }
 
-    /// The id of its item at this index.
+    /// Returns the id of the item at this index.
     pub(super) fn item_id(&self, prefix: &str, index: usize) -> String {
         item_id(self.number, prefix, index)
     }
 }
 
-/// The id of an item of a response. The index is added to the random part of the number, so that
-/// ids are unique.
+/// Returns the id of an item of a response. The index is added to the random part of the number, so
+/// that ids are unique.
 pub(super) fn item_id(response: u128, prefix: &str, index: usize) -> String {
     const RANDOM: u128 = (1 << 62) - 1;
     let counted = (response & RANDOM).wrapping_add(index as u128 + 1) & RANDOM;

@@ -9,8 +9,8 @@ use crate::error::{BoxedError, DecodeError};
 use crate::json::{MAX_NODES, Path, Reader};
 use crate::lossless::{Edit, Span, splice};
 
-/// The input items of a request that [`validate`](super::validate()) accepted. A text is converted
-/// to a user message.
+/// Returns the input items of a request that [`validate`](super::validate()) accepted. A text is
+/// converted to a user message.
 pub fn input_items(body: &[u8]) -> Result<Vec<Value>, DecodeError> {
     #[derive(serde::Deserialize)]
     struct WithInput {
@@ -29,9 +29,9 @@ fn message(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
-/// Replaces the input of a request with these items and removes `previous_response_id`. A request
-/// that continues a response gets the earlier items followed by its own. Other values keep their
-/// bytes.
+/// Replaces the input of a request with these items and sets `previous_response_id` to null. For a
+/// request that continues a response, `items` contains the earlier items, then those of the
+/// request. Other values are unchanged, byte for byte.
 pub fn with_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError> {
     let places = Places::read(body)?;
     let input = to_bytes(&items);
@@ -47,8 +47,8 @@ pub fn with_items(body: &Bytes, items: &[Value]) -> Result<Bytes, DecodeError> {
     Ok(splice(b"", body, &edits, b""))
 }
 
-/// Converts an input item to its form in listings. An item without an id gets one from its index in
-/// the input.
+/// Converts an input item to its form in lists of items. The id of an item without one is derived
+/// from `index`, its position in the input.
 pub fn listed_item(mut item: Value, response: u128, index: usize) -> Value {
     let Some(members) = item.as_object_mut() else {
         return item;
@@ -77,7 +77,7 @@ pub fn listed_item(mut item: Value, response: u128, index: usize) -> Value {
     item
 }
 
-/// A developer message that the gateway adds to the conversation.
+/// Returns a developer message, which the gateway adds to the conversation.
 pub fn developer_message(text: &str) -> Value {
     json!({"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]})
 }

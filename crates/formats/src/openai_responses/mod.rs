@@ -2,9 +2,9 @@
 //!
 //! There are two paths, as in [chat completions](crate::openai_chat). If the upstream uses the same
 //! format: [`validate()`] the bytes, [`splice_request`] them, then [`inspect_response`] and
-//! [`splice_response`] the answer, or pass each event through a [`Relay`] and [`apply_identity`].
+//! [`splice_response`] the response, or pass each event through a [`Relay`] and [`apply_identity`].
 //! Otherwise decode to the common form and encode from it. A response is built from an
-//! [`Identity`], the [`Echo`] of its request, and the answer.
+//! [`Identity`], the [`Echo`] of its request, and the generated output.
 
 mod answer;
 mod compatibility;

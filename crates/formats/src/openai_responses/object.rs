@@ -1,4 +1,4 @@
-//! The response object and its output items.
+//! Encoding of the response object and of its output items.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::generate::{FinishReason, Reasoning, ToolCall};
@@ -8,7 +8,7 @@ use super::echo::Echo;
 use super::identity::Identity;
 use crate::reasoning_envelope;
 
-/// The status of a response and the fields that depend on it.
+/// Status of a response, and the fields that depend on the status.
 pub(super) struct State {
     pub(super) status: &'static str,
     pub(super) completed_at: Option<i64>,
@@ -20,7 +20,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The state at the start, without output.
+    /// Returns the state at the start, without output.
     pub(super) fn started() -> Self {
         Self {
             status: "in_progress",
@@ -31,7 +31,7 @@ impl State {
         }
     }
 
-    /// A queued, in-progress, cancelled or failed state with this status word.
+    /// Returns a queued, in-progress, cancelled or failed state with this status word.
     pub(super) fn unfinished(status: &'static str, error: Value) -> Self {
         Self {
             status,
@@ -40,7 +40,8 @@ impl State {
         }
     }
 
-    /// The final state for this finish reason. An incomplete response has no completion time.
+    /// Returns the final state for this finish reason. An incomplete response has no completion
+    /// time.
     pub(super) fn ended(finish: FinishReason, usage: Value, completed_at: i64) -> Self {
         let incomplete = incomplete_reason(finish);
         Self {
@@ -77,7 +78,7 @@ pub(super) fn response(identity: &Identity, echo: &Echo, state: State, output: V
     Value::Object(object)
 }
 
-/// The status of an ended response.
+/// Returns the status of a response that has ended.
 pub(super) fn status_of(finish: FinishReason) -> &'static str {
     match incomplete_reason(finish) {
         Some(_) => "incomplete",
@@ -105,7 +106,7 @@ pub(super) fn refusal_part(refusal: &str) -> Value {
     json!({"type": "refusal", "refusal": refusal})
 }
 
-/// A reasoning item: the text as a summary, if it is shown, and the seal.
+/// Returns a reasoning item. Its summary contains the text if `is_shown` is set.
 pub(super) fn reasoning(id: &str, reasoning: &Reasoning, is_shown: bool) -> Value {
     let text = reasoning
         .text
@@ -126,7 +127,7 @@ pub(super) fn summary_part(text: &str) -> Value {
     json!({"type": "summary_text", "text": text})
 }
 
-/// The item of a function call or custom tool call.
+/// Returns the item of a function call or custom tool call.
 pub(super) fn call(id: &str, status: &str, call: &ToolCall) -> Value {
     match call.custom {
         true => json!({
@@ -148,7 +149,7 @@ pub(super) fn call(id: &str, status: &str, call: &ToolCall) -> Value {
     }
 }
 
-/// Prefix of the id of a call item.
+/// Returns the prefix of the id of a call item.
 pub(super) const fn call_prefix(custom: bool) -> &'static str {
     if custom { "ctc" } else { "fc" }
 }

@@ -76,7 +76,7 @@ fn events_of(bytes: &[u8]) -> Vec<Value> {
     events.into_iter().map(read).collect()
 }
 
-/// A whole answer with all kinds of content.
+/// Returns a complete response with all kinds of content.
 fn whole() -> GenerateResponse {
     let reasoned = |text: Option<&str>, data: &str| {
         Part::Reasoning(Reasoning {
@@ -116,7 +116,7 @@ fn whole() -> GenerateResponse {
     }
 }
 
-/// The same answer as deltas; those of the two calls interleave.
+/// Returns the same response as deltas; those of the two calls are interleaved.
 fn stream_events() -> Vec<StreamEvent> {
     let choice = 0;
     let seal = |data: &str, hidden| StreamEvent::ReasoningSeal {
@@ -345,7 +345,7 @@ fn failed_stream_has_no_completed_event() {
     assert_eq!(numbers, [5, 6]);
 }
 
-/// llama.cpp leaves all indices out.
+/// llama.cpp omits all indices.
 #[test]
 fn indices_that_a_server_leaves_out_are_put_in() {
     let mut relay = Relay::new(ORIGIN);

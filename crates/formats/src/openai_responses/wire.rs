@@ -1,14 +1,14 @@
-//! The wire types of this format.
+//! Wire types of the Responses format.
 //!
 //! Requests are deserialized into these types after [`validate`](super::validate()) accepted them,
-//! so no rule is written twice. Answers of upstreams are read leniently: missing fields get
+//! so these types check no rules. Responses of upstreams are decoded leniently: missing fields have
 //! defaults.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// The body of a request.
+/// Body of a request.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Request {
     pub(super) model: String,
@@ -32,7 +32,7 @@ pub(super) struct Request {
     pub(super) safety_identifier: Option<String>,
 }
 
-/// A text or items.
+/// Input of a request: a text or items.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Input {
@@ -40,8 +40,8 @@ pub(super) enum Input {
     Items(Vec<Value>),
 }
 
-/// An item of input or output; only the fields of its type are present. Values of a wrong type are
-/// dropped here; validation refuses them where they matter.
+/// Item of input or output. Only the fields of its type are present. Values of a wrong type are
+/// dropped here; validation refuses them if they affect the request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Item {
@@ -72,7 +72,7 @@ fn if_fits<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> R
     Ok(T::deserialize(value).ok())
 }
 
-/// A text or parts.
+/// Content of an item: a text or parts.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Content {
@@ -80,7 +80,7 @@ pub(super) enum Content {
     Parts(Vec<Part>),
 }
 
-/// A part of a content; only the fields of its type are present.
+/// Part of a content. Only the fields of its type are present.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Part {
@@ -131,7 +131,7 @@ pub(super) struct Reasoning {
     pub(super) generate_summary: Option<String>,
 }
 
-/// A whole answer of an upstream.
+/// Complete response of an upstream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer {
@@ -150,7 +150,7 @@ pub(super) struct Incomplete {
     pub(super) reason: Option<String>,
 }
 
-/// The object without its null members.
+/// Returns the object without its null members.
 pub(super) fn filled(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -164,8 +164,8 @@ pub(super) fn filled(value: Value) -> Value {
     }
 }
 
-/// Serializes a wire type. Wire types have only string keys and finite numbers, so writing cannot
-/// fail.
+/// Serializes a wire type. Wire types have only string keys and finite numbers, so serialization
+/// cannot fail.
 pub(super) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! Parsing of a block between two blank lines.
+//! Parsing of one event: a block of lines that ends with a blank line.
 
 use bytes::Bytes;
 
 use super::Event;
 
-/// Parses a block, which ends with its blank line; `None` if it has no data.
+/// Parses a block, including its blank line; `None` if it has no data.
 pub(super) fn parse(block: Bytes) -> Option<Event> {
     if let Some(event) = parse_simple(&block) {
         return Some(event);
@@ -32,7 +32,7 @@ pub(super) fn parse(block: Bytes) -> Option<Event> {
     })
 }
 
-/// Parses the most common form: one line `data: …` and a blank one, both ended by a line feed.
+/// Parses the most common form: a line `data: …` and a blank line, both ended by a line feed.
 fn parse_simple(block: &Bytes) -> Option<Event> {
     const PREFIX: usize = "data: ".len();
     if !block.starts_with(b"data: ") || !block.ends_with(b"\n\n") {
@@ -70,7 +70,7 @@ impl<'b> Data<'b> {
     }
 }
 
-/// Splits into lines that end with LF, CR or CRLF.
+/// Splits a block into lines, which end with LF, CR or CRLF.
 fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
     std::iter::from_fn(move || {
@@ -87,7 +87,7 @@ fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Splits a line into field name and value; a comment has an empty name.
+/// Splits a line into field name and value; the field name of a comment is empty.
 fn split(line: &[u8]) -> (&[u8], &[u8]) {
     let Some(colon) = memchr::memchr(b':', line) else {
         return (line, &[]);

@@ -1,7 +1,7 @@
-//! Event streams (WHATWG HTML, section 9.2 "Server-sent events"): an incremental reader and a
-//! writer of whole events.
+//! Event streams (WHATWG HTML, section 9.2 "Server-sent events"): an incremental reader, and a
+//! writer of complete events.
 //!
-//! The reader does not decode the data: its consumer refuses invalid UTF-8.
+//! The reader does not decode the data, so its user must refuse invalid UTF-8.
 
 mod block;
 mod reader;
@@ -10,10 +10,10 @@ use bytes::Bytes;
 
 pub use reader::{DEFAULT_MAX_EVENT_BYTES, EventReader, EventTooLarge};
 
-/// The data that ends a stream of the OpenAI family.
+/// Data of the event that ends a stream of chat completions or completions.
 pub const DONE: &[u8] = b"[DONE]";
 
-/// The whole event that ends a stream of the OpenAI family.
+/// Complete event that ends a stream of chat completions or completions.
 pub const DONE_EVENT: &[u8] = b"data: [DONE]\n\n";
 
 /// One event with at least one `data` field.
@@ -25,13 +25,13 @@ pub struct Event {
     pub id: Option<Bytes>,
     /// The `data` fields, joined by line feeds.
     pub data: Bytes,
-    /// The verbatim event, if it was exactly `data: …` and a blank line, ended by line feeds. It
-    /// can be forwarded unchanged.
+    /// Verbatim event, if it consists of exactly `data: …` and a blank line, ended by line feeds.
+    /// It can be forwarded unchanged.
     pub raw: Option<Bytes>,
 }
 
 impl Event {
-    /// The event as bytes: verbatim if `raw` is set, rewritten otherwise.
+    /// Returns the event as bytes: verbatim if `raw` is set, otherwise rewritten.
     pub fn whole(&self) -> Bytes {
         match &self.raw {
             Some(raw) => raw.clone(),
@@ -40,9 +40,9 @@ impl Event {
     }
 }
 
-/// Writes a whole event with its blank line, to be sent in one write: some clients lose half an
-/// event at the boundary of two reads. Line feeds in the data start a new `data` line, which does
-/// not change a JSON text.
+/// Writes a complete event with its blank line. It must be sent in one write, because some clients
+/// lose an event that is split between two reads. Each line feed in the data starts a new `data`
+/// line, which does not change a JSON text.
 pub fn write_event(name: Option<&[u8]>, data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + name.map_or(0, |name| name.len() + 8) + 8);
     if let Some(name) = name {

@@ -1,4 +1,4 @@
-//! The incremental reader of event streams.
+//! Incremental reader of event streams.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use super::block;
 /// Default maximum size of one event, in bytes.
 pub const DEFAULT_MAX_EVENT_BYTES: usize = 4 << 20;
 
-/// The error for an event above the reader's limit. The rest of the stream cannot be read.
+/// Error for an event above the reader's limit. The rest of the stream cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventTooLarge {
-    /// The limit in bytes.
+    /// Maximum size of an event, in bytes.
     pub limit: usize,
 }
 
@@ -25,15 +25,15 @@ impl fmt::Display for EventTooLarge {
 
 impl std::error::Error for EventTooLarge {}
 
-/// Reads events from the chunks of a stream. Add chunks with [`push`](Self::push), then take events
-/// with [`next_event`](Self::next_event) until it returns `None`. An event within one chunk is not
+/// Reads events from the chunks of a stream. Add chunks with [`push`](Self::push), then call
+/// [`next_event`](Self::next_event) until it returns `None`. An event within one chunk is not
 /// copied. An unfinished event at the end of the stream is dropped.
 #[derive(Debug)]
 pub struct EventReader {
     limit: usize,
     /// Scanned chunks of an unfinished event.
     partial: BytesMut,
-    /// Bytes that are not scanned yet.
+    /// Bytes that were not scanned yet.
     rest: Bytes,
     scan: Scan,
     at_start: bool,
@@ -66,7 +66,7 @@ impl EventReader {
         }
     }
 
-    /// Returns the next whole event; `None` if it needs more of the stream.
+    /// Returns the next complete event; `None` if the chunks so far do not contain one.
     pub fn next_event(&mut self) -> Result<Option<Event>, EventTooLarge> {
         loop {
             self.scan.drop_line_feed(&mut self.rest);
@@ -94,7 +94,8 @@ impl EventReader {
         }
     }
 
-    /// Whether an event is incomplete. At the end of the stream, this means that it was truncated.
+    /// Whether the last event is incomplete. At the end of the stream, this means that the stream
+    /// was truncated.
     pub fn is_mid_event(&self) -> bool {
         !self.partial.is_empty() || !self.rest.is_empty()
     }
@@ -111,7 +112,8 @@ impl EventReader {
 #[derive(Debug)]
 struct Scan {
     line_is_empty: bool,
-    /// Whether the last byte was a carriage return: a line feed directly after it belongs to it.
+    /// Whether the last byte was a carriage return: a line feed directly after it belongs to the
+    /// same line end.
     after_cr: bool,
 }
 
@@ -125,8 +127,8 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// Position just after the next blank line. Scans up to that position, or all of `bytes` if
-    /// there is none.
+    /// Returns the position just after the next blank line. Scans up to that position, or all of
+    /// `bytes` if there is none.
     fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
@@ -153,7 +155,7 @@ impl Scan {
         None
     }
 
-    /// Drops the line feed of a CRLF that was split between chunks.
+    /// Removes the line feed of a CRLF that was split between chunks.
     fn drop_line_feed(&mut self, bytes: &mut Bytes) {
         if self.after_cr && bytes.starts_with(b"\n") {
             bytes.advance(1);
@@ -161,7 +163,7 @@ impl Scan {
         }
     }
 
-    /// Skips the line feed of a CRLF if it has already arrived.
+    /// Returns the position after the line feed of a CRLF, if `bytes` contains it; otherwise `at`.
     fn with_line_feed(&mut self, bytes: &[u8], at: usize) -> usize {
         if self.after_cr && bytes.get(at) == Some(&b'\n') {
             self.after_cr = false;

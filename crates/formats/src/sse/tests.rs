@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// All events of a stream that arrives in these chunks.
+/// Returns all events of a stream that arrives in these chunks.
 fn read(chunks: &[&[u8]]) -> Vec<Event> {
     let mut reader = EventReader::default();
     let mut events = Vec::new();
@@ -16,7 +16,7 @@ fn read(chunks: &[&[u8]]) -> Vec<Event> {
     events
 }
 
-/// Name, id and data for comparison, ignoring `raw`.
+/// Returns name, id and data for comparison, without `raw`.
 fn shown(events: &[Event]) -> Vec<String> {
     let text = |bytes: &Option<Bytes>| {
         bytes

@@ -1,6 +1,7 @@
-//! Completions: `request.json` decodes to `ir.json`, and `forwarded.json` is the request for an
-//! upstream with the endpoint. `upstream.sse` and `response.json` come from such an upstream;
-//! `relayed.sse` (without requested usage) and `relayed.json` are the results for the caller.
+//! Golden files of completions. `request.json` decodes to `ir.json`, and `forwarded.json` is the
+//! request for an upstream of the same format. `upstream.sse` and `response.json` are from such an
+//! upstream; `relayed.sse` (without requested usage) and `relayed.json` are the results for the
+//! caller.
 
 use serde_json::{Map, Value};
 use tollgate_formats::openai_chat::{

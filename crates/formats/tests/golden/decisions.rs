@@ -1,6 +1,6 @@
-//! Typed decisions: `request.json` decodes to `ir.json` and is sent to an upstream as
-//! `forwarded.json`. The caller receives its answer `response.json` as `relayed.json`. The first
-//! word of a case name is the shape of the upstream.
+//! Golden files of typed decisions. `request.json` decodes to `ir.json` and is sent to an upstream
+//! as `forwarded.json`. The upstream's response is `response.json`, and the caller receives it as
+//! `relayed.json`. The first word of a case name is the shape of the upstream.
 
 use serde_json::{Map, Value, json};
 use tollgate_formats::decisions::{

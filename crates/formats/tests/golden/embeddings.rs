@@ -1,6 +1,6 @@
-//! Embeddings: `request.json` decodes to `ir.json` and round-trips. `response.json` does, too, in
-//! both encodings and bit for bit. `relayed.json` is the result for a caller who requested its
-//! encoding.
+//! Golden files of embeddings. `request.json` decodes to `ir.json` and round-trips. `response.json`
+//! round-trips, too, in both encodings and bit for bit. `relayed.json` is the result for a caller
+//! in the requested encoding.
 
 use serde_json::{Map, Value, json};
 use tollgate_formats::embeddings::{
@@ -70,7 +70,7 @@ fn request_form(request: &EmbedRequest) -> Value {
     })
 }
 
-/// Vectors as the bits of their numbers.
+/// Returns the vectors as the bits of their numbers.
 fn response_form(response: &EmbedResponse) -> Value {
     let bits = |vector: &Vec<f32>| -> Vec<String> {
         vector

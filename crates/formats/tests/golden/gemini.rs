@@ -1,4 +1,4 @@
-//! Golden files of generated content. `request.json` and `response.json` decode to `ir.json` and
+//! Golden files of `generateContent`. `request.json` and `response.json` decode to `ir.json` and
 //! round-trip. `upstream.sse` is a provider's stream: its events are in `ir.json`, and
 //! `relayed.sse` is the stream for the caller.
 

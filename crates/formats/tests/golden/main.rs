@@ -35,7 +35,7 @@ fn openai_chat() {
     cases.iter().for_each(check);
 }
 
-/// The cases of a format.
+/// Returns the cases of a format.
 fn cases(format: &str) -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -98,7 +98,7 @@ fn check_request(case: &Case, body: &[u8]) -> Value {
     let request = openai_chat::decode_request(body).unwrap_or_else(|error| panic!("{}: {error}", case.name));
     let encoded = openai_chat::encode_request(&request, CapName::AsSent);
     let mut again = openai_chat::decode_request(&encoded).unwrap();
-    // Encoding always requests usage.
+    // The encoder always requests usage.
     again.include_usage = request.include_usage;
     assert_eq!(again, request, "{}.request.json there and back", case.name);
     ir::request(&request)

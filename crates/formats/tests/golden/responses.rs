@@ -1,7 +1,7 @@
 //! Golden files of responses. `request.json` and `response.json` decode to `ir.json` and
 //! round-trip. `upstream.sse` is a provider's stream: its events are in `ir.json`, `relayed.sse` is
-//! the stream for a caller of this format, and `written.sse` the one if the upstream uses another
-//! format.
+//! the stream for a caller of this format, and `written.sse` is the stream if the upstream uses
+//! another format.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -109,8 +109,8 @@ fn check_upstream(case: &Case, stream: &Bytes) -> Value {
     ir::events(&events)
 }
 
-/// The parts of a request that round-trip: without reasoning, whose seals are unwrapped for the
-/// upstream, and without `hide_reasoning`.
+/// Returns the parts of a request that round-trip: without reasoning, whose seals are unwrapped for
+/// the upstream, and without `hide_reasoning`.
 fn unsealed(mut request: GenerateRequest) -> GenerateRequest {
     request.hide_reasoning = false;
     for message in &mut request.messages {

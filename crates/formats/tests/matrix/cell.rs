@@ -1,4 +1,4 @@
-//! The result of one feature in one conversion, with checks.
+//! Result of one feature in one conversion, with checks.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::features::Feature;
 use crate::provider::{ORIGIN, Provider};
 use crate::{client, ir};
 
-/// The text of the cell; the error describes a wrong conversion.
+/// Returns the text of the cell; the error describes a wrong conversion.
 pub fn of(format: Format, provider: Provider, feature: &Feature) -> Result<String, String> {
     let members = &feature.requests[client::index(format)];
     if members.is_null() {
@@ -76,8 +76,8 @@ pub fn of(format: Format, provider: Provider, feature: &Feature) -> Result<Strin
 
 type Read = (Result<GenerateRequest, Error>, Vec<String>);
 
-/// Decodes a request with these members and collects the hints of the caller's format. The error is
-/// that of a conversion without a common form; an invalid request is a bug in the test.
+/// Decodes a request with these members and collects the ignored fields of the caller's format. The
+/// error is that of a conversion without a common form; an invalid request is a bug in the test.
 fn read(format: Format, members: &[&Value]) -> Result<Read, Error> {
     let body = Value::Object(client::body(format, members)).to_string();
     let hints = client::hints(format, body.as_bytes())?;
@@ -98,8 +98,8 @@ fn refused(format: Format, conversion: &str, error: &Error) -> Result<String, St
     Ok(format!("{status} `{}`", to_common::param_in(format, param)))
 }
 
-/// The fields of the common form in which the provider's requests with and without the feature
-/// differ.
+/// Returns the fields of the common form in which the provider's requests with and without the
+/// feature differ.
 fn preserved_fields(
     provider: Provider,
     mut base: GenerateRequest,
@@ -114,7 +114,7 @@ fn preserved_fields(
         provider.encode(request)
     });
     let mut preserved_fields = match provider.format() {
-        // Requests of this format are never decoded, so the bytes are compared.
+        // Requests of this format are never decoded, so their bytes are compared.
         None if written[0] == written[1] => BTreeSet::new(),
         None => FIELDS.iter().map(|(_, field)| *field).collect(),
         Some(to) => {
@@ -126,7 +126,7 @@ fn preserved_fields(
             differing(&again(&written[0])?, &again(&written[1])?)
         }
     };
-    // Fields outside the common form are not decoded by every format.
+    // Not every format decodes the fields outside the common form.
     let sent: Value =
         serde_json::from_slice(&written[1]).map_err(|error| format!("{conversion}: {error}"))?;
     if !request.extra.is_empty()
@@ -154,7 +154,7 @@ fn preserved_fields(
     Ok(preserved_fields)
 }
 
-/// The fields of the common form and the names under which they are compared: several fields
+/// Fields of the common form, with the names under which they are compared: several fields
 /// configure reasoning.
 const FIELDS: &[(&str, &str)] = &[
     ("messages", "messages"),

@@ -1,4 +1,4 @@
-//! Requests of callers, and their treatment before the provider is known.
+//! Requests of callers, and their processing before the provider is known.
 
 use serde_json::{Map, Value, json};
 use tollgate_formats::anthropic_messages::Version;
@@ -30,7 +30,7 @@ pub fn index(format: Format) -> usize {
     ALL.iter().position(|client| *client == format).unwrap()
 }
 
-/// A minimal request plus these members.
+/// Returns a minimal request with these additional members.
 pub fn body(format: Format, members: &[&Value]) -> Map<String, Value> {
     let turn = json!([{"role": "user", "content": "Hello."}]);
     let plain = match format {
@@ -47,8 +47,8 @@ pub fn body(format: Format, members: &[&Value]) -> Map<String, Value> {
     body
 }
 
-/// The hints of the caller's own format: those that no upstream receives, and those that only an
-/// upstream of the same format receives.
+/// Returns the fields of the caller's format that do not affect the response: those that no
+/// upstream receives, and those that only an upstream of the same format receives.
 pub fn hints(format: Format, body: &[u8]) -> Result<Vec<String>, DecodeError> {
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: &str| names.push(name.to_owned());

@@ -1,6 +1,6 @@
 //! The conversion matrix: the result of each request feature for each pair of caller format and
-//! provider format. This test writes docs/matrix.md and compares it. No feature may be lost
-//! silently.
+//! provider format. This test compares the result with docs/matrix.md, and fails if a conversion
+//! loses a feature without reporting it.
 //!
 //! `TOLLGATE_WRITE=1 cargo test -p tollgate-formats --test matrix` writes the page.
 

@@ -1,4 +1,4 @@
-//! The Markdown page of the matrix.
+//! Markdown page of the matrix.
 
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ chat model answers; providers with a completions endpoint receive the caller's b
 | – | the caller's format cannot express the feature |
 ";
 
-/// The page, or the list of all wrong conversions.
+/// Returns the page, or the list of all wrong conversions.
 pub fn write(features: &[Feature]) -> Result<String, Vec<String>> {
     let mut page = INTRODUCTION.to_owned();
     let mut faults = Vec::new();

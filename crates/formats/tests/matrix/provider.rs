@@ -1,4 +1,4 @@
-//! The provider formats, and the conversions into them.
+//! Formats of providers, and the conversions into them.
 
 use bytes::Bytes;
 use tollgate_formats::anthropic_messages::Version;
@@ -31,7 +31,7 @@ impl Provider {
         Provider::Converse,
     ];
 
-    /// The format; `None` if no caller uses it.
+    /// Returns the format; `None` if no caller uses it.
     pub fn format(self) -> Option<Format> {
         match self {
             Provider::Chat => Some(Format::ChatCompletions),
@@ -42,7 +42,7 @@ impl Provider {
         }
     }
 
-    /// A current model, whose reasoning parameters are the newest ones.
+    /// Returns the name of a current model, whose reasoning parameters are the newest ones.
     pub fn model(self) -> &'static str {
         match self {
             Provider::GenerateContent => "gemini-3-pro",
@@ -51,7 +51,7 @@ impl Provider {
         }
     }
 
-    /// The abilities of current models.
+    /// Returns the abilities of current models.
     fn abilities(self) -> Abilities {
         Abilities {
             system_turns: Some(true),
@@ -59,7 +59,7 @@ impl Provider {
         }
     }
 
-    /// The hints that are left out, named as in the common form.
+    /// Returns the omitted fields that do not affect the response, named as in the common form.
     pub fn check_compatible(self, request: &GenerateRequest) -> Result<Vec<String>, Error> {
         let abilities = self.abilities();
         let mut ignored = match self {
@@ -143,14 +143,14 @@ impl Provider {
         }
     }
 
-    /// Whether providers of this format force the shape of the answer; otherwise the gateway checks
-    /// it.
+    /// Whether providers of this format enforce the format of the response; otherwise the gateway
+    /// checks it.
     pub fn forces(self, format: &ResponseFormat) -> bool {
         !matches!(self, Provider::Messages | Provider::Converse) || *format != ResponseFormat::JsonObject
     }
 
-    /// Replaces the addresses that the gateway fetches for this provider with bytes. Returns
-    /// whether there were any.
+    /// Replaces the URLs that the gateway fetches for this provider with bytes. Returns whether the
+    /// request had any.
     pub fn fetch(self, request: &mut GenerateRequest) -> bool {
         let mut fetched = false;
         for part in request.messages.iter_mut().flat_map(|message| &mut message.parts) {

@@ -1,4 +1,4 @@
-//! Properties of requests and streams of generated content.
+//! Properties of `generateContent` requests and streams.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ const ORIGIN: &str = "0123456789abcdef";
 const OWN: &str = "Z3cxLjAxMjM0NTY3ODlhYmNkZWYuc2ln";
 const OTHER: &str = "Z3cxLmZlZGNiYTk4NzY1NDMyMTAub3RoZXI=";
 
-/// A request with all features, in both spellings.
+/// Returns a request with all features, in both spellings.
 fn rich_request() -> Value {
     json!({
         "system_instruction": {"role": "user", "parts": [{"text": "be kind"}]},
@@ -102,8 +102,8 @@ fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {
     prop::collection::vec((any::<Index>(), change()), 0..4)
 }
 
-/// The part of a request that round-trips: without fields that only this format has, and without
-/// seals.
+/// Returns the part of a request that round-trips: without fields that only this format has, and
+/// without seals.
 fn common(mut request: GenerateRequest) -> GenerateRequest {
     for message in &mut request.messages {
         message
@@ -166,7 +166,7 @@ proptest! {
     fn accepted_requests_survive_the_common_form(changes in changes()) {
         let body = altered(&changes).to_string();
         let Ok(head) = validate(body.as_bytes(), Purpose::Generate) else { return Ok(()) };
-        // Features outside the common form are refused by name.
+        // Features outside the common form are refused.
         let Ok(request) = decode_request(body.as_bytes()) else { return Ok(()) };
         prop_assert_eq!(request.max_tokens, head.max_tokens);
         prop_assert_eq!(request.tools.len() as u32, head.tools);

@@ -1,4 +1,4 @@
-//! Properties of all chat requests, answers and events.
+//! Properties of all chat requests, responses and events.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod gemini;
@@ -16,7 +16,7 @@ use tollgate_formats::openai_chat::{
 use tollgate_formats::sse;
 use tollgate_types::{Credits, Usage};
 
-/// A request with all features.
+/// Returns a request with all features.
 fn rich_request() -> Value {
     json!({
         "model": "maker/model",
@@ -61,7 +61,7 @@ fn rich_request() -> Value {
     })
 }
 
-/// Values of wrong types, to insert anywhere.
+/// Returns values of wrong types, to insert anywhere.
 fn stray_values() -> Vec<Value> {
     let texts = [
         "",
@@ -97,7 +97,7 @@ fn stray_values() -> Vec<Value> {
     values
 }
 
-/// All positions in a tree, as JSON pointers.
+/// Appends all positions in a tree to `out`, as JSON pointers.
 fn places(value: &Value, here: &str, out: &mut Vec<String>) {
     out.push(here.to_owned());
     match value {
@@ -115,7 +115,7 @@ fn places(value: &Value, here: &str, out: &mut Vec<String>) {
     }
 }
 
-/// A change to a tree: replace a value, remove a key, add a key.
+/// Change to a tree: replace a value, remove a key, add a key.
 #[derive(Clone, Debug)]
 enum Change {
     Replace(Value),
@@ -235,11 +235,11 @@ fn write(value: &Value, space: &str, out: &mut String) {
     }
 }
 
-/// The expected upstream request, computed on the tree.
+/// Returns the expected upstream request, computed on the tree.
 fn expected_of(request: &Value, edits: &RequestEdits<'_>, known: impl Fn(&str) -> bool) -> Value {
     let cap_of = |name: &str| request.get(name).filter(|cap| !cap.is_null()).cloned();
     let cap = cap_of("max_completion_tokens").or_else(|| cap_of("max_tokens"));
-    // A smaller cap of the gateway replaces the caller's.
+    // A lower limit of the gateway replaces the caller's.
     let cap = cap.map(|cap| match edits.clamp_output {
         Some(clamp) if clamp < cap.as_u64().unwrap() => json!(clamp),
         _ => cap,
@@ -382,7 +382,7 @@ proptest! {
         }
     }
 
-    /// Only `model` and `usage.cost` of an answer change.
+    /// Only `model` and `usage.cost` of a response change.
     #[test]
     fn splicing_an_answer_is_editing_its_tree(
         order in 0..5_usize,
@@ -442,7 +442,7 @@ proptest! {
         }
     }
 
-    /// No input makes a reader panic.
+    /// No input makes a parser panic.
     #[test]
     fn garbage_is_refused(
         bytes in proptest::collection::vec(any::<u8>(), 0..80),

@@ -17,7 +17,7 @@ use super::{Change, change};
 
 const ORIGIN: &str = "0123456789abcdef";
 
-/// A request with all features.
+/// Returns a request with all features.
 fn rich_request() -> Value {
     json!({
         "model": "maker/model", "max_tokens": 4_000, "stream": true,
@@ -59,8 +59,8 @@ fn rich_request() -> Value {
     })
 }
 
-/// The part of a request that round-trips: without fields that only this format has, and without
-/// seals.
+/// Returns the part of a request that round-trips: without fields that only this format has, and
+/// without seals.
 fn common(mut request: GenerateRequest) -> GenerateRequest {
     for message in &mut request.messages {
         message
@@ -154,7 +154,8 @@ proptest! {
                 _ => None,
             }).collect()
         };
-        // Between two turns of the assistant, instructions move after the user content.
+        // Between two turns of the assistant, the encoder moves instructions after the user
+        // content.
         let (mut written, mut read) = (texts(&again), texts(&request));
         written.sort_unstable();
         read.sort_unstable();
@@ -165,7 +166,7 @@ proptest! {
     fn splicing_changes_the_model_and_the_cap_alone(changes in changes(), clamp in proptest::option::of(1..6_000_u64)) {
         let body = Bytes::from(altered(&changes).to_string());
         let Ok(head) = validate(&body, Version::default(), Purpose::Generate) else { return Ok(()) };
-        // The gateway's cap is always above the reasoning budget.
+        // The gateway's limit is always above the reasoning budget.
         let clamp = clamp.map(|clamp| clamp + head.reasoning_budget);
         let spliced = splice_request(&body, &head, "upstream \"model\"", ORIGIN, clamp);
         let again = validate(&spliced, Version::default(), Purpose::Generate).unwrap();
@@ -298,7 +299,7 @@ fn whole_responses_round_trip() {
         let mut answer = answer.clone();
         answer["stop_reason"] = json!(word);
         if word == "end_turn" {
-            // With tool calls, the common form has the finish reason for calls.
+            // A response with tool calls has the finish reason for calls in the common form.
             answer["content"] = json!([]);
         }
         let response = decode_response(answer.to_string().as_bytes(), 7).unwrap();

@@ -18,7 +18,7 @@ use super::{Change, change};
 
 const ORIGIN: &str = "0123456789abcdef";
 
-/// A request with all features.
+/// Returns a request with all features.
 fn rich_request() -> Value {
     json!({
         "model": "maker/model", "stream": true, "instructions": "be kind",
@@ -70,8 +70,8 @@ fn identity() -> Identity {
     }
 }
 
-/// The part of a request that round-trips: without fields that only this format has, seals, and
-/// hidden reasoning.
+/// Returns the part of a request that round-trips: without fields that only this format has, seals,
+/// and hidden reasoning.
 fn common(mut request: GenerateRequest) -> GenerateRequest {
     request.hide_reasoning = false;
     request.model.clear();
@@ -94,7 +94,8 @@ fn changes() -> impl Strategy<Value = Vec<(Index, Change)>> {
     prop::collection::vec((any::<Index>(), change()), 0..4)
 }
 
-/// Stream events in any order that an adapter may send: a call starts before its arguments.
+/// Generates stream events in any order that an adapter may send: a call starts before its
+/// arguments.
 fn steps() -> impl Strategy<Value = Vec<StreamEvent>> {
     let step = prop_oneof![
         "[a-z\n\"]{0,4}".prop_map(|text| StreamEvent::Text {
@@ -146,8 +147,8 @@ proptest! {
         prop_assert_eq!(request.stream, head.stream);
         let _ = Echo::of(&body).unwrap();
         let request = common(request);
-        // Without messages, the encoded request is invalid. Tools that only this format has are not
-        // encoded.
+        // Without messages, the encoded request is invalid. The encoder omits tools that only this
+        // format has.
         let Ok(again) = decode_request(&encode_request(&request, None, false)) else { return Ok(()) };
         prop_assert_eq!(again.sampling.temperature, request.sampling.temperature);
         let texts = |request: &GenerateRequest| -> Vec<String> {
@@ -157,7 +158,7 @@ proptest! {
                 _ => None,
             }).collect()
         };
-        // Leading instructions are joined.
+        // The encoder joins leading instructions.
         prop_assert_eq!(texts(&again).join("\n\n"), texts(&request).join("\n\n"));
     }
 
@@ -247,7 +248,7 @@ proptest! {
             _ => None,
         }).collect();
         prop_assert_eq!(full_text, expected);
-        // The whole response decodes to the same answer.
+        // The response object of the last event decodes to the same response.
         let whole = last["response"].to_string();
         let answer = decode_response(whole.as_bytes()).unwrap();
         let again = encode_response(&answer, &identity(), &Echo::default(), 9, None, true);

@@ -1,5 +1,6 @@
-//! Relays this format to an upstream of the same format. Only the model's name, the wrapping of
-//! sealed reasoning and the added cost change; all other bytes stay.
+//! Relays messages requests and responses between a caller and an upstream of the same format. Only
+//! the model's name, the wrapping of sealed reasoning and the added cost change; all other bytes
+//! are forwarded unchanged.
 
 mod event;
 mod request;
@@ -12,7 +13,7 @@ pub use response::{ResponseHead, inspect_response, splice_response};
 use super::super::json::write_string;
 use tollgate_types::generate::Seal;
 
-/// The wrapped seal for a caller, as a JSON string.
+/// Returns the seal, wrapped for a caller, as a JSON string.
 fn wrapped(origin: &str, data: &str) -> Vec<u8> {
     let seal = Seal {
         origin: origin.to_owned(),

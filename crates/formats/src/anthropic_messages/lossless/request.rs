@@ -1,4 +1,4 @@
-//! Rewriting of requests.
+//! Rewriting of requests for an upstream of the same format.
 
 use bytes::Bytes;
 
@@ -7,10 +7,11 @@ use super::{json_string, text_of};
 use crate::lossless::{Edit, Span, splice};
 use crate::reasoning_envelope;
 
-/// Rewrites a request for an upstream of this format: renames the model, drops hints, unwraps the
-/// reasoning that this upstream sealed, drops reasoning that others sealed, and replaces a larger
-/// cap with the gateway's. Values are forwarded byte for byte. `head` comes from
-/// [`validate`](super::super::validate()) of this body.
+/// Rewrites a request for an upstream of this format. Renames the model, drops fields that no
+/// upstream needs, unwraps the reasoning that this upstream sealed, drops reasoning that other
+/// upstreams sealed, and replaces a higher output token limit with the gateway's. Other values are
+/// forwarded byte for byte. `head` must be the result of [`validate`](super::super::validate()) for
+/// this body.
 pub fn splice_request(
     body: &Bytes,
     head: &MessagesHead<'_>,
@@ -51,7 +52,8 @@ pub fn splice_request(
     Bytes::from(out)
 }
 
-/// Whether reasoning will be dropped because an upstream of another origin sealed it.
+/// Whether the request has reasoning that an upstream of another origin sealed. [`splice_request`]
+/// drops it.
 pub fn has_foreign_seal(body: &Bytes, head: &MessagesHead<'_>, origin: &str) -> bool {
     let blocks = head.layout.contents.iter().flat_map(|content| &content.blocks);
     let mut seals = blocks.filter_map(|block| block.seal);
@@ -89,7 +91,7 @@ fn format_field(schema: &[u8]) -> Vec<u8> {
     [br#""format":{"type":"json_schema","schema":"#, schema, b"}"].concat()
 }
 
-/// The messages with the seals unwrapped for this upstream.
+/// Returns the messages with the seals unwrapped for this upstream.
 fn messages(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace, origin: &str) -> Vec<u8> {
     let contents = &head.layout.contents;
     if contents.is_empty() {
@@ -106,7 +108,7 @@ fn messages(body: &Bytes, head: &MessagesHead<'_>, field: &FieldPlace, origin: &
     splice(b"", field.value.of(body), &edits, b"").to_vec()
 }
 
-/// The same span, relative to the start of the field's value.
+/// Returns the same span, relative to the start of the field's value.
 fn shifted(span: Span, field: &FieldPlace) -> Span {
     let start = field.value.start;
     Span::new(span.start - start, span.end - start)
@@ -126,8 +128,8 @@ fn content_for(body: &Bytes, content: &ContentPlace, origin: &str) -> Vec<u8> {
                     );
                     [before, &*json_string(&seal.data), after].concat()
                 }
-                // The seal never passed through the gateway: the caller got it elsewhere, and the
-                // upstream decides whether it is valid.
+                // The seal never passed through the gateway. The upstream checks whether it is
+                // valid.
                 Some(seal) if seal.origin.is_empty() => bytes.to_vec(),
                 _ => continue,
             },

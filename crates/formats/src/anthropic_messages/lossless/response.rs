@@ -1,4 +1,4 @@
-//! Rewriting of whole answers.
+//! Rewriting of complete responses for the caller.
 
 use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
@@ -9,16 +9,16 @@ use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 use crate::lossless::{Edit, Span, splice};
 
-/// Metadata of a whole answer, without its content.
+/// Metadata of a complete response, without its content.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
     /// Whether the body is an error object.
     pub is_error: bool,
-    /// Whether the answer has a `content` field.
+    /// Whether the response has a `content` field.
     pub has_content: bool,
     /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
-    /// Bytes of text, reasoning and tool inputs.
+    /// Number of bytes of text, reasoning and tool inputs.
     pub output_bytes: u64,
     /// Origin of the seals.
     origin: String,
@@ -29,8 +29,8 @@ pub struct ResponseHead {
     seals: Vec<Span>,
 }
 
-/// Inspects a whole answer of an upstream whose seals have this origin. Fails if the body is not a
-/// JSON object.
+/// Inspects a complete response of an upstream whose seals have this origin. Fails if the body is
+/// not a JSON object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -112,9 +112,9 @@ impl ResponseHead {
     }
 }
 
-/// Rewrites an answer for the caller: the caller's name for the model, the origin in the seals of
-/// reasoning, and the cost in the usage object, if present. `head` comes from [`inspect_response`]
-/// of this body.
+/// Rewrites a response for the caller. Sets the model name from the request, marks sealed reasoning
+/// with its origin, and adds the cost to the usage object, if present. `head` must be the result of
+/// [`inspect_response`] for this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

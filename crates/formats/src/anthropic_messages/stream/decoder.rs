@@ -1,4 +1,4 @@
-//! Decoding of events to the common form.
+//! Decoding of stream events to the common form.
 
 use serde_json::Value;
 use tollgate_types::generate::Seal;
@@ -10,20 +10,20 @@ use super::super::usage::read_usage;
 use crate::error::DecodeError;
 use crate::reasoning_envelope;
 
-/// Decodes the events of one streamed answer leniently: unknown events and fields are skipped.
+/// Decodes the events of one streamed response leniently: unknown events and fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
     created: i64,
-    /// The usage object of `message_start`.
+    /// Usage object of `message_start`.
     usage: Option<Value>,
     /// Number of tool calls so far.
     calls: u32,
-    /// Whether the open block is reasoning without a seal so far.
+    /// Whether the open block is reasoning that has no seal yet.
     unsealed: bool,
 }
 
 impl StreamDecoder {
-    /// Creates a decoder; `created` is the caller's, since the format carries no time.
+    /// Creates a decoder. The format has no creation time, so the caller supplies `created`.
     pub fn new(created: i64) -> Self {
         Self {
             created,
@@ -32,7 +32,7 @@ impl StreamDecoder {
     }
 
     /// Decodes the data of one event. Fails if the text is not an event. Error objects and the end
-    /// of the stream yield nothing: [`Relay`](super::super::Relay) reports them.
+    /// of the stream yield no events: [`Relay`](super::super::Relay) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let event: Value = lenient(data)?;
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -127,8 +127,8 @@ impl StreamDecoder {
     }
 }
 
-/// The seal of reasoning, also when a [`Relay`](super::super::Relay) has already wrapped it. The
-/// adapter adds the origin.
+/// Parses the seal of reasoning, including a seal that a [`Relay`](super::super::Relay) has already
+/// wrapped. The adapter adds the origin to other seals.
 fn sealed(data: &str) -> Seal {
     reasoning_envelope::unwrap(data).unwrap_or_default()
 }

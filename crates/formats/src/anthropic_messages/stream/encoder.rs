@@ -1,4 +1,4 @@
-//! Encoding of events from the common form.
+//! Encoding of stream events from the common form.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::super::wire::to_bytes;
 use crate::reasoning_envelope;
 use crate::sse;
 
-/// Encodes a streamed answer for one caller. Rules of the format: `message_start` comes first;
+/// Encodes a streamed response for one caller. Rules of the format: `message_start` comes first;
 /// blocks are numbered from 0 and never overlap; the signature of reasoning is the last delta of
 /// its block; `message_delta` with stop reason and usage, then `message_stop`, end the stream.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub struct StreamEncoder {
     show_reasoning: bool,
     started: bool,
     open: Option<OpenBlock>,
-    /// Calls that started while another one was open: deltas of calls may interleave, blocks may
-    /// not.
+    /// Calls that started while another one was open: the deltas of calls may be interleaved,
+    /// blocks may not.
     pending: Vec<PendingCall>,
     blocks: u32,
     refused: bool,
@@ -45,7 +45,7 @@ struct PendingCall {
 }
 
 impl StreamEncoder {
-    /// Creates an encoder. `public_model` is the caller's name for the model. Without
+    /// Creates an encoder. `public_model` is the model name from the request. Without
     /// `show_reasoning`, only the seals of reasoning are sent.
     pub fn new(public_model: &str, show_reasoning: bool) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as whole events of the format; empty for data that is sent at the end.
+    /// Encodes one event as complete events of the format; empty for data that is sent at the end.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         let mut out = Vec::new();
         match event {
@@ -96,7 +96,7 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// The events that end the stream; empty after an error.
+    /// Returns the events that end the stream; empty after an error.
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>) -> Bytes {
         let mut out = Vec::new();
         self.start("", &mut out);
@@ -119,7 +119,7 @@ impl StreamEncoder {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        // The usage is known only at the end.
+        // The usage is not known before the end.
         let message = json!({
             "id": message_id(id),
             "type": "message",

@@ -1,4 +1,4 @@
-//! Streamed answers: named events, from `message_start` to `message_stop`.
+//! Streamed responses: named events, from `message_start` to `message_stop`.
 
 mod decoder;
 mod encoder;
@@ -11,6 +11,6 @@ pub use encoder::StreamEncoder;
 /// A keep-alive event that clients skip.
 pub const PING: Bytes = Bytes::from_static(b"event: ping\ndata: {\"type\":\"ping\"}\n\n");
 
-/// The event that ends a stream.
+/// The event `message_stop`, which ends a stream.
 pub const STOP_EVENT: Bytes =
     Bytes::from_static(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");

@@ -1,4 +1,4 @@
-//! Content of messages: a string, or typed blocks.
+//! Validation of the content of messages: a string, or typed blocks.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader};
 use crate::lossless::Span;
 
-/// The location of a content, which decides the valid block types.
+/// Location of a content, which determines the valid block types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     System,
@@ -55,14 +55,14 @@ const TYPES: &[&str] = &[
     "tool_reference",
 ];
 
-/// The fields of a block that its rules need.
+/// Fields of a block that its rules need.
 #[derive(Default)]
 struct Block<'a> {
     kind: Option<&'static str>,
     seen: u32,
     source: Option<Source>,
     seal: Option<Span>,
-    /// `id` of a call, or the `tool_use_id` of a result.
+    /// `id` of a call, or `tool_use_id` of a result.
     id: Option<Cow<'a, str>>,
     has_citations: bool,
 }
@@ -245,7 +245,8 @@ impl<'a> Block<'a> {
         let source_path = path.key("source");
         match (kind, &self.source) {
             ("image", Some(source)) => source.check_image(&mut head.media, &source_path)?,
-            // Fetched documents and files go through the common form, which has no place for these.
+            // Fetched documents and uploaded files are converted through the common form, which
+            // cannot represent citations or a context.
             ("document", Some(source))
                 if source.is_remote() && (self.has_citations || self.has("context")) =>
             {
@@ -259,7 +260,7 @@ impl<'a> Block<'a> {
             ("text", _) if self.has_unsupported_citations(head.version, place) => {
                 return Err(path
                     .key("citations")
-                    .invalid("is not supported on user text in version 2026-10-21"));
+                    .invalid("is not allowed on user text with 'anthropic-version: 2026-10-21'; remove it"));
             }
             ("tool_result", _) if self.id.as_ref().is_none_or(|id| !calls.contains(id)) => {
                 return Err(path

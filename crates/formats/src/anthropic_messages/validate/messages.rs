@@ -1,4 +1,4 @@
-//! Validation of the conversation.
+//! Validation of the conversation: `messages` and `system`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -71,7 +71,7 @@ fn message<'a>(
     }
 }
 
-/// Reads the role ahead of the other fields: it decides which content is valid.
+/// Reads the role before the other fields, because the role determines the valid content.
 fn role(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Place, BoxedError> {
     reader.object_at(path)?;
     while let Some(key) = reader.key()? {

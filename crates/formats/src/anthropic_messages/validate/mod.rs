@@ -1,8 +1,8 @@
-//! Validation of messages requests. Reads the bytes once and stores only a [`MessagesHead`];
-//! `decode_request` trusts validated bodies.
+//! Validation of messages requests. Reads the bytes once and stores only a [`MessagesHead`].
+//! `decode_request` does not repeat the checks.
 //!
 //! Unknown top-level fields are refused. Unknown fields of blocks and tools are accepted. An
-//! optional field that is null counts as not sent.
+//! optional field that is null is treated as omitted.
 
 mod blocks;
 mod messages;
@@ -53,10 +53,10 @@ const FIELDS: &[&str] = &[
     "client_metadata",
 ];
 
-/// Sampling parameters; the newer version of the format has none.
+/// Sampling parameters, which the newer version of the format does not support.
 const SAMPLING: &[&str] = &["temperature", "top_p", "top_k"];
 
-/// Checks a whole request against the format (wire facts of `POST /v1/messages`): required fields,
+/// Checks a complete request against the documentation of `POST /v1/messages`: required fields,
 /// types, bounds, and the rules between fields.
 ///
 /// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
@@ -148,7 +148,7 @@ impl<'a> Request<'a> {
     ) -> Result<(), BoxedError> {
         let head = &mut self.head;
         if SAMPLING.contains(&name) && head.version == Version::V2026_10_21 {
-            return Err(path.invalid("is not supported in version 2026-10-21"));
+            return Err(path.invalid("is not supported with 'anthropic-version: 2026-10-21'; remove it"));
         }
         match name {
             "model" => head.model = reader.non_empty_string_at(path)?.decoded(),

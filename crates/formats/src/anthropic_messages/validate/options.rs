@@ -8,7 +8,7 @@ use crate::lossless::Span;
 use crate::request::ResponseFormatKind;
 
 const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh", "max"];
-/// Smallest valid reasoning budget, in tokens.
+/// Minimum valid reasoning budget, in tokens.
 const MIN_BUDGET_TOKENS: i64 = 1_024;
 
 /// Validates fields whose values the head does not store.
@@ -63,7 +63,7 @@ fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> 
     })
 }
 
-/// Reads `thinking` and returns its budget in tokens; zero without reasoning.
+/// Reads `thinking` and returns its budget in tokens; zero without a budget.
 pub(super) fn thinking(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let (mut kind, mut budget) = (None, None);
     small_object(
@@ -125,7 +125,7 @@ pub(super) fn output_config(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<
         }
         Ok(())
     })?;
-    // `{}` with only white space between: an inserted field needs no comma.
+    // `{}` with only white space inside: an inserted field needs no comma.
     config.place.1 = reader
         .slice(Span::new(start + 1, reader.end().saturating_sub(1)))
         .trim()
@@ -154,8 +154,8 @@ pub(super) fn output_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<
     }
 }
 
-/// Reads `response_format` in the shape of chat completions. Returns its kind and the position of
-/// its schema.
+/// Reads `response_format`, with the syntax of chat completions. Returns its kind and the position
+/// of its schema.
 pub(super) fn response_format(
     reader: &mut Reader<'_>,
     path: &Path<'_>,

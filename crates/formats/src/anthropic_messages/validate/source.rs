@@ -9,7 +9,8 @@ use crate::request::Media;
 const TYPES: &[&str] = &["base64", "url", "text", "content", "file"];
 const IMAGE_TYPES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// A parsed source. Its rules depend on the block's type, which may come after it in the body.
+/// A parsed source. Its rules depend on the type of the block, which may follow the source in the
+/// body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Source {
     kind: Option<&'static str>,
@@ -31,7 +32,7 @@ enum MediaType {
 }
 
 impl Source {
-    /// Reads the source object. `read_content` reads the blocks of a document that consists of
+    /// Reads the source object. Calls `read_content` for the content of a document that consists of
     /// blocks.
     pub(super) fn read<'a>(
         reader: &mut Reader<'a>,
@@ -112,7 +113,7 @@ impl Source {
         Ok(())
     }
 
-    /// Whether the bytes are outside the request: at an address, or in a stored file.
+    /// Whether the bytes are not in the request: the source is a URL or an uploaded file.
     pub(super) fn is_remote(&self) -> bool {
         matches!(self.kind, Some("url" | "file"))
     }
@@ -163,8 +164,8 @@ fn media_type(text: &str) -> MediaType {
     }
 }
 
-/// Reads a web address. Other schemes are refused: some model servers read `file:` from their own
-/// disk.
+/// Reads an http or https URL. Other schemes are refused: some model servers read `file:` URLs from
+/// their own disk.
 fn web_address(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let text = reader.non_empty_string_at(path)?.decoded();
     let has_scheme = |scheme: &str| {

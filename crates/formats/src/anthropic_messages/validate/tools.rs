@@ -5,11 +5,12 @@ use super::options::{cache_control, once, open_object, small_object, unsupported
 use crate::error::BoxedError;
 use crate::json::{Path, Reader};
 
-/// Type prefixes of tools that the caller runs. All others except `custom` run at the provider and
-/// cost extra.
+/// Type prefixes of tools that the caller runs. All other tools except `custom` run at the provider
+/// and cost extra.
 const CLIENT_TOOLS: &[&str] = &["bash_", "text_editor_", "memory_"];
 
-/// Fields that other formats cannot express and that do not affect the answer.
+/// Fields that other formats cannot express and that do not affect the response, with their names
+/// in errors.
 const HINTS: &[(&str, &str)] = &[
     ("input_examples", "tools.input_examples"),
     ("eager_input_streaming", "tools.eager_input_streaming"),

@@ -1,4 +1,4 @@
-//! Sources of a medium: an address, or base64 in the request.
+//! Validation of the source of a medium: a URL, or base64 in the request.
 
 use tollgate_types::decide::StateMediaKind;
 
@@ -6,13 +6,13 @@ use crate::error::BoxedError;
 use crate::image::{MUST_BE_IMAGE, begins_as_image};
 use crate::json::Path;
 
-/// Maximum length of an address, in bytes.
+/// Maximum length of a URL, in bytes.
 const MAX_ADDRESS: usize = 8_192;
 
 /// Maximum length of a media type with its parameters, in bytes.
 const MAX_TYPE: usize = 100;
 
-/// Validates an address or a data URL of this kind and returns it in the common form.
+/// Validates an http, https or data URL of this kind and returns it in the common form.
 pub(super) fn url(text: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<String, BoxedError> {
     if let Some(parts) = DataUrl::parse(text) {
         if parts.kind() != Some(kind) || !parts.is_base64 {
@@ -38,7 +38,7 @@ pub(super) fn data_url(mime: &str, data: &str, path: &Path<'_>) -> Result<String
     Ok(format!("data:{};base64,{data}", mime.to_ascii_lowercase()))
 }
 
-/// The media kind of a type such as `image/png`, which may have parameters.
+/// Returns the media kind of a type such as `image/png`, which may have parameters.
 pub(super) fn kind_of(mime: &str) -> Option<StateMediaKind> {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"+-./;=_".contains(&byte);
     if mime.len() > MAX_TYPE || !mime.bytes().all(is_valid) {
@@ -50,7 +50,7 @@ pub(super) fn kind_of(mime: &str) -> Option<StateMediaKind> {
     kind.filter(|_| format.starts_with(|first: char| first.is_ascii_alphanumeric()))
 }
 
-/// The parts of a data URL, not validated.
+/// Parts of a data URL, not validated.
 pub(super) struct DataUrl<'t> {
     /// Media type with its parameters.
     pub(super) mime: &'t str,
@@ -82,7 +82,8 @@ impl<'t> DataUrl<'t> {
     }
 }
 
-/// Whether the text is a fetchable address: a web scheme, a host, and only valid characters.
+/// Whether the text is an http or https URL of at most [`MAX_ADDRESS`] bytes that has a host and
+/// only valid characters.
 fn is_web_address(text: &str) -> bool {
     let after = |scheme: &str| {
         let start = text.get(..scheme.len())?;

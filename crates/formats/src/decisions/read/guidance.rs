@@ -1,5 +1,5 @@
-//! Guidance for a question: a text, parts of text, or any object or array, which is shown as JSON
-//! (System One: "a JSON object or array of structured guidance").
+//! Decoding of the guidance for a question: a text, parts of text, or any object or array, which is
+//! shown as JSON (System One: "a JSON object or array of structured guidance").
 //!
 //! Markers stay unchanged: a question may refer to the media of its state.
 
@@ -40,7 +40,7 @@ pub(super) fn optional(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String
     Ok((!text.trim().is_empty()).then_some(text))
 }
 
-/// The texts of a list that consists only of parts.
+/// Returns the texts of a list that consists only of text parts; otherwise `None`.
 fn parts(items: &[Node<'_>], path: &Path<'_>) -> Result<Option<Vec<String>>, BoxedError> {
     let parts = items
         .iter()
@@ -49,7 +49,7 @@ fn parts(items: &[Node<'_>], path: &Path<'_>) -> Result<Option<Vec<String>>, Box
     parts.collect()
 }
 
-/// The text of a part; `None` if the value is not a part.
+/// Returns the text of a text part; `None` if the value is not a text part.
 fn part(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, BoxedError> {
     let Some(kind) = node.get("type").and_then(Node::as_text) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Kinds of questions: yes or no, choice, score.
+//! Decoding of yes-or-no questions, choices and scores.
 
 use serde_json::Value;
 use tollgate_types::decide::{ChoiceOption, LEVELS, Level, OPTIONS, QuestionKind};
@@ -14,7 +14,8 @@ pub(super) const CHOICE: &[&str] = &["criteria", "choices", "options"];
 /// Members that may hold the levels of a score; exactly one is allowed.
 pub(super) const SCORE: &[&str] = &["criteria", "levels"];
 
-/// System One uses `true` and `false`, Google `true_description` and `false_description`.
+/// Reads a yes-or-no question. System One names the meanings `true` and `false`, Google
+/// `true_description` and `false_description`.
 pub(super) fn noul(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, BoxedError> {
     const YES: [&str; 2] = ["true", "true_description"];
     const NO: [&str; 2] = ["false", "false_description"];
@@ -31,7 +32,8 @@ pub(super) fn noul(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Box
     Ok(QuestionKind::Noul { yes, no })
 }
 
-/// Options are a map from value to meaning, or a list of values with optional descriptions.
+/// Reads a choice. Its options are a map from value to meaning, or a list of values with optional
+/// descriptions.
 pub(super) fn choice(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, BoxedError> {
     let Some((name, node)) = one_of(node, CHOICE, path)? else {
         return Err(path.missing("criteria"));
@@ -93,7 +95,7 @@ fn value(node: &Node<'_>, path: &Path<'_>) -> Result<Value, BoxedError> {
     }
 }
 
-/// Levels are a list of labels with optional descriptions, the lowest first.
+/// Reads a score. Its levels are a list of labels with optional descriptions, in ascending order.
 pub(super) fn score(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, BoxedError> {
     let Some((name, node)) = one_of(node, SCORE, path)? else {
         return Err(path.missing("criteria"));
@@ -112,7 +114,7 @@ pub(super) fn score(node: &Node<'_>, path: &Path<'_>) -> Result<QuestionKind, Bo
 }
 
 fn level(node: &Node<'_>, path: &Path<'_>) -> Result<Level, BoxedError> {
-    // In System One, a level can be any object, which has no label.
+    // In System One, a level can be an object without a label.
     let Some(label) = node.get("label") else {
         return Ok(Level {
             label: guidance::required(node, path)?,
@@ -133,7 +135,7 @@ fn description(node: &Node<'_>, path: &Path<'_>) -> Result<Option<String>, Boxed
     }
 }
 
-/// The only one of these members that is present.
+/// Returns the only one of these members that is present; an error if several are present.
 fn one_of<'n, 'a>(
     node: &'n Node<'a>,
     names: &[&'static str],

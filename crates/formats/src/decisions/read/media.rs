@@ -1,6 +1,7 @@
-//! Media in a state, in any form that callers use: parts of chat completions and responses, blocks
-//! of messages, parts of Gemini's two interfaces, and bare data URLs. A JSON object whose `type`
-//! matches by accident is not a medium: it must also have the members of such a part.
+//! Decoding of the media in a state, in any form that callers use: parts of chat completions and
+//! responses, blocks of messages, parts of Gemini's two interfaces, and bare data URLs. A JSON
+//! object whose `type` matches by accident is not a medium: it must also have the members of such a
+//! part.
 
 use tollgate_types::decide::StateMediaKind::{self, Audio, Image, Video};
 
@@ -9,7 +10,7 @@ use crate::error::BoxedError;
 use crate::gemini::stored_id;
 use crate::json::{Node, Path};
 
-/// Part types whose address is in the member of the second name.
+/// Part types whose URL is in a member: type, name of the member, media kind.
 const ADDRESSED: &[(&str, &str, StateMediaKind)] = &[
     ("image_url", "image_url", Image),
     ("input_image", "image_url", Image),
@@ -34,24 +35,24 @@ const AUDIO_FORMATS: &[(&str, &str)] = &[
 const NO_DOCUMENTS: &str =
     "is a document, which is not supported here; send its text, or images of its pages";
 
-/// A medium of a state.
+/// Medium of a state.
 pub(super) struct FoundMedium {
-    /// The kind of the medium; `None` for a file whose part does not declare it.
+    /// Kind of the medium; `None` for a file whose part does not declare the kind.
     pub(super) kind: Option<StateMediaKind>,
     pub(super) source: Source,
     /// Path of the source in the request.
     pub(super) param: String,
 }
 
-/// The source of a medium.
+/// Source of a medium.
 pub(super) enum Source {
-    /// An address or a data URL.
+    /// An http, https or data URL.
     Url(String),
-    /// The id of an uploaded file.
+    /// Id of an uploaded file.
     File(String),
 }
 
-/// Reads a value as a medium; `None` if it is none. Documents are refused.
+/// Reads a value as a medium; `None` if it is not a medium. Documents are refused.
 pub(super) fn find(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     match node {
         Node::Text(text) => bare(text, path),
@@ -63,8 +64,7 @@ pub(super) fn find(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMediu
     }
 }
 
-/// Reads a text that is only a data URL. Plain addresses stay text: only declared media are
-/// fetched.
+/// Reads a text that is only a data URL. Other URLs remain text: only declared media are fetched.
 fn bare(text: &str, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     let Some(parts) = DataUrl::parse(text).filter(|parts| parts.is_base64) else {
         return Ok(None);
@@ -111,8 +111,8 @@ fn file(
     stored_medium(kind, id.non_empty_at(&path)?, &path)
 }
 
-/// Reads `{"type":"image_url","image_url":{"url":…}}`, with the address itself in place of the
-/// object, or with a `file_id`.
+/// Reads `{"type":"image_url","image_url":{"url":…}}`, with the URL itself instead of the object,
+/// or with a `file_id`.
 fn addressed(
     node: &Node<'_>,
     member: &str,
@@ -134,7 +134,7 @@ fn addressed(
     }
 }
 
-/// Reads `{"type":"input_audio","input_audio":{"data":…,"format":…}}`, or with both members beside
+/// Reads `{"type":"input_audio","input_audio":{"data":…,"format":…}}`, or with both members next to
 /// the type.
 fn audio(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     let has_file = node.get("file_id").is_some();
@@ -166,7 +166,8 @@ fn audio_data(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, B
     url_medium(Audio, address::data_url(mime, data, &here)?, &here)
 }
 
-/// Reads a block of messages, with a `source`, or of Gemini's interactions, with `data` or `uri`.
+/// Reads a block of messages, which has a `source`, or of Gemini's interactions, which has `data`
+/// or `uri`.
 fn block(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     if is_source(node) {
         return source(node.need("source", path)?, kind, &path.key("source"));
@@ -180,7 +181,7 @@ fn block(node: &Node<'_>, kind: StateMediaKind, path: &Path<'_>) -> Result<Optio
     }
 }
 
-/// Whether the object has a `source` like a block.
+/// Whether the object has a `source` with a `type`, like a block of messages.
 fn is_source(node: &Node<'_>) -> bool {
     let kind = node.get("source").and_then(|source| source.get("type"));
     kind.and_then(Node::as_text).is_some()
@@ -223,8 +224,8 @@ fn gemini(node: &Node<'_>, path: &Path<'_>) -> Result<Option<FoundMedium>, Boxed
     Ok(None)
 }
 
-/// Resolves Gemini's `uri`: an uploaded file (`files/{id}`, or an address that ends so), or an
-/// address.
+/// Resolves Gemini's `uri`: the name of an uploaded file (`files/{id}`, or a URL that ends with
+/// it), or another URL.
 fn named(uri: &str, kind: StateMediaKind, path: &Path<'_>) -> Result<Option<FoundMedium>, BoxedError> {
     match stored_id(uri) {
         Some(id) => stored_medium(Some(kind), id, path),

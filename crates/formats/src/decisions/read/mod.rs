@@ -18,11 +18,12 @@ use crate::json::{MAX_NODES, Node, Path};
 
 const MEMBERS: &[&str] = &["model", "state", "input", "questions", "options"];
 
-/// Hints of these dialects, in addition to those of other formats.
+/// Ignored members of these dialects, in addition to those of other formats.
 const HINTS: &[&str] = &["user", "session_id", "trace"];
 
-/// Decodes a request in any dialect. `input` instead of `state` means OpenAI's with a list of
-/// questions and Google's with a map. Questions have the same syntax in all dialects.
+/// Decodes a request in any dialect. `input` instead of `state` identifies OpenAI's dialect if the
+/// questions are a list, and Google's if they are a map. Questions have the same syntax in all
+/// dialects.
 ///
 /// A file whose part does not declare its kind has no marker yet: the caller detects the kind from
 /// the content and calls [`read_with_kinds`].
@@ -30,7 +31,7 @@ pub fn read(body: &[u8]) -> Result<DecisionRequest, DecodeError> {
     read_with_kinds(body, &FileKinds::new())
 }
 
-/// Decodes a request with known kinds of its uploaded files.
+/// Like [`read()`], but with the detected kinds of the uploaded files.
 pub fn read_with_kinds(body: &[u8], kinds: &FileKinds) -> Result<DecisionRequest, DecodeError> {
     Ok(request(Node::of_body(body, MAX_NODES)?, kinds)?)
 }
@@ -54,7 +55,7 @@ fn request(mut body: Node<'_>, kinds: &FileKinds) -> Result<DecisionRequest, Box
         (None, Some(_), Container::Map) => (Dialect::Google, "input"),
         (None, None, _) => return Err(top.missing("state")),
     };
-    // Google's clients write `models/ID`.
+    // Google's clients send `models/ID`.
     let model = match (dialect, model.strip_prefix("models/")) {
         (Dialect::Google, Some(id)) if !id.is_empty() => id.to_owned(),
         _ => model,
@@ -82,7 +83,7 @@ fn ignored(body: &Node<'_>) -> Vec<String> {
     names.filter(|name| !MEMBERS.contains(&name.as_str())).collect()
 }
 
-/// Takes the value of a member and leaves null.
+/// Removes and returns the value of a member, which becomes null.
 fn take<'a>(body: &mut Node<'a>, name: &str) -> Node<'a> {
     let Node::Object(members) = body else {
         return Node::Null;
@@ -107,7 +108,7 @@ fn decide_options(node: &Node<'_>, path: &Path<'_>) -> Result<DecideOptions, Box
         };
     }
     if let Some(detail) = node.get("detail") {
-        // The response always has full detail, so the full detail is the standard one.
+        // The response always has full detail, so `full` has the same effect as `standard`.
         let word = detail.word_at(&["standard", "full", "fast"], &path.key("detail"))?;
         options.fast = word == "fast";
     }

@@ -1,4 +1,4 @@
-//! Questions: a list with optional names, or a map by name.
+//! Decoding of questions: a list with optional names, or a map with names as keys.
 
 use tollgate_types::decide::{MAX_QUESTIONS, Question, QuestionKind};
 
@@ -7,7 +7,7 @@ use super::{guidance, kinds, tools};
 use crate::error::BoxedError;
 use crate::json::{Node, Path};
 
-/// Maximum characters of a name.
+/// Maximum number of characters of a name.
 const MAX_NAME: usize = 64;
 
 const TYPES: &[&str] = &["noul", "predicate", "choice", "score", "tool"];
@@ -89,7 +89,7 @@ fn name(node: &Node<'_>, earlier: &[Question], path: &Path<'_>) -> Result<String
     }
 }
 
-/// Validates a name: short, not blank, and without control characters.
+/// Validates a name: at most [`MAX_NAME`] characters, not blank, and without control characters.
 pub(super) fn identifier(text: &str, path: &Path<'_>) -> Result<String, BoxedError> {
     let is_valid =
         !text.trim().is_empty() && text.chars().count() <= MAX_NAME && !text.chars().any(char::is_control);

@@ -1,5 +1,5 @@
-//! The state: text stays unchanged, JSON is indented, parts of text are joined by blank lines,
-//! and media are replaced with markers.
+//! Decoding of the state: text stays unchanged, JSON is indented, parts of text are joined by blank
+//! lines, and media are replaced with markers.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use super::media::{self, FoundMedium, Source};
 use crate::error::{BoxedError, DecodeError};
 use crate::json::{Node, Path};
 
-/// Part types that are text, in any dialect.
+/// Types of text parts, in all dialects.
 const TEXTS: &[&str] = &["text", "input_text", "output_text"];
 
-/// Part types that Google's list allows.
+/// Part types that Google's `input` list allows.
 const GOOGLE_PARTS: &[&str] = &["text", "image", "audio", "video", "document"];
 
-/// Reads a state and its uploaded files. `kinds` has the kinds of files whose parts do not declare
-/// one.
+/// Reads a state and its uploaded files. `kinds` contains the kinds of files whose parts do not
+/// declare one.
 pub(super) fn read(
     node: Node<'_>,
     dialect: Dialect,
@@ -50,7 +50,7 @@ pub(super) fn read(
     Ok((state, extractor.files))
 }
 
-/// Checks the form of the dialect's `state` or `input`.
+/// Checks that `state` or `input` has a type that the dialect allows.
 fn check_form(node: &Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<(), BoxedError> {
     let form = match dialect {
         Dialect::Native => "must be a string, an object or an array",
@@ -88,8 +88,8 @@ fn check_item(node: &Node<'_>, dialect: Dialect, path: &Path<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Whether there is nothing to decide about. An object with keys is not empty: questions may be
-/// about an empty message.
+/// Whether the state has no content to decide about. An object with keys is not empty: questions
+/// may be about an empty message.
 fn is_empty_state(node: &Node<'_>) -> bool {
     match node {
         Node::Null => true,
@@ -100,7 +100,7 @@ fn is_empty_state(node: &Node<'_>) -> bool {
     }
 }
 
-/// Converts a value to text: a text verbatim, a part by its text, anything else as JSON.
+/// Converts a value to text: a text verbatim, a part by its text, any other value as JSON.
 fn to_text<'n>(node: &'n Node<'_>) -> Cow<'n, str> {
     match node.as_text().or_else(|| part_text(node)) {
         Some(text) => text.into(),
@@ -114,7 +114,7 @@ fn part_text<'n>(node: &'n Node<'_>) -> Option<&'n str> {
     TEXTS.contains(&kind).then_some(text)
 }
 
-/// Reduces an OpenAI part to its text or JSON data; drops cache breakpoints.
+/// Reduces a part of OpenAI's dialect to its text or JSON data. Drops cache breakpoints.
 fn simplify_part<'a>(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Node<'a> {
     members.retain(|(key, _)| key != "prompt_cache_breakpoint");
     let node = Node::Object(members);
@@ -127,7 +127,7 @@ fn simplify_part<'a>(mut members: Vec<(Cow<'a, str>, Node<'a>)>) -> Node<'a> {
     }
 }
 
-/// Extracts the media of a state.
+/// Replaces the media of a state with markers and collects them.
 struct MediaExtractor<'k> {
     media: Vec<StateMedia>,
     files: Vec<NamedFile>,
@@ -137,7 +137,7 @@ struct MediaExtractor<'k> {
 }
 
 impl MediaExtractor<'_> {
-    /// The text of a list: joined parts if it has only parts, otherwise JSON.
+    /// Returns the text of a list: its joined parts if it has only parts, otherwise JSON.
     fn list(&mut self, items: Vec<Node<'_>>, path: &Path<'_>) -> Result<String, BoxedError> {
         let (mut extracted, mut has_only_parts) = (Vec::with_capacity(items.len()), true);
         for (place, item) in items.into_iter().enumerate() {
@@ -193,7 +193,7 @@ impl MediaExtractor<'_> {
         };
         let known = found.kind.or_else(|| self.kinds.get(file.as_ref()?).copied());
         let kind = known.unwrap_or(StateMediaKind::Image);
-        // Files of unknown kind are not counted yet.
+        // Files of unknown kind have no number yet.
         let number = known.map_or(0, |kind| self.counts.next(kind));
         if number > kind.max() {
             let (param, word, max) = (found.param, kind.as_str(), kind.max());

@@ -1,4 +1,5 @@
-//! Questions that choose a function, declared as in chat completions or flat as in responses.
+//! Decoding of questions that choose a function, declared as in chat completions, or flat as in
+//! responses.
 
 use serde_json::Value;
 use tollgate_types::decide::{FunctionTool, OPTIONS, QuestionKind};
@@ -11,7 +12,7 @@ use crate::json::{Node, Path};
 /// Members of a question with functions.
 pub(super) const MEMBERS: &[&str] = &["tools", "tool_choice"];
 
-/// Maximum number of functions: with the answer that none fits, as many as the options of a choice.
+/// Maximum number of functions. The answer that no function fits is one of the options.
 const MAX_TOOLS: usize = *OPTIONS.end() - 1;
 
 const FUNCTION: &[&str] = &["name", "description", "parameters", "strict"];
@@ -94,7 +95,8 @@ fn check_schema(node: &Node<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     Ok(())
 }
 
-/// Refuses an enumeration that cannot be decided: the caller would expect a decision for it.
+/// Refuses an enumeration that the gateway cannot decide, because the caller would expect a
+/// decision for it.
 fn check_values(tool: &FunctionTool, path: &Path<'_>) -> Result<(), BoxedError> {
     let (min, max) = (OPTIONS.start(), OPTIONS.end());
     let path = path.key("properties");

@@ -1,4 +1,4 @@
-//! Answers in each dialect.
+//! Tests of answers in each dialect.
 
 use serde_json::{Value, json};
 use tollgate_types::decide::{

@@ -7,7 +7,7 @@ use tollgate_types::ErrorCode::{
 
 use super::{decision_request, error_of, native, noul};
 
-/// A request with one question in a list.
+/// Returns a request with one question in a list.
 fn one(question: Value) -> Value {
     native(json!("text"), json!([question]))
 }
@@ -425,7 +425,7 @@ fn errors_name_the_parameter_at_fault() {
     for (body, code, param) in cases {
         assert_eq!(error_of(&body), (code, param.to_owned()), "{body}");
     }
-    // Valid values next to the limits.
+    // Valid values just inside the limits.
     decision_request(&one(
         json!({"type": "tool", "instructions": "?", "tools": [tool("none", json!({}))], "tool_choice": "required"}),
     ));

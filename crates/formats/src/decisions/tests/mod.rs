@@ -10,7 +10,7 @@ use tollgate_types::ErrorCode;
 use super::{DecisionRequest, read};
 use crate::error::DecodeError;
 
-/// A request of this state and these questions in Tollgate's own dialect.
+/// Returns a request with this state and these questions in Tollgate's own dialect.
 fn native(state: Value, questions: Value) -> Value {
     json!({"model": "decide", "state": state, "questions": questions})
 }
@@ -30,7 +30,7 @@ fn refused(body: &Value) -> DecodeError {
     }
 }
 
-/// The code and the parameter of the error for a body.
+/// Returns the code and the parameter of the error for a body.
 fn error_of(body: &Value) -> (ErrorCode, String) {
     let error = refused(body);
     assert!(error.message.len() < 300, "{}", error.message);

@@ -1,4 +1,4 @@
-//! Tests of the spellings of one question.
+//! Tests of the alternative spellings of one question.
 
 use serde_json::{Value, json};
 use tollgate_types::decide::{CalibrationChoice, ChoiceOption, Level, QuestionKind};

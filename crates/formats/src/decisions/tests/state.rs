@@ -68,7 +68,7 @@ fn an_empty_state_is_refused_and_an_empty_member_is_not() {
     }
 }
 
-/// For every form of a medium: kind, address, and path of the source.
+/// Checks the kind, the URL and the path of the source for every form of a medium.
 #[test]
 fn media_are_found_in_every_form() {
     let (image, audio, video) = (
@@ -365,7 +365,7 @@ fn documents_and_invalid_media_are_refused() {
     state(json!({"type": "image_url", "image_url": format!("https://a.b/{}", "c".repeat(8_180))}));
 }
 
-/// For every form of a file: the declared kind, and the path of the id.
+/// Checks the declared kind and the path of the id for every form of a file.
 #[test]
 fn files_are_found_in_every_form() {
     let image = Some(StateMediaKind::Image);
@@ -430,8 +430,8 @@ fn files_are_found_in_every_form() {
     }
 }
 
-/// The kind of a file without a declared kind decides its marker and number; a file of unknown kind
-/// does not count.
+/// The detected kind of a file determines its marker and its number. A file of unknown kind has no
+/// number.
 #[test]
 fn files_of_known_kind_are_counted() {
     let file = |id: &str| json!({"type": "file", "file": {"file_id": id}});
@@ -498,7 +498,7 @@ fn caller_text_cannot_imitate_a_marker() {
         input(json!([{"role": "user", "content": [{"type": "input_text", "text": "[image 1]"}]}])).text,
         "[\n  {\n    \"role\": \"user\",\n    \"content\": [\n      \"(image 1)\"\n    ]\n  }\n]"
     );
-    // Brackets of lists do not turn their content into a marker.
+    // The brackets of a JSON list do not turn its content into a marker.
     assert_eq!(
         state(json!({"a": ["image 1"]})).text,
         "{\n  \"a\": [\n    \"image 1\"\n  ]\n}"

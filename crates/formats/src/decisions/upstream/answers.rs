@@ -1,4 +1,5 @@
-//! Answers of upstreams: a map by question id, or a list in the order of the questions.
+//! Decoding of an upstream's answers: a map by question id, or a list in the order of the
+//! questions.
 
 use tollgate_types::decide::{Decision, DecisionSource, Method, Question, Verdict};
 use tollgate_types::usage::MAX_QUANTITY;
@@ -11,8 +12,8 @@ use crate::json::{MAX_NODES, Node, Path};
 /// Reads the answers to these questions, in their order, and the reported usage. Accepts either
 /// container, with or without Cloudflare's envelope `{"result":…,"success":…}`.
 ///
-/// A refused or failed question is a verdict. A missing answer, a wrong type or impossible
-/// probabilities are an error, and then the whole answer is discarded.
+/// A refused or failed question has a verdict. If an answer is missing or of a wrong type, or if
+/// probabilities are impossible, the function returns an error and no answers.
 pub fn answers(
     shape: Shape,
     body: &[u8],
@@ -105,8 +106,8 @@ fn decision(verdict: Verdict, abstain: Option<f64>) -> Decision {
     }
 }
 
-/// The error for one question. The upstream's message only goes to the log: it may name the
-/// upstream.
+/// Returns the error of one question. The upstream's message is only logged, because it may name
+/// the upstream.
 fn failure(node: &Node<'_>, question: &Question) -> Error {
     let message = "The question could not be answered. Retry it; if the error persists, rephrase it.";
     let message_text = node.get("error").and_then(|error| error.get("message"));

@@ -1,4 +1,4 @@
-//! Questions in the shape of an upstream.
+//! Encoding of questions for an upstream.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::decide::{
@@ -9,8 +9,8 @@ use super::Shape;
 use crate::decisions::keys;
 use crate::decisions::marker::{StatePart, state_parts};
 
-/// Writes a request of this shape. Features that [`check_compatible`](super::check_compatible)
-/// refuses are written in Tollgate's own dialect.
+/// Encodes a request in this shape. Features that [`check_compatible`](super::check_compatible)
+/// refuses are encoded in Tollgate's own dialect.
 pub fn ask(shape: Shape, model: &str, state: &State, questions: &[Question]) -> Vec<u8> {
     let (name, state) = match shape {
         Shape::SystemOne | Shape::OpenRouter => ("state", content(state, "text", medium)),
@@ -32,7 +32,7 @@ pub fn ask(shape: Shape, model: &str, state: &State, questions: &[Question]) -> 
     Value::Object(body).to_string().into_bytes()
 }
 
-/// A text, or a list of parts if there are media.
+/// Returns the content of a state: a text, or a list of parts if the state has media.
 fn content(state: &State, text_type: &str, write: fn(&StateMedia) -> Value) -> Value {
     if state.media.is_empty() {
         return json!(state.text);
@@ -44,7 +44,7 @@ fn content(state: &State, text_type: &str, write: fn(&StateMedia) -> Value) -> V
     state_parts.collect()
 }
 
-/// Wraps the content for OpenAI, whose input is a text or messages.
+/// Wraps the content for OpenAI, whose `input` is a text or a list of messages.
 fn message(content: Value) -> Value {
     match content {
         Value::Array(_) => json!([{"role": "user", "content": content}]),
@@ -52,7 +52,7 @@ fn message(content: Value) -> Value {
     }
 }
 
-/// A media part of chat completions.
+/// Returns the media part in the format of chat completions.
 fn medium(medium: &StateMedia) -> Value {
     let url = &medium.url;
     match medium.kind {
@@ -62,7 +62,7 @@ fn medium(medium: &StateMedia) -> Value {
     }
 }
 
-/// A media part of responses, which support only images.
+/// Returns the media part in the format of responses, which support only images.
 fn responses_part(part: &StateMedia) -> Value {
     match part.kind {
         StateMediaKind::Image => json!({"type": "input_image", "image_url": part.url}),
@@ -70,7 +70,7 @@ fn responses_part(part: &StateMedia) -> Value {
     }
 }
 
-/// A media part of Gemini's interactions.
+/// Returns the media part in the format of Gemini's interactions.
 fn interaction_part(medium: &StateMedia) -> Value {
     let kind = medium.kind.as_str();
     let inline = medium
@@ -83,7 +83,7 @@ fn interaction_part(medium: &StateMedia) -> Value {
     }
 }
 
-/// A question in System One's shape or Google's variant.
+/// Encodes a question in System One's shape or Google's variant.
 fn question(question: &Question, shape: Shape) -> Value {
     let mut out = match &question.kind {
         QuestionKind::Noul { yes, no } => {
@@ -110,14 +110,14 @@ fn question(question: &Question, shape: Shape) -> Value {
     out
 }
 
-/// The meanings of yes and no.
+/// Returns the criteria of a yes-or-no question; `None` if both meanings are missing.
 fn meanings(yes: Option<&str>, no: Option<&str>, shape: Shape) -> Option<Value> {
     yes.or(no)?;
     let (yes_key, no_key) = match shape {
         Shape::Google => ("true_description", "false_description"),
         _ => ("true", "false"),
     };
-    // OpenRouter requires both or none.
+    // OpenRouter requires both criteria or none.
     let otherwise = (shape == Shape::OpenRouter).then_some("Otherwise.");
     let named = [(yes_key, yes.or(otherwise)), (no_key, no.or(otherwise))];
     let criteria = named
@@ -126,7 +126,8 @@ fn meanings(yes: Option<&str>, no: Option<&str>, shape: Shape) -> Option<Value> 
     Some(Value::Object(criteria.collect()))
 }
 
-/// Without a description, Google requires an empty text and System One null.
+/// Returns the options with their descriptions. A missing description is an empty text for Google
+/// and null for System One.
 fn described(options: &[ChoiceOption], shape: Shape) -> Value {
     let named = keys::for_options(options).into_iter().zip(options);
     let meaning = |option: &ChoiceOption| match (&option.description, shape) {
@@ -185,7 +186,8 @@ fn with_description(key: &str, value: Value, description: Option<&str>) -> Value
     Value::Object(out)
 }
 
-/// OpenAI's yes-or-no question has no member for the meanings, so they go into the instructions.
+/// Returns the instructions of a yes-or-no question with its meanings: OpenAI has no separate
+/// member for them.
 fn predicate_instructions(question: &Question) -> String {
     let mut text = question.instructions.clone();
     if let QuestionKind::Noul { yes, no } = &question.kind {

@@ -1,4 +1,4 @@
-//! Upstreams that support decisions: questions and answers in their shapes.
+//! Encodes questions for upstreams that support decisions, and decodes their answers.
 
 mod answers;
 mod ask;
@@ -11,22 +11,22 @@ use crate::error::DecodeError;
 pub use answers::answers;
 pub use ask::ask;
 
-/// The request and response format of an upstream.
+/// Request and response format of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// TypeSafe's, also used by model servers and clouds. Functions and `abstain` are added as in
-    /// Tollgate's own dialect.
+    /// TypeSafe's format, also used by model servers and clouds. Functions and `abstain` are added
+    /// as in Tollgate's own dialect.
     SystemOne,
-    /// `POST /v1/decisions` of OpenAI.
+    /// OpenAI's format, `POST /v1/decisions`.
     OpenAi,
-    /// `POST /v1beta/decisions` of Google.
+    /// Google's format, `POST /v1beta/decisions`.
     Google,
     /// OpenRouter's variant of System One (`components/decisions*.py` of openrouter 1.3), where a
     /// yes-or-no question has both criteria or none.
     OpenRouter,
 }
 
-/// Refuses features that a shape cannot express.
+/// Refuses media and questions that a shape cannot express.
 pub fn check_compatible(shape: Shape, state: &State, questions: &[Question]) -> Result<(), DecodeError> {
     if shape == Shape::SystemOne {
         return Ok(());

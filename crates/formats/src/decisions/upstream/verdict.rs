@@ -1,4 +1,4 @@
-//! Probabilities of an answer, with plausibility checks.
+//! Decoding of an answer's probabilities, with plausibility checks.
 
 use serde_json::Value;
 use tollgate_types::decide::{ArgumentDecision, FunctionTool, Question, QuestionKind, Verdict};
@@ -11,7 +11,8 @@ use crate::json::{Node, Path};
 /// Tolerance for probabilities outside of 0 to 1.
 const PROBABILITY_TOLERANCE: f64 = 1e-6;
 
-/// Reads a regular answer; `kind` is its declared type.
+/// Reads the answer to a question that was neither refused nor failed; `kind` is the declared type
+/// of the answer.
 pub(super) fn read(
     node: &Node<'_>,
     kind: Option<&str>,
@@ -93,8 +94,8 @@ fn arguments(
     decided.collect()
 }
 
-/// Reads `probabilities` in the order of the possible answers: by `keys` from a map, by `values`
-/// from a list.
+/// Reads `probabilities` in the order of the possible answers: from a map by `keys`, from a list by
+/// `values`.
 fn distribution(
     node: &Node<'_>,
     keys: &[String],
@@ -123,7 +124,8 @@ fn distribution(
     normalised(read.collect::<Result<_, BoxedError>>()?, &path)
 }
 
-/// The number of a value in a list of numbers or of objects with `value`.
+/// Returns the probability of a value: the number at index `place` of a list of numbers, or
+/// `probability` of the object with this `value`.
 fn listed<'n, 'a>(items: &'n [Node<'a>], place: usize, value: &Value) -> Option<&'n Node<'a>> {
     let of_value = |item: &&Node<'a>| item.get("value").is_some_and(|found| found.to_value() == *value);
     match items.get(place)? {
@@ -132,7 +134,7 @@ fn listed<'n, 'a>(items: &'n [Node<'a>], place: usize, value: &Value) -> Option<
     }
 }
 
-/// Reads a probability, clamped to 0 to 1.
+/// Reads a probability and clamps it to the range 0 to 1.
 pub(super) fn probability(node: &Node<'_>, path: &Path<'_>) -> Result<f64, BoxedError> {
     match node.as_f64() {
         Some(value) if (-PROBABILITY_TOLERANCE..=1.0 + PROBABILITY_TOLERANCE).contains(&value) => {
@@ -142,8 +144,8 @@ pub(super) fn probability(node: &Node<'_>, path: &Path<'_>) -> Result<f64, Boxed
     }
 }
 
-/// Normalises probabilities to the sum 1. The sum may only differ by rounding: 0.002, plus 0.0001
-/// for each probability.
+/// Normalises the probabilities to the sum 1. Refuses a sum that differs from 1 by more than
+/// rounding: 0.002, plus 0.0001 for each probability.
 fn normalised(mut probabilities: Vec<f64>, path: &Path<'_>) -> Result<Vec<f64>, BoxedError> {
     let sum: f64 = probabilities.iter().sum();
     let rounding = 0.002 + 0.0001 * probabilities.len() as f64;

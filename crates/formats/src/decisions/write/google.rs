@@ -1,6 +1,6 @@
 //! Google's dialect (`_gaos/types/decisions`): System One with the usage object of interactions.
-//! Google's clients pass through unknown types of answers, so refusals and failures are written as
-//! in Tollgate's own dialect.
+//! Google's clients preserve unknown types of answers, so refusals and failures are written as in
+//! Tollgate's own dialect.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::decide::{Decision, Question};

@@ -1,17 +1,17 @@
-//! The `method` object: how the probabilities were obtained.
+//! The `method` object, which describes how the probabilities were computed.
 
 use serde_json::{Value, json};
 use tollgate_types::decide::{Decision, Method};
 
-/// The method of one answer.
+/// Returns the method of one answer.
 pub(super) fn for_answer(method: &Method) -> Value {
     let mut value = shared(method);
     value["calls"] = json!(method.calls);
     value
 }
 
-/// The combined method of all answers, with the worst value of each field. Failed questions have
-/// none.
+/// Returns the combined method of all answers, with the worst value of each field. Failed questions
+/// have no method and are ignored.
 pub(super) fn for_all(decisions: &[Decision]) -> Option<Value> {
     let mut methods = decisions.iter().filter_map(|decision| decision.method.as_ref());
     let first = methods.next()?.clone();

@@ -1,5 +1,5 @@
 //! Encoding of answers in the dialect of the request. All dialects have the same numbers. Fields
-//! that a dialect lacks are added to it: official clients pass them through.
+//! that a dialect does not define are added to it: official clients preserve them.
 
 mod google;
 mod method;
@@ -16,21 +16,21 @@ use tollgate_types::decide::{
 use super::keys;
 use super::{Container, DecisionRequest, Dialect};
 
-/// The answer when no function fits.
+/// Name of the answer that no function fits.
 pub(super) const NO_TOOL: &str = "none";
 
-/// The fields of an answer other than the decisions.
+/// Fields of a response other than the decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseFrame<'a> {
-    /// The decision id, such as `dec_…`.
+    /// Id of the decision, such as `dec_…`.
     pub id: &'a str,
-    /// Creation time, in seconds since 1970.
+    /// Creation time, in seconds since the Unix epoch.
     pub created: i64,
-    /// The model as the caller named it.
+    /// Model name, as sent in the request.
     pub model: &'a str,
-    /// The billed tokens.
+    /// Billed input tokens.
     pub usage: InputTokens,
-    /// The price for the caller.
+    /// Price for the caller.
     pub cost: Credits,
 }
 
@@ -46,7 +46,7 @@ pub struct InputTokens {
 }
 
 impl InputTokens {
-    /// The sum, saturating.
+    /// Returns the sum of all tokens, saturating.
     pub const fn total(self) -> u64 {
         self.state
             .saturating_add(self.questions)
@@ -54,8 +54,8 @@ impl InputTokens {
     }
 }
 
-/// Writes the answer for the caller. Requires one decision for each question, in their order, each
-/// with one finite probability per option.
+/// Writes the response for the caller. Requires one decision for each question, in the order of the
+/// questions, each with one finite probability per option.
 pub fn write(request: &DecisionRequest, decisions: &[Decision], frame: &ResponseFrame<'_>) -> Vec<u8> {
     let answer = match request.dialect {
         Dialect::Native => native::answer,
@@ -103,7 +103,7 @@ pub fn write(request: &DecisionRequest, decisions: &[Decision], frame: &Response
 
 struct Name<'q> {
     id: &'q str,
-    /// Whether the name is the caller's; otherwise it is generated.
+    /// Whether the caller set the name; otherwise it is generated.
     is_named: bool,
 }
 
@@ -115,7 +115,7 @@ fn in_container(request: &DecisionRequest, answers: Vec<(Name<'_>, Map<String, V
     }
     let item = |(name, answer): (Name<'_>, Map<String, Value>)| {
         let (key, name) = match request.dialect {
-            // OpenAI's clients require the member even without a name.
+            // OpenAI's clients require the member even if the question has no name.
             Dialect::OpenAi => ("name", name.is_named.then_some(name.id)),
             Dialect::Native | Dialect::Google => ("id", Some(name.id)),
         };
@@ -126,7 +126,7 @@ fn in_container(request: &DecisionRequest, answers: Vec<(Name<'_>, Map<String, V
     answers.into_iter().map(item).collect()
 }
 
-/// The members of a JSON object.
+/// Returns the members of a JSON object.
 fn members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
@@ -134,23 +134,23 @@ fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// A refusal, native in OpenAI's dialect and added to the others.
+/// Returns a refusal, which OpenAI's dialect defines and the other dialects receive in addition.
 fn refusal() -> Map<String, Value> {
     members(json!({"type": "refusal"}))
 }
 
-/// The error of one question.
+/// Returns the error of one question.
 fn error(error: &Error, question: &Question) -> Value {
     let param = error.param.as_deref().unwrap_or(&question.param);
     json!({"code": error.code.as_str(), "message": error.message, "param": param})
 }
 
-/// Rounds computed values to 12 digits, for `0.82` instead of `0.8200000000000001`.
+/// Rounds a computed value to 12 decimal places, for `0.82` instead of `0.8200000000000001`.
 fn rounded(value: f64) -> f64 {
     (value * 1e12).round() / 1e12
 }
 
-/// A map from names to probabilities.
+/// Returns a map from names to probabilities.
 fn by_name(names: impl IntoIterator<Item = String>, probabilities: &[f64]) -> Value {
     let named = names.into_iter().zip(probabilities);
     Value::Object(
@@ -160,8 +160,8 @@ fn by_name(names: impl IntoIterator<Item = String>, probabilities: &[f64]) -> Va
     )
 }
 
-/// Names of the possible answers to a question with functions. With as many probabilities as
-/// functions, a call is required; one more is for `NO_TOOL`.
+/// Returns the names of the possible answers to a question with functions. One more probability
+/// than functions means that [`NO_TOOL`] is a possible answer; otherwise a call is required.
 fn tool_names(tools: &[FunctionTool], probabilities: &[f64]) -> Vec<String> {
     let mut names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     if probabilities.len() > tools.len() {
@@ -170,7 +170,7 @@ fn tool_names(tools: &[FunctionTool], probabilities: &[f64]) -> Vec<String> {
     names
 }
 
-/// The argument decisions of each function that has any.
+/// Returns the argument decisions of each function that has any.
 fn arguments(tools: &[FunctionTool], arguments: &[Vec<ArgumentDecision>]) -> Value {
     let evaluated = tools
         .iter()

@@ -1,4 +1,4 @@
-//! Tollgate's own dialect, a superset of System One.
+//! Encoding in Tollgate's own dialect, a superset of System One.
 
 use serde_json::{Map, Value, json};
 use tollgate_types::decide::{

@@ -1,4 +1,4 @@
-//! Events of a streamed answer.
+//! Rewriting of the events of a streamed response.
 
 use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
@@ -9,42 +9,43 @@ use crate::error::DecodeError;
 use crate::lossless::{Edit, Span, splice};
 use crate::sse;
 
-/// One event, rewritten for the caller.
+/// Event, rewritten for the caller.
 #[derive(Clone, Debug)]
 pub struct Relayed {
-    /// The whole event; `None` for errors, whose text is the upstream's and which the caller must
-    /// not see.
+    /// Complete event. `None` for error objects, and if `is_blocked` or `is_malformed` is set: the
+    /// caller must not receive these.
     pub bytes: Option<Bytes>,
-    /// Whether it is an error object.
+    /// Whether the event is an error object.
     pub is_error: bool,
-    /// Whether the prompt was blocked.
+    /// Whether the prompt was blocked, and no event had content before.
     pub is_blocked: bool,
-    /// Whether a candidate ended because the model failed to produce a valid answer, without
-    /// content before.
+    /// Whether a candidate ended because the model failed to generate a valid response, and no
+    /// event had content before.
     pub is_malformed: bool,
-    /// Whether the event has content, a call, or a finish reason.
+    /// Whether the event has content, a call or a finish reason.
     pub is_content: bool,
-    /// The usage, when the answer has ended.
+    /// Usage report; set only after a candidate has ended.
     pub usage: Option<Usage>,
-    /// Bytes of text, reasoning and arguments, escapes resolved.
+    /// Number of bytes of text, reasoning and arguments, escapes resolved.
     pub output_bytes: u64,
 }
 
-/// Relays the events of one stream with the caller's name for the model, and with the origin in the
-/// seals of reasoning.
+/// Relays the events of one stream. Sets the model name from the request, and marks sealed
+/// reasoning with the upstream's origin.
 #[derive(Debug)]
 pub struct Relay {
     public_model: String,
     origin: String,
     has_content: bool,
-    /// Bit masks of the candidates that appeared and of those that ended.
+    /// Bit mask of the candidates that have appeared.
     seen: u32,
+    /// Bit mask of the candidates that have ended.
     finished: u32,
 }
 
 impl Relay {
-    /// Creates a relay. `public_model` is the caller's name for the model, `origin` that of the
-    /// upstream's seals.
+    /// Creates a relay. `public_model` is the model name from the request, `origin` the origin of
+    /// the upstream's seals.
     pub fn new(public_model: &str, origin: &str) -> Self {
         Self {
             public_model: public_model.to_owned(),
@@ -79,15 +80,15 @@ impl Relay {
             is_blocked,
             is_malformed,
             is_content: head.has_content || head.finished != 0,
-            // Before the end, reports cover only a part of the answer.
+            // Before the end, a report covers only a part of the response.
             usage: head.usage.filter(|_| self.finished != 0),
             output_bytes: head.output_bytes,
         })
     }
 }
 
-/// Adds the cost to the usage of an event that was already rewritten. Returns it unchanged if it
-/// has no usage object.
+/// Adds the cost to the usage of an event that was already rewritten. Returns an event without a
+/// usage object unchanged.
 pub fn event_with_cost(event: &Bytes, cost: Credits) -> Bytes {
     let changed = || {
         let data = event.strip_prefix(b"data: ")?.strip_suffix(b"\n\n")?;

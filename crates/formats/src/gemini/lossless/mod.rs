@@ -1,5 +1,6 @@
-//! Relays this format to an upstream of the same format. Only the model's name, the wrapping of
-//! sealed reasoning and the added cost change; all other bytes stay.
+//! Relays `generateContent` requests and responses between a caller and an upstream of the same
+//! format. Only the model's name, the wrapping of sealed reasoning and the added cost change; all
+//! other bytes are forwarded unchanged.
 
 mod event;
 mod request;

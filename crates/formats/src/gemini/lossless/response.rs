@@ -1,4 +1,4 @@
-//! Rewriting of whole answers.
+//! Rewriting of complete responses for the caller.
 
 use bytes::Bytes;
 use tollgate_types::generate::Seal;
@@ -12,7 +12,7 @@ use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 use crate::lossless::{Edit, Span, splice};
 
-/// Metadata of a whole answer or of a stream event, without its content.
+/// Metadata of a complete response or of a stream event, without its content.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
     /// Whether the body is an error object.
@@ -21,17 +21,17 @@ pub struct ResponseHead {
     pub is_blocked: bool,
     /// Number of candidates.
     pub candidates: u32,
-    /// Bit mask of the candidates that ended here, by index.
+    /// Bit mask of the candidates that end in this response or event, by index.
     pub finished: u32,
-    /// Bit mask of all candidates that appear here, by index.
+    /// Bit mask of the candidates in this response or event, by index.
     pub seen: u32,
-    /// Whether a candidate ended because the model failed to produce a valid answer.
+    /// Whether a candidate ended because the model failed to generate a valid response.
     pub is_malformed: bool,
-    /// Whether there is content or a call.
+    /// Whether a candidate has content or a call.
     pub has_content: bool,
     /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
-    /// Bytes of text, reasoning and arguments.
+    /// Number of bytes of text, reasoning and arguments.
     pub output_bytes: u64,
     /// Origin of the seals.
     origin: String,
@@ -42,8 +42,8 @@ pub struct ResponseHead {
     seals: Vec<Span>,
 }
 
-/// Inspects a whole answer of an upstream whose seals have this origin. Fails if the body is not a
-/// JSON object.
+/// Inspects a complete response of an upstream whose seals have this origin. Fails if the body is
+/// not a JSON object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -168,9 +168,9 @@ impl ResponseHead {
     }
 }
 
-/// Rewrites an answer for the caller: the caller's name for the model, the origin in the seals of
-/// reasoning, and the cost in the usage object, if present. `head` comes from [`inspect_response`]
-/// of this body.
+/// Rewrites a response for the caller. Sets the model name from the request, marks sealed reasoning
+/// with its origin, and adds the cost to the usage object, if present. `head` must be the result of
+/// [`inspect_response`] for this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,
@@ -186,7 +186,7 @@ pub fn splice_response(
         .collect();
     match head.model {
         Some(place) => changes.push((place, model)),
-        // An insertion into an empty object would leave a trailing comma.
+        // The inserted text ends with a comma, which would be invalid in an empty object.
         None if head.candidates > 0 => changes.push((Span::at(head.open), inserted)),
         None => {}
     }
@@ -201,7 +201,7 @@ pub fn splice_response(
     splice(b"", body, &edits, b"")
 }
 
-/// The wrapped seal for a caller, as a JSON string.
+/// Returns the seal, wrapped for a caller, as a JSON string.
 fn wrapped(origin: &str, data: &str) -> Vec<u8> {
     json_string(&seals::wrap(&Seal {
         origin: origin.to_owned(),

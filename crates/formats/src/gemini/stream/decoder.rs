@@ -1,4 +1,4 @@
-//! Decoding of events to the common form.
+//! Decoding of stream events to the common form.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use super::super::wire::{Answer, Candidate, Part};
 use super::super::{ids, logprobs};
 use crate::error::DecodeError;
 
-/// Decodes the events of one streamed answer leniently: unknown events and fields are skipped.
+/// Decodes the events of one streamed response leniently: unknown events and fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
     created: i64,
-    /// The id of the answer; a fallback until the answer has one.
+    /// Id of the response; the fallback until an event has an id.
     id: String,
     is_started: bool,
     is_finished: bool,
     candidates: BTreeMap<u32, State>,
 }
 
-/// The state of one candidate.
+/// State of one candidate.
 #[derive(Debug, Default)]
 struct State {
     calls: u32,
-    /// Whether there are thoughts without a seal so far.
+    /// Whether the candidate has thoughts without a seal so far.
     unsealed: bool,
 }
 
 impl StreamDecoder {
-    /// Creates a decoder. The format has no creation time and the id is optional, so both are
-    /// given.
+    /// Creates a decoder. The format has no creation time and the id is optional, so the caller
+    /// supplies both.
     pub fn new(created: i64, fallback_id: &str) -> Self {
         Self {
             created,
@@ -43,7 +43,7 @@ impl StreamDecoder {
     }
 
     /// Decodes the data of one event. Fails if the text is not an event. Error objects and blocked
-    /// prompts yield nothing: [`Relay`](super::super::Relay) reports them.
+    /// prompts yield no events: [`Relay`](super::super::Relay) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let answer: Answer = serde_json::from_slice(data)
             .map_err(|error| DecodeError::invalid_json(format!("The event cannot be parsed: {error}.")))?;
@@ -54,7 +54,7 @@ impl StreamDecoder {
             let choice = candidate.index.unwrap_or(place as u32);
             self.candidate(choice, candidate, &mut events);
         }
-        // Before the end, reports cover only a part of the answer.
+        // Before the end, a report covers only a part of the response.
         if self.is_finished {
             let usage = answer.usage_metadata.as_ref().and_then(read_usage);
             events.extend(usage.map(StreamEvent::Usage));
@@ -110,7 +110,7 @@ impl State {
             .thought_signature
             .filter(|data| !data.is_empty())
             .map(|data| Seal {
-                // The adapter adds the origin.
+                // The adapter sets the origin.
                 origin: String::new(),
                 data,
             });

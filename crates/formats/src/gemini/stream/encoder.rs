@@ -1,4 +1,4 @@
-//! Encoding of events from the common form.
+//! Encoding of stream events from the common form.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use super::super::usage::encode_usage;
 use super::super::wire::{EncodedCandidate, EncodedResponse, Part, to_bytes};
 use super::event_of;
 
-/// Encodes a streamed answer for one caller. Rules of the format: a tool call is whole, in one
-/// part; the finish reasons and the usage are in the last event.
+/// Encodes a streamed response for one caller. Rules of the format: a tool call is complete, in one
+/// part; the last event has the finish reasons and the usage.
 #[derive(Debug)]
 pub struct StreamEncoder {
     model: String,
@@ -29,13 +29,13 @@ pub struct StreamEncoder {
 #[derive(Debug, Default)]
 struct State {
     writer: Writer,
-    /// Unfinished calls by index: deltas of several calls may interleave.
+    /// Unfinished calls by index: the deltas of several calls may be interleaved.
     calls: BTreeMap<u32, ToolCall>,
     finish: Option<FinishReason>,
 }
 
 impl StreamEncoder {
-    /// Creates an encoder. `public_model` is the caller's name for the model. Without
+    /// Creates an encoder. `public_model` is the model name from the request. Without
     /// `show_reasoning`, only the seals of reasoning are sent.
     pub fn new(public_model: &str, show_reasoning: bool) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as whole events of the format; empty for data that is sent later.
+    /// Encodes one event as complete events of the format; empty for data that is sent later.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         match event {
             StreamEvent::Start { id, .. } => self.id.clone_from(id),
@@ -111,7 +111,7 @@ impl StreamEncoder {
         Bytes::new()
     }
 
-    /// The event that ends the stream; empty after an error.
+    /// Returns the event that ends the stream; empty after an error.
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>) -> Bytes {
         if self.candidates.is_empty() {
             self.candidates.insert(0, State::default());
@@ -137,7 +137,7 @@ impl StreamEncoder {
         self.candidates.entry(choice).or_default()
     }
 
-    /// An event with the new parts of a candidate.
+    /// Returns an event with the new parts of a candidate.
     fn flush(&mut self, choice: u32, logprobs: Option<&Value>) -> Bytes {
         let parts = self.state(choice).writer.take();
         if parts.is_empty() {

@@ -1,5 +1,6 @@
-//! Streamed answers: events without names, each an answer with the new parts only. There is no end
-//! marker: the stream ends with the event that has the finish reasons of all candidates.
+//! Streamed responses: events without names, each of them a response object with only the new
+//! parts. The format has no end marker: the stream ends with the event that has the finish reasons
+//! of all candidates.
 
 mod decoder;
 mod encoder;
@@ -9,8 +10,8 @@ use bytes::Bytes;
 pub use decoder::StreamDecoder;
 pub use encoder::StreamEncoder;
 
-/// Writes the event on one line, since some official clients read only one. Line feeds are white
-/// space in JSON.
+/// Writes the event on one line, because some official clients read only one line. Line feeds are
+/// white space in JSON.
 pub(super) fn event_of(data: &[u8]) -> Bytes {
     let line: Vec<u8> = data
         .iter()

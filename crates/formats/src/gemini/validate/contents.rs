@@ -1,4 +1,4 @@
-//! Validation of the conversation.
+//! Validation of the conversation: `contents` and `systemInstruction`.
 
 use super::super::head::{GenerateHead, PartPlace, PartsPlace};
 use super::open_fields;
@@ -9,7 +9,7 @@ use crate::lossless::Span;
 
 const ROLES: &[&str] = &["user", "model", "function"];
 
-/// The author of the parts, which decides their valid kinds.
+/// Author of the parts, which determines their valid kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     System,
@@ -34,7 +34,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Reads `systemInstruction`. The official clients send a role in it, which has no meaning.
+/// Reads `systemInstruction`. The official clients send a role in it, which has no effect.
 pub(super) fn system(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let mut ignored = GenerateHead::default();
     content(
@@ -80,8 +80,8 @@ fn content(
     }
 }
 
-/// Reads the role ahead of the other fields: it decides which parts are valid. The default is the
-/// user.
+/// Reads the role before the other fields, because the role determines the valid parts. The default
+/// is the user.
 fn role(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<Side, BoxedError> {
     let mut side = Side::User;
     open_fields(reader, &["role"], path, |reader, _, path| {

@@ -1,9 +1,9 @@
-//! Validation of requests. Reads the bytes once and stores only a [`GenerateHead`];
-//! `decode_request` trusts validated bodies.
+//! Validation of requests. Reads the bytes once and stores only a [`GenerateHead`].
+//! `decode_request` does not repeat the checks.
 //!
 //! Unknown fields of the request, of its configurations and of tools are refused: an unknown tool
-//! may run at the provider. Unknown fields of parts are accepted. An optional field that is null
-//! counts as not sent. Errors name a field as the caller wrote it.
+//! may run at the provider. Unknown fields of parts are accepted. An optional field that is null is
+//! treated as omitted. Errors contain the name of a field in the caller's spelling.
 
 mod config;
 mod contents;
@@ -31,7 +31,7 @@ const FIELDS: &[&str] = &[
     "model",
 ];
 
-/// Checks a whole request against the format (wire facts of `generateContent`): required fields,
+/// Checks a complete request against the documentation of `generateContent`: required fields,
 /// types, bounds, and the rules between fields.
 ///
 /// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
@@ -193,7 +193,8 @@ fn labels(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     Ok(())
 }
 
-/// The documented name of a field. It must be one of `names` and appear only once in any spelling.
+/// Returns the documented name of a field. It must be one of `names`, and the field must occur only
+/// once, in any spelling.
 pub(in super::super) fn known(
     key: &Key<'_>,
     names: &[&'static str],
@@ -212,7 +213,7 @@ pub(in super::super) fn known(
 }
 
 /// Enters an object and calls `read` for each field, with its documented name. Refuses fields
-/// outside `names`; null counts as not sent.
+/// outside `names`. A field that is null is treated as omitted.
 pub(in super::super) fn fields<'a>(
     reader: &mut Reader<'a>,
     names: &[&'static str],
@@ -231,7 +232,7 @@ pub(in super::super) fn fields<'a>(
     Ok(())
 }
 
-/// Like [`fields`], but accepts other fields.
+/// Like [`fields`], but accepts fields outside `names`.
 pub(in super::super) fn open_fields<'a>(
     reader: &mut Reader<'a>,
     names: &[&'static str],
@@ -254,7 +255,7 @@ pub(in super::super) fn open_fields<'a>(
     Ok(())
 }
 
-/// Accepts an object with any content.
+/// Reads an object with any content.
 fn any_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     if reader.kind()? != Kind::Object {
         return reader.object_at(path);

@@ -1,4 +1,5 @@
-//! One part of a turn: exactly one of several fields decides its kind, and others may be added.
+//! Validation of one part of a turn. Exactly one of several fields determines its kind; other
+//! fields may be added.
 
 use super::super::decode::stored_id;
 use super::super::head::{GenerateHead, PartPlace, SealPlace};
@@ -11,7 +12,7 @@ use crate::json::{Path, Reader};
 use crate::lossless::Span;
 use crate::request::Media;
 
-/// Fields that decide the kind; a part has exactly one.
+/// Fields that determine the kind; a part has exactly one.
 const DATA: &[&str] = &[
     "text",
     "inlineData",
@@ -33,13 +34,13 @@ const FIELDS: &[&str] = &[
     "thoughtSignature",
 ];
 
-/// The calls without a result so far: optional id, and name.
+/// Calls without a result so far: optional id, and name.
 #[derive(Default)]
 pub(super) struct Calls(Vec<(Option<String>, String)>);
 
 impl Calls {
-    /// Removes the call that a result answers: the one with the id, else the first one with the
-    /// name.
+    /// Removes the call to which a result belongs: the call with this id, otherwise the first call
+    /// with this name. Returns false if there is no such call.
     fn answer(&mut self, id: Option<&str>, name: &str) -> bool {
         let by_id = id.and_then(|id| self.0.iter().position(|(known, _)| known.as_deref() == Some(id)));
         let found = by_id.or_else(|| self.0.iter().position(|(_, known)| known == name));
@@ -189,7 +190,7 @@ fn file_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Res
             return unsupported(&path.key("mimeType"), problem);
         }
         Some(_) if is_stored => media.files += 1,
-        // The size of other media at an address is unknown, and so is their maximum cost.
+        // The size of other media at a URL is unknown, and so is their maximum cost.
         _ => {
             let problem = "must be an image type; send other media inline";
             return unsupported(&path.key("mimeType"), problem);
@@ -199,8 +200,8 @@ fn file_data(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Res
     Ok(())
 }
 
-/// Whether the text names an uploaded file; otherwise it must be a web address. Other schemes name
-/// files stored at the provider.
+/// Whether the text identifies an uploaded file. Fails if it is neither an uploaded file nor an
+/// http or https URL: other schemes identify files stored at the provider.
 fn is_uploaded_file(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     let text = reader.non_empty_string_at(path)?.decoded();
     if stored_id(&text).is_some() {
@@ -265,7 +266,7 @@ fn response(
     Ok(())
 }
 
-/// Reads the images and documents of a result.
+/// Reads the images and documents of a tool result.
 fn media_parts(reader: &mut Reader<'_>, head: &mut GenerateHead, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;

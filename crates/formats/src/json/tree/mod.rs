@@ -1,5 +1,5 @@
-//! A JSON tree, for formats that move content around in the body: a member can only be interpreted
-//! when its whole object has been read.
+//! JSON tree, for formats that move content within the body: a member can only be interpreted after
+//! its whole object has been read.
 
 mod typed;
 
@@ -11,7 +11,7 @@ use super::reader::{Kind, Reader};
 use super::write::write_string;
 use crate::error::BoxedError;
 
-/// A value with verbatim numbers and all duplicate keys.
+/// JSON value with verbatim numbers and all duplicate keys.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node<'a> {
     Null,
@@ -31,7 +31,7 @@ impl<'a> Node<'a> {
         Ok(node)
     }
 
-    /// Reads the value under the cursor. The reader limits its depth and number of values.
+    /// Reads the value under the cursor. The reader limits the depth and the number of values.
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, BoxedError> {
         Ok(match reader.kind()? {
             Kind::Null => {
@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value of a key unless it is null; for a duplicate key, the first.
+    /// Returns the value of a key, unless it is null; for a duplicate key, the first value.
     pub(crate) fn get(&self, key: &str) -> Option<&Node<'a>> {
         let Node::Object(members) = self else {
             return None;
@@ -87,7 +87,7 @@ impl<'a> Node<'a> {
         (*value != Node::Null).then_some(value)
     }
 
-    /// The nearest double, if the value is a number.
+    /// Returns the nearest double-precision number, if the value is a number.
     pub(crate) fn as_f64(&self) -> Option<f64> {
         match self {
             Node::Number(token) => token.parse().ok(),
@@ -95,8 +95,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Converts to the common form: the last of duplicate keys counts, and numbers become machine
-    /// numbers.
+    /// Converts to a `serde_json` value. For a duplicate key, the last value counts, and numbers
+    /// become machine numbers.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Node::Null => Value::Null,
@@ -112,7 +112,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Indented text, independent of the spacing and escapes of the source.
+    /// Returns the value as indented JSON, independent of the white space and escapes of the
+    /// source.
     pub(crate) fn pretty(&self) -> String {
         let mut out = Vec::new();
         self.write_pretty(&mut out, 1);

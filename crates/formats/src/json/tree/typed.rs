@@ -1,4 +1,4 @@
-//! Typed access to tree values, with the same error messages as the cursor.
+//! Typed access to the values of a tree, with the same error messages as the cursor.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use crate::json::reader::Kind;
 use crate::json::typed::Listed;
 
 impl<'a> Node<'a> {
-    /// The members of an object.
+    /// Returns the members of an object; refuses other types.
     pub(crate) fn object_at(&self, path: &Path<'_>) -> Result<&[(Cow<'a, str>, Node<'a>)], BoxedError> {
         match self {
             Node::Object(members) => Ok(members),
@@ -18,7 +18,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The elements of an array.
+    /// Returns the elements of an array; refuses other types.
     pub(crate) fn list_at(&self, path: &Path<'_>) -> Result<&[Node<'a>], BoxedError> {
         match self {
             Node::List(items) => Ok(items),
@@ -26,12 +26,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The text; refuses other types.
+    /// Returns the text; refuses other types.
     pub(crate) fn text_at(&self, path: &Path<'_>) -> Result<&str, BoxedError> {
         self.as_text().ok_or_else(|| self.type_error(Kind::String, path))
     }
 
-    /// The text; refuses white space alone.
+    /// Returns the text; refuses an empty text and white space alone.
     pub(crate) fn non_empty_at(&self, path: &Path<'_>) -> Result<&str, BoxedError> {
         let text = self.text_at(path)?;
         match text.trim().is_empty() {
@@ -40,7 +40,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The boolean; refuses other types.
+    /// Returns the boolean; refuses other types.
     pub(crate) fn flag_at(&self, path: &Path<'_>) -> Result<bool, BoxedError> {
         match self {
             Node::Bool(value) => Ok(*value),
@@ -48,7 +48,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The integer; refuses values outside `bounds`.
+    /// Returns the integer; refuses other types and values outside `bounds`.
     pub(crate) fn integer_at(&self, bounds: RangeInclusive<u64>, path: &Path<'_>) -> Result<u64, BoxedError> {
         let Node::Number(token) = self else {
             return Err(self.type_error(Kind::Number, path));
@@ -58,7 +58,7 @@ impl<'a> Node<'a> {
         value.ok_or_else(|| path.invalid(format_args!("must be an integer from {min} to {max}")))
     }
 
-    /// The matching word; refuses texts outside `words`.
+    /// Returns the matching element of `words`; refuses other texts.
     pub(crate) fn word_at(
         &self,
         words: &[&'static str],
@@ -69,7 +69,8 @@ impl<'a> Node<'a> {
         self.as_text().and_then(known).ok_or_else(listed)
     }
 
-    /// The value of a required key; fails with `missing_required_parameter`.
+    /// Returns the value of a required key; fails with `missing_required_parameter` if it is
+    /// missing or null.
     pub(crate) fn need(&self, key: &str, path: &Path<'_>) -> Result<&Node<'a>, BoxedError> {
         self.get(key).ok_or_else(|| path.missing(key))
     }
@@ -81,7 +82,7 @@ impl<'a> Node<'a> {
             if !known.iter().any(|names| names.contains(&&**key)) {
                 return Err(Box::new(DecodeError::unknown(path.key(key).to_string())));
             }
-            // The earlier keys are known and unique, so this list is short.
+            // The list of earlier keys is short, because they are known and unique.
             if members.iter().take(place).any(|(earlier, _)| earlier == key) {
                 return Err(path.duplicate(key));
             }

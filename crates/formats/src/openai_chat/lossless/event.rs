@@ -1,4 +1,4 @@
-//! Events of a streamed answer. This is a hot path: it runs for every event.
+//! Rewriting of the events of a streamed response. This is a hot path: it runs for every event.
 
 use bytes::Bytes;
 use tollgate_types::Credits;
@@ -11,7 +11,7 @@ use crate::json::{Kind, Reader, write_string};
 use crate::lossless::{Edit, Span, field_with_comma, splice};
 use crate::sse;
 
-/// The role of an event in a streamed answer.
+/// Role of an event in a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Framing: a role, an empty delta, or no choices.
@@ -20,22 +20,22 @@ pub enum EventKind {
     Content,
     /// The finish reason of a choice, possibly with its last content.
     Finish,
-    /// The usage report, with no choices.
+    /// Usage report, without choices.
     Usage,
     /// An error object: the upstream failed.
     Error,
-    /// The end marker `[DONE]`.
+    /// End marker `[DONE]`.
     Done,
 }
 
-/// Metadata of one event of a streamed answer, without its content.
+/// Metadata of one event of a streamed response, without its content.
 #[derive(Clone, Copy, Debug)]
 pub struct EventHead {
-    /// The role of the event in the stream.
+    /// Role of the event in the stream.
     pub kind: EventKind,
-    /// The reported usage so far. Events of any kind may have a report.
+    /// Cumulative usage report of this event. Events of any kind may have one.
     pub report: UsageReport,
-    /// Bytes of text, reasoning, refusals and tool arguments, escapes resolved.
+    /// Number of bytes of text, reasoning, refusals and tool arguments, escapes resolved.
     pub output_bytes: u64,
     model: Option<Span>,
     usage: Option<UsagePlace>,
@@ -139,7 +139,7 @@ pub struct EventEdits {
 }
 
 impl EventEdits {
-    /// Creates the edits. `public_model` is the caller's name for the model.
+    /// Creates the edits. `public_model` is the model name from the request.
     pub fn new(public_model: &str, include_usage: bool) -> Self {
         let mut model = Vec::new();
         write_string(&mut model, public_model);
@@ -151,13 +151,14 @@ impl EventEdits {
     }
 }
 
-/// Rewrites an event for the caller as one chunk, `data: …` and a blank line: sets the caller's
-/// name for the model. If the caller requested usage, the upstream's usage stays, with `cost` in
-/// place of the upstream's cost; otherwise `usage` is removed. An event without changes is the
-/// upstream's own bytes.
+/// Rewrites an event for the caller as one chunk, `data: …` and a blank line. Sets the model name
+/// from the request. If the caller requested usage, keeps the upstream's usage, with `cost` instead
+/// of the upstream's cost; otherwise removes `usage`. An event without changes shares the
+/// upstream's bytes.
 ///
-/// Returns `None` if the caller must not see the event: usage that it did not request, and errors,
-/// whose text is the upstream's. `head` comes from [`inspect_event`] of `event.data`.
+/// Returns `None` if the caller must not receive the event: usage that it did not request, and
+/// errors, since their text is that of the upstream. `head` must be the result of [`inspect_event`]
+/// for `event.data`.
 pub fn splice_event(
     event: &sse::Event,
     head: &EventHead,
@@ -204,8 +205,8 @@ pub fn splice_event(
     Some(splice(b"data: ", data, &changes, b"\n\n"))
 }
 
-/// Writes a nameless event with its JSON on one line: line feeds are white space in JSON, and some
-/// clients do not join `data` lines.
+/// Writes an event without a name and with its JSON on one line: line feeds are white space in
+/// JSON, and some clients do not join `data` lines.
 fn one_line(data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 8);
     out.extend_from_slice(b"data: ");
@@ -228,8 +229,8 @@ fn model_edit(data: &[u8], head: &EventHead, edits: &EventEdits) -> ModelEdit {
     }
 }
 
-/// Adds the cost to the `usage` of an event that was already rewritten. Returns it unchanged if it
-/// has no usage object.
+/// Adds the cost to the `usage` of an event that was already rewritten. Returns an event without a
+/// usage object unchanged.
 pub fn event_with_cost(event: &Bytes, cost: Credits) -> Result<Bytes, DecodeError> {
     let Some(data) = event
         .strip_prefix(b"data: ")

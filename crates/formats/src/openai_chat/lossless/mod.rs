@@ -1,4 +1,5 @@
-//! Relays this format to an upstream of the same format, with the minimum of changed bytes.
+//! Relays chat requests and responses between a caller and an upstream of the same format, with the
+//! minimum of changed bytes.
 
 mod event;
 mod output;

@@ -1,25 +1,25 @@
-//! Measures the output of an answer. Malformed fields are skipped: only text that is not JSON is an
-//! error.
+//! Measures the output of a response. Malformed fields are skipped: only text that is not JSON
+//! causes an error.
 
 use crate::error::BoxedError;
 use crate::json::{Kind, Reader};
 
-/// Measures of the choices of an answer or of one event.
+/// Measurements of the choices of a response or of one event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Output {
     /// Number of choices.
     pub(super) choices: u32,
-    /// Bytes of text, reasoning, refusals and tool arguments, escapes resolved.
+    /// Number of bytes of text, reasoning, refusals and tool arguments, escapes resolved.
     pub(super) bytes: u64,
-    /// Whether there are any such bytes, or a tool call.
+    /// Whether a choice has any of these bytes, or a tool call.
     pub(super) content: bool,
     /// Whether a choice has a finish reason.
     pub(super) finished: bool,
-    /// Number of choices that ended at the token cap.
+    /// Number of choices that ended at the output token limit.
     pub(super) capped: u32,
-    /// Whether any choice has text.
+    /// Whether a choice has text.
     has_text: bool,
-    /// Whether any choice has token probabilities.
+    /// Whether a choice has token probabilities.
     has_logprobs: bool,
 }
 
@@ -39,7 +39,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Whether there is text, but no choice has token probabilities.
+    /// Whether the choices have text, but none of them has token probabilities.
     pub(super) fn lacks_logprobs(&self) -> bool {
         self.has_text && !self.has_logprobs
     }
@@ -48,7 +48,7 @@ impl Output {
         each_key(reader, |reader, key| {
             match key {
                 "delta" | "message" => self.read_message(reader)?,
-                // The text field of completions, the older format.
+                // Text of a choice in completions, the older format.
                 "text" => self.add_text(string_bytes(reader)?),
                 "logprobs" => {
                     self.has_logprobs |= reader.kind()? != Kind::Null;
@@ -71,7 +71,7 @@ impl Output {
     }
 
     fn read_message(&mut self, reader: &mut Reader<'_>) -> Result<(), BoxedError> {
-        // Some servers send the same reasoning under both names.
+        // Some servers send the same reasoning under both names, so only the longer one counts.
         let (mut reasoning, mut reasoning_content) = (0, 0);
         each_key(reader, |reader, key| {
             match key {
@@ -161,8 +161,8 @@ fn string_bytes(reader: &mut Reader<'_>) -> Result<u64, BoxedError> {
     Ok(0)
 }
 
-/// Bytes of a content: a string, or (Mistral) parts with `text` and with `thinking`, which has
-/// nested parts.
+/// Returns the number of bytes of a content: a string, or (Mistral) parts with `text` and with
+/// `thinking`, which has nested parts.
 fn text_bytes(reader: &mut Reader<'_>) -> Result<u64, BoxedError> {
     if reader.kind()? != Kind::Array {
         return string_bytes(reader);

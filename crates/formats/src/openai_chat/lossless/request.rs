@@ -1,4 +1,4 @@
-//! Rewriting of requests for an upstream with the same format.
+//! Rewriting of requests for an upstream of the same format.
 
 use bytes::Bytes;
 
@@ -7,33 +7,33 @@ use crate::error::BoxedError;
 use crate::json::{Reader, write_string};
 use crate::lossless::{Edit, Span, splice, splice_chunks};
 
-/// The upstream's name for the cap on output tokens.
+/// Upstream's name of the limit on output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CapName {
-    /// The caller's name. A cap that the gateway sets is `max_tokens`, which every server but
-    /// OpenAI's supports.
+    /// The name that the caller used. A limit that the gateway sets is `max_tokens`, which all
+    /// servers except OpenAI's support.
     #[default]
     AsSent,
-    /// Always `max_tokens`.
+    /// The name `max_tokens` in every request.
     MaxTokens,
-    /// Always `max_completion_tokens`.
+    /// The name `max_completion_tokens` in every request.
     MaxCompletionTokens,
 }
 
-/// Changes to a request. Everything else is forwarded byte for byte.
+/// Changes to a request. All other bytes are forwarded unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestEdits<'e> {
-    /// The upstream's name for the model.
+    /// Name of the model at the upstream.
     pub model: &'e str,
-    /// Maximum output tokens, sent when the caller set no cap or a larger one.
+    /// Maximum number of output tokens, sent if the caller set no limit or a higher one.
     pub clamp_output: Option<u64>,
-    /// The upstream's name for the cap on output tokens.
+    /// Upstream's name of the limit on output tokens.
     pub cap_name: CapName,
     /// Top-level fields that the upstream does not accept. If `stream_options` is listed, usage is
     /// not requested.
     pub remove: &'e [&'e str],
     /// Top-level fields to add, each with its value as JSON text. A field that the caller sent is
-    /// only replaced if `remove` lists it.
+    /// replaced only if `remove` lists it.
     pub add: &'e [(&'e str, &'e str)],
     /// Unknown fields that the upstream accepts. All other unknown fields are dropped.
     pub vendor_fields: &'e [&'e str],
@@ -42,9 +42,10 @@ pub struct RequestEdits<'e> {
 }
 
 /// Rewrites a request for the upstream: renames the model, requests the usage of a stream, and
-/// applies [`RequestEdits`]. `head` comes from [`validate`](super::super::validate()) of this body.
+/// applies [`RequestEdits`]. `head` must be the result of [`validate`](super::super::validate())
+/// for this body.
 ///
-/// Send the chunks in order. The unchanged chunks of a long body share its memory.
+/// The chunks must be sent in order. The unchanged chunks of a long body share its memory.
 pub fn splice_request(body: &Bytes, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> Vec<Bytes> {
     let new = NewBytes::of(head, edits);
     let changes = changes(body, head, edits, &new);
@@ -54,10 +55,11 @@ pub fn splice_request(body: &Bytes, head: &ChatHead<'_>, edits: &RequestEdits<'_
     vec![splice(b"", body, &changes, b"")]
 }
 
-/// Bytes from which copying a body costs more than sending it in chunks.
+/// Minimum size of a body that is sent in chunks: copying a longer body costs more than several
+/// writes.
 pub(super) const MIN_CHUNKED_BYTES: usize = 16 << 10;
 
-/// The edits in the order of the body; empty if the body is forwarded unchanged.
+/// Returns the edits in the order of the body; empty if the body is forwarded unchanged.
 fn changes<'e>(
     body: &[u8],
     head: &ChatHead<'_>,
@@ -73,7 +75,8 @@ fn changes<'e>(
             FieldAction::Drop => out.push(Edit::delete(Span::new(gap_start, field.value.end))),
             field_action => {
                 if !has_fields && gap_start != head.layout.open {
-                    // All fields before it were deleted, so its comma goes, too.
+                    // All preceding fields were deleted, so the comma before this field is deleted,
+                    // too.
                     out.push(Edit::delete(Span::new(gap_start, field.key)));
                 }
                 has_fields = true;
@@ -94,7 +97,7 @@ fn changes<'e>(
 /// Buffers for inserted bytes.
 struct NewBytes {
     model: Vec<u8>,
-    /// Replacement for a larger cap.
+    /// Replacement for a higher limit on output tokens.
     cap: Option<Vec<u8>>,
     inserted: Vec<u8>,
 }
@@ -156,7 +159,7 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &str) {
     out.push(b',');
 }
 
-/// The treatment of a top-level field.
+/// Treatment of a top-level field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldAction {
     Keep,
@@ -190,7 +193,7 @@ fn field_action(field: &FieldPlace, head: &ChatHead<'_>, edits: &RequestEdits<'_
 fn cap_action(field: Field, head: &ChatHead<'_>, edits: &RequestEdits<'_>) -> FieldAction {
     let (upstream_field, key): (_, &[u8]) = match edits.cap_name {
         CapName::AsSent => {
-            // The null would be a duplicate of the key of the clamp.
+            // The gateway adds its limit under the same key, so the null would be a duplicate.
             let is_superseded = head.max_tokens.is_none() && edits.clamp_output.is_some();
             return if is_superseded {
                 FieldAction::Drop
@@ -241,8 +244,8 @@ fn edit_value<'e>(
     }
 }
 
-/// Positions of the roles that are `developer`. The messages were validated, so a read error cannot
-/// occur and yields none.
+/// Returns the positions of the roles that are `developer`. The messages were validated, so a read
+/// error cannot occur; it would yield no positions.
 fn developer_roles(messages: Span, body: &[u8]) -> Vec<Span> {
     let mut roles = Vec::new();
     if let Ok(mut reader) = Reader::new(messages.of(body), u32::MAX) {

@@ -1,4 +1,4 @@
-//! Rewriting of whole answers.
+//! Rewriting of complete responses for the caller.
 
 use bytes::Bytes;
 use tollgate_types::{Credits, Usage};
@@ -10,20 +10,20 @@ use crate::error::DecodeError;
 use crate::json::{Kind, Reader, write_string};
 use crate::lossless::{Edit, Span, splice};
 
-/// Metadata of a whole answer of an upstream, without its content.
+/// Metadata of a complete response of an upstream, without its content.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead {
-    /// Number of choices; zero if the body is not an answer.
+    /// Number of choices; zero if the body is not a response.
     pub choices: u32,
-    /// Number of choices that ended at the token cap.
+    /// Number of choices that ended at the output token limit.
     pub capped: u32,
-    /// The reported usage.
+    /// Usage report of the response.
     pub report: UsageReport,
-    /// Bytes of text, reasoning, refusals and tool arguments, escapes resolved.
+    /// Number of bytes of text, reasoning, refusals and tool arguments, escapes resolved.
     pub output_bytes: u64,
-    /// Whether there is text, but no choice has token probabilities.
+    /// Whether the choices have text, but none of them has token probabilities.
     pub lacks_logprobs: bool,
-    /// Whether the body is an error object sent as a successful answer.
+    /// Whether the body is an error object, despite a success status.
     pub is_error: bool,
     model: Option<Span>,
     usage: Option<UsagePlace>,
@@ -34,7 +34,7 @@ pub struct ResponseHead {
     empty: bool,
 }
 
-/// Inspects a whole answer. Fails only if the body is not a JSON object; other oddities are
+/// Inspects a complete response. Fails only if the body is not a JSON object; invalid members are
 /// ignored.
 pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
@@ -85,10 +85,10 @@ pub fn inspect_response(body: &[u8]) -> Result<ResponseHead, DecodeError> {
     Ok(head)
 }
 
-/// Rewrites an answer for the caller: sets `model` to the caller's name and replaces any upstream
-/// cost in `usage` with the caller's cost. `charged` are the usage and the cost of the call; if the
-/// upstream reports no usage, that usage is added. `head` comes from [`inspect_response`] of this
-/// body.
+/// Rewrites a response for the caller. Sets `model` to the name from the request, and replaces any
+/// upstream cost in `usage` with the caller's cost. `charged` contains the usage and the cost of
+/// the call; if the upstream reports no usage, adds that usage. `head` must be the result of
+/// [`inspect_response`] for this body.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,

@@ -646,7 +646,7 @@ fn reports_are_found_in_events() {
     assert!(report(r#"{"usage":{"prompt_tokens":18446744073709551615,"completion_tokens":1}}"#).implausible);
 }
 
-/// The bytes that the caller receives for an event with this data.
+/// Returns the bytes that the caller receives for an event with this data.
 fn relayed(data: &str, include_usage: bool, cost: Option<Credits>) -> Option<String> {
     let event = sse::Event {
         name: None,

@@ -1,4 +1,4 @@
-//! The usage object of an answer: reading it, and adding the caller's cost.
+//! Reads the usage object of a response, and replaces the upstream's cost with the caller's.
 
 use tollgate_types::Credits;
 
@@ -10,22 +10,22 @@ use crate::lossless::Span;
 /// Position and properties of the value of `usage`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UsagePlace {
-    /// The field, from key to value.
+    /// Position of the field, from key to value.
     pub(super) field: Span,
-    /// The value alone.
+    /// Position of the value.
     pub(super) value: Span,
     /// Whether the value is an object.
     pub(super) is_object: bool,
-    /// Whether it contains the upstream's cost.
+    /// Whether the object contains the upstream's cost.
     pub(super) has_cost: bool,
-    /// Position just after its last value, or after its opening brace.
+    /// Position just after the last value of the object, or after its opening brace.
     last: u32,
-    /// Whether it has no members.
+    /// Whether the object has no members.
     is_empty: bool,
 }
 
 impl UsagePlace {
-    /// Reads the value of the key at the position `key`.
+    /// Reads the value of `usage`, whose key starts at the position `key`.
     pub(super) fn read(reader: &mut Reader<'_>, key: u32) -> Result<(UsagePlace, UsageReport), BoxedError> {
         let start = reader.place();
         let kind = reader.kind()?;
@@ -51,8 +51,8 @@ impl UsagePlace {
         Ok((place, report))
     }
 
-    /// The range to replace and its new bytes, or `None`: removes the upstream's cost and adds the
-    /// caller's.
+    /// Returns the range to replace and its new bytes, which contain the caller's cost instead of
+    /// the upstream's; `None` if nothing changes.
     pub(super) fn change(&self, body: &[u8], cost: Option<Credits>) -> Option<(Span, Vec<u8>)> {
         match cost {
             _ if !self.is_object => None,

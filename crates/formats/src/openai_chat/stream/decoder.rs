@@ -1,4 +1,4 @@
-//! Decoding of events to the common form.
+//! Decoding of stream events to the common form.
 
 use tollgate_types::generate::Part;
 use tollgate_types::stream::StreamEvent;
@@ -9,8 +9,8 @@ use super::super::wire::{Answer, CallDelta, Choice, Content, Delta};
 use crate::error::DecodeError;
 use crate::sse;
 
-/// Decodes the events of one streamed answer leniently: missing fields get defaults, unknown ones
-/// are skipped.
+/// Decodes the events of one streamed response leniently: missing fields have defaults, unknown
+/// fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
     started: bool,
@@ -25,7 +25,7 @@ impl StreamDecoder {
     }
 
     /// Decodes the data of one event; empty for `[DONE]`. Fails if the text is not a chunk. Error
-    /// objects yield nothing: [`inspect_event`](super::super::inspect_event) reports them.
+    /// objects yield no events: [`inspect_event`](super::super::inspect_event) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         if data.trim_ascii() == sse::DONE {
             return Ok(Vec::new());
@@ -35,7 +35,7 @@ impl StreamDecoder {
         let usage = chunk.extra.get("usage").filter(|usage| !usage.is_null());
         let usage = usage.or_else(|| chunk.extra.get("x_groq")?.get("usage"));
         let usage = usage.and_then(|usage| read_usage_value(usage).usage);
-        // Azure starts with a chunk about the prompt, which has no id.
+        // Azure starts with a chunk about the prompt, which has no response id.
         let is_empty_chunk = chunk.choices.is_empty() && usage.is_none();
         let mut events = Vec::new();
         if is_empty_chunk {
@@ -80,7 +80,7 @@ impl StreamDecoder {
         }
     }
 
-    /// Takes the texts of a delta; only its tool calls remain.
+    /// Decodes and removes the texts of a delta; only its tool calls remain.
     fn decode_texts(
         &self,
         choice: u32,
@@ -124,7 +124,7 @@ impl StreamDecoder {
             (None, Some(custom)) => (custom.name, custom.input),
             (None, None) => (None, None),
         };
-        // Some servers repeat id and name on every delta.
+        // Some servers repeat id and name in every delta.
         if !self.calls.contains(&(choice, call)) {
             self.calls.push((choice, call));
             events.push(StreamEvent::ToolCallStart {

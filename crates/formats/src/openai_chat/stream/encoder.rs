@@ -1,4 +1,4 @@
-//! Encoding of events from the common form.
+//! Encoding of stream events from the common form.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -11,10 +11,10 @@ use super::super::usage::encode_usage;
 use super::super::wire::{CallDelta, Content, Delta, FunctionCall};
 use crate::sse;
 
-/// Encodes a streamed answer for one caller. Rules of the format: the first chunk of a choice has
+/// Encodes a streamed response for one caller. Rules of the format: the first chunk of a choice has
 /// the role and no text; id, time and model are the same on all chunks; a choice ends with an empty
 /// delta and its finish reason. If the caller requested usage, a separate chunk without choices
-/// carries it, and all chunks before have `usage: null`.
+/// contains it, and all chunks before have `usage: null`.
 #[derive(Debug)]
 pub struct StreamEncoder {
     id: String,
@@ -26,7 +26,7 @@ pub struct StreamEncoder {
 }
 
 impl StreamEncoder {
-    /// Creates an encoder. `public_model` is the caller's name for the model.
+    /// Creates an encoder. `public_model` is the model name from the request.
     pub fn new(public_model: &str, include_usage: bool) -> Self {
         Self {
             id: String::new(),
@@ -37,8 +37,8 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as a whole event of the format, or two at the start of a choice. `None` if
-    /// the caller must not see it. `cost` goes into the usage event.
+    /// Encodes one event as a complete event of the format, or as two at the start of a choice.
+    /// `None` if the caller must not receive the event. `cost` is added to the usage event.
     pub fn encode(&mut self, event: &StreamEvent, cost: Option<Credits>) -> Option<Bytes> {
         let (choice, delta, logprobs) = match event {
             StreamEvent::Start { id, created, .. } => {
@@ -78,7 +78,7 @@ impl StreamEncoder {
         Some(self.content_chunk(choice, delta, logprobs, None))
     }
 
-    /// The event that ends the stream. Do not send it after an error.
+    /// Returns the event that ends the stream. It must not be sent after an error.
     pub fn done() -> Bytes {
         Bytes::from_static(sse::DONE_EVENT)
     }
@@ -126,8 +126,8 @@ impl StreamEncoder {
     }
 }
 
-/// A usage event for a relayed stream, when the caller requested usage and the upstream sent none.
-/// `id` and `created` are those of the other chunks.
+/// Encodes a usage event for a relayed stream if the caller requested usage and the upstream sent
+/// none. `id` and `created` are those of the other chunks.
 pub fn encode_usage_event(
     id: &str,
     created: i64,
@@ -163,7 +163,7 @@ impl Chunk<'_> {
     fn event(&self) -> Bytes {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(b"data: ");
-        // Serializing plain data into memory cannot fail.
+        // Serialization of this type to memory cannot fail.
         let _ = serde_json::to_writer(&mut out, self);
         out.extend_from_slice(b"\n\n");
         Bytes::from(out)

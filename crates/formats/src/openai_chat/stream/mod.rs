@@ -1,4 +1,5 @@
-//! Streamed answers: nameless events with `chat.completion.chunk` objects, ended by `[DONE]`.
+//! Streamed responses: events without names that contain `chat.completion.chunk` objects. The event
+//! `[DONE]` ends the stream.
 
 mod decoder;
 mod encoder;

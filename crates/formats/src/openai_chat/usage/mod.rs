@@ -2,8 +2,8 @@
 //!
 //! In this format `prompt_tokens` includes cached, cache-written and audio tokens, and
 //! `completion_tokens` includes reasoning and audio tokens. Known deviations: DeepSeek reports
-//! cache hits as `prompt_cache_hit_tokens`, Moonshot as `cached_tokens` beside the totals, xAI
-//! counts reasoning in the total only, Groq sends the report of a stream in `x_groq`.
+//! cache hits as `prompt_cache_hit_tokens`, Moonshot as `cached_tokens` next to the totals, xAI
+//! includes reasoning only in the total, Groq sends the report of a stream in `x_groq`.
 
 use serde_json::{Value, json};
 use tollgate_types::usage::MAX_QUANTITY;
@@ -12,17 +12,17 @@ use tollgate_types::{Credits, Unit, Usage};
 use crate::error::{BoxedError, DecodeError};
 use crate::json::{Kind, Reader};
 
-/// A usage report after a plausibility check.
+/// Usage report after a plausibility check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct UsageReport {
-    /// `None` if the report is missing or implausible; a report of zero is `Some`.
+    /// Reported usage. `None` if the report is missing or implausible; a report of zero is `Some`.
     pub usage: Option<Usage>,
-    /// Whether a report was present but implausible, wholly or in part: negative, fractional,
-    /// textual or huge numbers, a missing total, a part above its whole.
+    /// Whether the upstream sent a report that is implausible, in whole or in part: negative,
+    /// fractional, textual or huge numbers, a missing total, a part above its total.
     pub implausible: bool,
 }
 
-/// A count in a report.
+/// State of a count in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Count {
     #[default]
@@ -44,7 +44,7 @@ impl Count {
     }
 }
 
-/// The relevant numbers of a report.
+/// Numbers of a report that affect the usage.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reported {
     prompt: Count,
@@ -58,7 +58,8 @@ pub(super) struct Reported {
     reasoning: Count,
     reasoning_beside: Count,
     output_audio: Count,
-    /// Whether it contains the upstream's cost for the operator, which callers must not see.
+    /// Whether the report contains the upstream's cost for the operator, which callers must not
+    /// receive.
     pub(super) has_cost: bool,
     /// Position just after the last value, or after the opening brace.
     pub(super) last: u32,
@@ -68,7 +69,7 @@ pub(super) struct Reported {
 
 impl Reported {
     /// Reads the object under the cursor. Any value that is not a count makes the report
-    /// implausible; it is never an error.
+    /// implausible; it never causes an error.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Reported, BoxedError> {
         let mut reported = Reported {
             is_empty: true,
@@ -128,9 +129,9 @@ impl Reported {
         Ok(())
     }
 
-    /// Converts the report to disjoint classes. Their sum is `prompt_tokens + completion_tokens`,
-    /// plus the reasoning tokens if the upstream's total shows that `completion_tokens` excludes
-    /// them.
+    /// Converts the report to disjoint token classes. Their sum is `prompt_tokens +
+    /// completion_tokens`, plus the reasoning tokens if the upstream's total shows that
+    /// `completion_tokens` excludes them.
     pub(super) fn normalise(&self) -> UsageReport {
         let (Some(prompt), Some(completion)) = self.totals() else {
             let has_counts = [self.prompt, self.completion, self.total]
@@ -179,7 +180,7 @@ impl Reported {
         }
     }
 
-    /// Prompt and completion tokens; one of them may be derived from the total.
+    /// Returns the prompt and completion tokens; one of them may be derived from the total.
     fn totals(&self) -> (Option<u64>, Option<u64>) {
         let rest_of_total = |part: u64| self.total.known().and_then(|total| total.checked_sub(part));
         match (self.prompt, self.completion) {
@@ -223,7 +224,7 @@ fn count(reader: &mut Reader<'_>) -> Result<Count, BoxedError> {
                 });
             }
             let value = number.as_f64();
-            // All plausible quantities are exact in double precision.
+            // All plausible counts are exact in double precision.
             let is_plausible = (0.0..=MAX_QUANTITY as f64).contains(&value) && value.fract() == 0.0;
             Ok(if is_plausible {
                 Count::Known(value as u64)

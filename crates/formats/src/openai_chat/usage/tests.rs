@@ -59,22 +59,22 @@ fn reports_become_disjoint_classes() {
                 (OutputAudio, 4),
             ],
         ),
-        // DeepSeek.
+        // DeepSeek reports cache hits as `prompt_cache_hit_tokens`.
         (
             r#"{"prompt_tokens":100,"completion_tokens":5,"prompt_cache_hit_tokens":64,"prompt_cache_miss_tokens":36}"#,
             &[(Input, 36), (CacheRead, 64), (Output, 5)],
         ),
-        // Moonshot.
+        // Moonshot reports `cached_tokens` next to the totals.
         (
             r#"{"prompt_tokens":100,"completion_tokens":5,"cached_tokens":64}"#,
             &[(Input, 36), (CacheRead, 64), (Output, 5)],
         ),
-        // Cache hits reported in both fields.
+        // A report with cache hits in both fields.
         (
             r#"{"prompt_tokens":100,"completion_tokens":5,"prompt_cache_hit_tokens":64,"prompt_tokens_details":{"cached_tokens":64}}"#,
             &[(Input, 36), (CacheRead, 64), (Output, 5)],
         ),
-        // xAI: reasoning counts in the total only.
+        // xAI includes reasoning only in the total.
         (
             r#"{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}"#,
             &[(Input, 32), (Output, 9), (Reasoning, 94)],
@@ -83,7 +83,7 @@ fn reports_become_disjoint_classes() {
             r#"{"prompt_tokens":32,"completion_tokens":103,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}"#,
             &[(Input, 32), (Output, 9), (Reasoning, 94)],
         ),
-        // Cached audio is in both counts; no token is counted twice.
+        // Both counts include cached audio; no token is counted twice.
         (
             r#"{"prompt_tokens":100,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":80,"audio_tokens":60}}"#,
             &[(CacheRead, 80), (InputAudio, 20)],
@@ -161,7 +161,7 @@ fn encoded_usage_round_trips() {
     assert!(encode_usage(&usage, None).get("cost").is_none());
 }
 
-/// A count as an upstream may write it.
+/// Generates a count as an upstream may send it.
 fn count() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => (0..2_000_u64).prop_map(|count| count.to_string()),
@@ -202,7 +202,8 @@ proptest! {
         prop_assert_eq!(usage.total_input(), prompt, "{}", text);
         let beside = usage.total_output() - completion;
         if beside > 0 {
-            // Only if the upstream's total shows it.
+            // The reasoning is added only if the upstream's total shows that `completion_tokens`
+            // excludes it.
             prop_assert_eq!(beside, usage.get(Reasoning), "{}", text);
             prop_assert_eq!(total, Some((prompt + completion + beside).to_string()), "{}", text);
         }

@@ -1,4 +1,4 @@
-//! Content of messages: a string, or typed parts.
+//! Validation of the content of messages: a string, or typed parts.
 
 use super::super::head::Media;
 use super::options::once;
@@ -13,8 +13,7 @@ const TEXT: usize = 0;
 const REFUSAL: usize = 1;
 const DETAILS: &[&str] = &["auto", "low", "high", "original"];
 
-/// A parsed content. Its valid parts depend on the role, which may come after the content in the
-/// body.
+/// A parsed content. Its valid parts depend on the role, which may follow the content in the body.
 #[derive(Default)]
 pub(super) struct Content {
     pub(super) media: Media,
@@ -161,8 +160,8 @@ fn image(reader: &mut Reader<'_>, media: &mut Media, path: &Path<'_>) -> Result<
     if has_url { Ok(()) } else { Err(path.missing("url")) }
 }
 
-/// Bytes of a data URL; zero for a web address. Other schemes are refused: some model servers read
-/// `file:` from their own disk.
+/// Returns the number of bytes of a data URL; zero for an http or https URL. Other schemes are
+/// refused: some model servers read `file:` URLs from their own disk.
 fn inline_bytes(text: Text<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let url = &*text.decoded();
     let has_scheme = |scheme: &str| {
@@ -181,7 +180,7 @@ fn inline_bytes(text: Text<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     }
 }
 
-/// Whether a data URL declares base64 but contains none.
+/// Whether a data URL declares base64 but contains invalid base64.
 fn has_broken_bytes(url: &str) -> bool {
     const MARK: &str = ";base64,";
     let Some(at) = memchr::memmem::find(url.as_bytes(), MARK.as_bytes()) else {

@@ -1,4 +1,4 @@
-//! Validation of the conversation.
+//! Validation of the conversation in `messages`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use crate::json::{Path, Reader};
 
 const ROLES: &[&str] = &["user", "assistant", "system", "developer", "tool", "function"];
 
-/// Reads the messages; returns their number and the counts of their media.
+/// Reads the messages. Returns their number and the counts of their media.
 pub(super) fn read(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(u32, Media), BoxedError> {
     reader.array_at(path)?;
     let mut calls = HashSet::new();
@@ -146,7 +146,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Validated keys of a message; all but the role may be null.
+/// Validated keys of a message. All of them except the role may be null.
 const KEYS: [&str; 8] = [
     "role",
     "content",
@@ -211,7 +211,7 @@ fn function_call(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedEr
     named_with(reader, "arguments", path)
 }
 
-/// Reads an object with `name` and a second string.
+/// Reads an object with the strings `name` and `second`.
 fn named_with(reader: &mut Reader<'_>, second: &str, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut seen = 0;

@@ -1,10 +1,10 @@
-//! Validation of chat requests. Reads the bytes once and stores only a [`ChatHead`];
-//! `decode_request` trusts validated bodies.
+//! Validation of chat requests. Reads the bytes once and stores only a [`ChatHead`].
+//! `decode_request` does not repeat the checks.
 //!
 //! Known fields are checked to any depth. Unknown top-level fields are listed for
 //! [`check_unknown`](super::check_unknown). Unknown nested fields (of messages, parts, tools) are
-//! accepted, because vendors add them and the body is forwarded byte for byte; only the limits on
-//! depth and number of values apply to them. An optional field that is null counts as not sent.
+//! accepted, because vendors add them and the gateway forwards them unchanged; only the limits on
+//! depth and number of values apply to them. An optional field that is null is treated as omitted.
 
 mod content;
 mod messages;
@@ -25,7 +25,7 @@ use crate::lossless::Span;
 /// Maximum number of unknown top-level fields; no provider accepts more.
 const MAX_UNKNOWN_FIELDS: usize = 64;
 
-/// Checks a whole request against the format (wire facts of `POST /v1/chat/completions`): required
+/// Checks a complete request against the documentation of `POST /v1/chat/completions`: required
 /// fields, types, bounds, and the rules between fields.
 ///
 /// A body that is not JSON is `invalid_json`, even if it also breaks other rules.
@@ -64,7 +64,7 @@ struct Request<'a> {
     caps: Caps,
 }
 
-/// The values under both names of the cap on output tokens.
+/// Values of `max_tokens` and `max_completion_tokens`, two names of the same limit.
 #[derive(Default)]
 struct Caps {
     max_tokens: Option<u64>,

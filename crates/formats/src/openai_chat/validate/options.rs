@@ -16,7 +16,7 @@ const SERVICE_TIERS: &[&str] = &[
     "fast",
     "ultrafast",
 ];
-/// Tiers that are charged at list price.
+/// Service tiers at list price.
 const LIST_PRICE_TIERS: &[&str] = &["auto", "default"];
 const LEVELS: &[&str] = &["low", "medium", "high"];
 const CACHE_RETENTIONS: &[&str] = &["in_memory", "in-memory", "24h"];
@@ -62,7 +62,7 @@ pub(super) fn plain(reader: &mut Reader<'_>, field: Field, path: &Path<'_>) -> R
         }
         Field::ToolChoice => tools::tool_choice(reader, path)?,
         Field::FunctionCall => tools::function_choice(reader, path)?,
-        // Options of the provider's own services: an object, whose content the provider validates.
+        // Options of the provider's own services: objects whose content the provider validates.
         _ => open_object(reader, path)?,
     }
     Ok(())
@@ -82,7 +82,7 @@ pub(super) fn open_object(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<()
     Ok(())
 }
 
-/// Refuses a duplicate key of a small object. `seen` has one bit for each key.
+/// Refuses a duplicate key of a small object. Each key has one bit in `seen`.
 pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Result<(), BoxedError> {
     if *seen & (1 << bit) != 0 {
         return Err(path.duplicate(key));
@@ -91,7 +91,8 @@ pub(super) fn once(seen: &mut u32, bit: u32, path: &Path<'_>, key: &str) -> Resu
     Ok(())
 }
 
-/// Reads the service tier. Tiers with separate prices are refused: they would be charged wrongly.
+/// Reads the service tier. Refuses tiers with separate prices, because the gateway would charge the
+/// wrong price.
 pub(crate) fn service_tier(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     let tier = reader.word_at(SERVICE_TIERS, path)?;
     match LIST_PRICE_TIERS.contains(&tier) {
@@ -257,7 +258,8 @@ fn prediction(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError
     }
 }
 
-/// Checks that the value is an object with a non-empty string under this key; ignores other keys.
+/// Checks that the value is an object with a non-empty string under the key `name`; ignores other
+/// keys.
 pub(super) fn named(reader: &mut Reader<'_>, name: &str, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.object_at(path)?;
     let mut found = false;

@@ -8,17 +8,17 @@ use super::validate;
 
 const HELLO: &str = r#"{"role":"user","content":"hello"}"#;
 
-/// A request with these further top-level fields.
+/// Returns a request with these additional top-level fields.
 fn with_fields(fields: &str) -> String {
     format!(r#"{{"model":"m","messages":[{HELLO}],{fields}}}"#)
 }
 
-/// A request with these messages.
+/// Returns a request with these messages.
 fn with_messages(messages: &str) -> String {
     format!(r#"{{"model":"m","messages":[{messages}]}}"#)
 }
 
-/// A request with one user message of this content.
+/// Returns a request with one user message of this content.
 fn with_content(content: &str) -> String {
     with_messages(&format!(r#"{{"role":"user","content":{content}}}"#))
 }
@@ -741,11 +741,10 @@ fn inline_images_are_images() {
     };
     for url in [
         "data:image/png;base64,iVBORw0KGgo+",
-        // PHP escapes slashes, .NET the plus sign.
+        // PHP escapes slashes, .NET escapes the plus sign.
         r"data:image\/jpeg;base64,\/9j\/4AAQ",
         r"data:image/png;base64,iVBORw0KGgo\u002B",
-        // Providers themselves handle a JPEG declared as PNG, and data that is not declared as an
-        // image.
+        // The gateway accepts a JPEG declared as PNG, and data that is not declared as an image.
         "data:image/png;base64,/9j/4AAQ",
         "data:application/pdf;base64,JVBERi0=",
     ] {

@@ -1,4 +1,4 @@
-//! Events of a streamed answer.
+//! Rewriting of the events of a streamed response.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::json::{Kind, Reader};
 use crate::lossless::Span;
 use crate::sse;
 
-/// The role of an event in a streamed answer.
+/// Role of an event in a streamed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Framing: the start of the response, the start and end of items and parts.
@@ -25,31 +25,31 @@ pub enum EventKind {
     Content,
     /// A keep-alive event.
     Ping,
-    /// The report of a failure.
+    /// Report of a failure.
     Error,
-    /// The last event, with the whole response.
+    /// Last event, with the complete response.
     End,
 }
 
-/// One event, rewritten for forwarding.
+/// Event, rewritten for forwarding.
 #[derive(Clone, Debug)]
 pub struct Relayed {
-    /// The role of the event in the stream.
+    /// Role of the event in the stream.
     pub kind: EventKind,
-    /// The whole event; `None` for events that the caller must not see: pings, since the gateway
-    /// sends its own, and failures, since their text is the upstream's.
+    /// Complete event. `None` for events that the caller must not receive: pings, since the gateway
+    /// sends its own, and failures, since their text is that of the upstream.
     pub bytes: Option<Bytes>,
-    /// The usage, when the answer has ended.
+    /// Usage report; set only for [`EventKind::End`].
     pub usage: Option<Usage>,
-    /// Bytes of text, reasoning and arguments, escapes resolved.
+    /// Number of bytes of text, reasoning and arguments, escapes resolved.
     pub output_bytes: u64,
-    /// The upstream's failure in the shape of an error body.
+    /// Upstream's failure in the format of an error body.
     pub failure: Option<Bytes>,
 }
 
-/// Relays the events of one stream with the origin in the seals of reasoning, and with the indices
-/// that the format requires. [`apply_identity`] then sets the gateway's own members of the
-/// response.
+/// Relays the events of one stream. Marks sealed reasoning with the upstream's origin, and adds the
+/// numbers and indices that the format requires. [`apply_identity`] then sets the gateway's own
+/// members of the response.
 #[derive(Debug)]
 pub struct Relay {
     origin: String,
@@ -191,7 +191,8 @@ impl<'a> EventPlaces<'a> {
     }
 }
 
-/// The error of a failure event. It is in the response, in a separate object, or beside the type.
+/// Returns the error of a failure event as an error body. The error is in the response, in a
+/// separate object, or next to the type.
 fn failure(data: &[u8]) -> Bytes {
     let event: Value = serde_json::from_slice(data).unwrap_or_default();
     let candidates = [event.pointer("/response/error"), event.get("error")];
@@ -203,7 +204,7 @@ fn failure(data: &[u8]) -> Bytes {
 }
 
 /// Writes the event on one line: line feeds are white space in JSON. The event name is its type,
-/// which some clients require; a malformed type is left out, since it could inject other fields.
+/// which some clients require. A malformed type is omitted, because it could inject other fields.
 fn named(kind: &str, data: &[u8]) -> Bytes {
     let name = kind
         .bytes()
@@ -216,14 +217,14 @@ fn named(kind: &str, data: &[u8]) -> Bytes {
     sse::write_event(name, &line)
 }
 
-/// Name and data of an event that this module wrote.
+/// Returns the name and the data of an event that this module wrote.
 fn parts(event: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = event.strip_suffix(b"\n\n")?;
     let at = memchr::memmem::find(text, b"\ndata: ")?;
     Some((text.get(..at)?.strip_prefix(b"event: ")?, text.get(at + 7..)?))
 }
 
-/// Types of events that contain the whole response.
+/// Types of events that contain the complete response object.
 const RESPONSE_EVENTS: &[&[u8]] = &[
     b"response.created",
     b"response.queued",
@@ -234,7 +235,8 @@ const RESPONSE_EVENTS: &[&[u8]] = &[
 ];
 
 /// Rewrites an event for the caller: sets the gateway's own members of the response, if the event
-/// contains one. `end` adds the cost, and the counted usage if there is no report.
+/// contains a response. `end` adds the cost, and the counted usage if the upstream did not report
+/// any.
 pub fn apply_identity(event: &Bytes, identity: &Identity, end: Option<(&Usage, Credits)>) -> Bytes {
     let rewritten = || {
         let (name, data) = parts(event)?;
@@ -249,14 +251,15 @@ pub fn apply_identity(event: &Bytes, identity: &Identity, end: Option<(&Usage, C
     rewritten().unwrap_or_else(|| event.clone())
 }
 
-/// The response object of an event; complete only in the last event of a stream.
+/// Returns the response object of an event; the object is complete only in the last event of a
+/// stream.
 pub fn response_in_event(event: &Bytes) -> Option<Bytes> {
     let (_, data) = parts(event)?;
     let place = EventPlaces::read(data).ok()?.response_place?;
     Some(event.slice_ref(place.of(data)))
 }
 
-/// The `sequence_number` of an event.
+/// Returns the `sequence_number` of an event.
 pub fn sequence_number(event: &Bytes) -> Option<u64> {
     #[derive(serde::Deserialize)]
     struct Numbered {
@@ -274,7 +277,8 @@ pub fn with_sequence_number(event: &Bytes, number: u64) -> Bytes {
         let text = number.to_string().into_bytes();
         let change = match EventPlaces::read(data).ok()?.sequence {
             Some(place) => (place, text),
-            // The object has at least its type after the brace, so a comma is valid.
+            // The object has at least the member `type`, so a comma after the inserted member is
+            // valid.
             None => (Span::at(1), [b"\"sequence_number\":", &*text, b","].concat()),
         };
         Some(sse::write_event(Some(name), &changed(data, vec![change])))
@@ -282,7 +286,7 @@ pub fn with_sequence_number(event: &Bytes, number: u64) -> Bytes {
     numbered().unwrap_or_else(|| event.clone())
 }
 
-/// Writes an event of this type that contains the whole response.
+/// Writes an event of this type that contains the complete response object.
 pub fn encode_response_event(kind: &str, response: &Value, number: u64) -> Bytes {
     let event = json!({"type": kind, "response": response, "sequence_number": number});
     sse::write_event(Some(kind.as_bytes()), &to_bytes(&event))

@@ -1,6 +1,6 @@
-//! Relays this format to an upstream of the same format. Only the model's name, the gateway's own
-//! members of a response, the wrapping of sealed reasoning and the added cost change; all other
-//! bytes stay.
+//! Relays Responses requests and responses between a caller and an upstream of the same format.
+//! Only the model's name, the gateway's own members of a response, the wrapping of sealed reasoning
+//! and the added cost change; all other bytes are forwarded unchanged.
 
 mod event;
 mod numbering;
@@ -20,7 +20,7 @@ use crate::lossless::{Edit, Span, splice};
 use bytes::Bytes;
 use tollgate_types::generate::Seal;
 
-/// Edits that wrap the seals for a caller, in the order of the body.
+/// Returns the edits that wrap the seals for a caller, in the order of the body.
 fn seal_edits(body: &[u8], seals: &[Span], origin: &str) -> Vec<(Span, Vec<u8>)> {
     let wrapped = |place: &Span| {
         let seal = Seal {

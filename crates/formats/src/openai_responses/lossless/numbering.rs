@@ -1,12 +1,12 @@
-//! Adds the event indices that a server leaves out. llama.cpp sends none, and OpenAI's clients use
-//! them as list indices.
+//! Adds the event indices that a server omits. llama.cpp sends none, and OpenAI's clients use them
+//! as list indices.
 
-/// The members of one event that affect its indices.
+/// Members of one event that affect its indices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Numbered<'e> {
-    /// The event's `type`.
+    /// Type of the event.
     pub(super) kind: &'e str,
-    /// The id of the event's item; empty if it names none.
+    /// Id of the event's item; empty if the event has none.
     pub(super) item: &'e str,
     pub(super) has_sequence: bool,
     pub(super) has_output_index: bool,
@@ -86,8 +86,8 @@ impl Numbering {
         members
     }
 
-    /// The index of the event's item, which is added if it is new. Without an id, it is the last
-    /// item.
+    /// Returns the index of the event's item. Adds a new item to the list. Without an id, the event
+    /// belongs to the last item.
     fn item(&mut self, event: &Numbered<'_>) -> usize {
         let is_added = event.kind == "response.output_item.added";
         let known = match event.item {

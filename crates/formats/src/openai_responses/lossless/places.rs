@@ -28,12 +28,12 @@ pub(super) struct ObjectPlaces {
     pub(super) has_output: bool,
     /// Whether the status is a failure.
     pub(super) has_failed: bool,
-    /// Bytes of text, reasoning and arguments.
+    /// Number of bytes of text, reasoning and arguments.
     pub(super) output_bytes: u64,
 }
 
 impl ObjectPlaces {
-    /// Position of the value of `store`.
+    /// Returns the position of the value of `store`.
     pub(super) fn store(&self) -> Option<Span> {
         self.store
     }
@@ -88,13 +88,14 @@ impl ObjectPlaces {
         }
     }
 
-    /// The reported usage; `None` if it is missing or implausible.
+    /// Returns the reported usage; `None` if it is missing or implausible.
     pub(super) fn usage(&self, body: &[u8]) -> Option<Usage> {
         let report: Value = serde_json::from_slice(self.usage?.of(body)).ok()?;
         read_usage(&report)
     }
 
-    /// Edits that replace the upstream's values with the gateway's own members of the response.
+    /// Returns the edits that replace the upstream's values with the gateway's own members of the
+    /// response.
     pub(super) fn edits(&self, identity: &Identity) -> Vec<(Span, Vec<u8>)> {
         let previous = identity.previous_response_id.as_deref();
         let members = [
@@ -111,7 +112,7 @@ impl ObjectPlaces {
             .into_iter()
             .map(|(name, place, value)| self.edit(name, place, value))
             .collect();
-        // llama.cpp starts a stream without `output`, and clients append to it.
+        // llama.cpp omits `output` at the start of a stream, but clients append to it.
         if !self.has_output {
             edits.push(self.edit("output", None, b"[]".to_vec()));
         }
@@ -122,7 +123,8 @@ impl ObjectPlaces {
         edits
     }
 
-    /// The edit that adds the cost to the report, or writes the counted usage if there is none.
+    /// Returns the edit that adds the cost to the usage report, or writes the counted usage if the
+    /// report is missing.
     pub(super) fn usage_edit(&self, body: &[u8], counted: &Usage, cost: Credits) -> (Span, Vec<u8>) {
         let report = self
             .usage
@@ -152,16 +154,16 @@ impl ObjectPlaces {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Item<'a> {
     pub(super) kind: Cow<'a, str>,
-    /// The item's `id`; for a call without one, its `call_id`.
+    /// Value of `id`; for a call without an id, its `call_id`.
     pub(super) id: Cow<'a, str>,
     /// Position of the seal, if the item is reasoning.
     pub(super) seal: Option<Span>,
-    /// Bytes of text, reasoning and arguments.
+    /// Number of bytes of text, reasoning and arguments.
     pub(super) output_bytes: u64,
 }
 
 impl<'a> Item<'a> {
-    /// Reads the value under the cursor. Anything but an object yields an empty item.
+    /// Reads the value under the cursor. Any value other than an object yields an empty item.
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, BoxedError> {
         let mut item = Item::default();
         if reader.kind()? != Kind::Object {

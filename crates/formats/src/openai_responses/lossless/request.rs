@@ -1,4 +1,4 @@
-//! Rewriting of requests.
+//! Rewriting of requests for an upstream of the same format.
 
 use bytes::Bytes;
 
@@ -6,29 +6,30 @@ use super::super::head::{FieldPlace, IGNORED_HINTS, ResponsesHead};
 use super::json_string;
 use crate::reasoning_envelope;
 
-/// Changes to a request. Everything else is forwarded byte for byte.
+/// Changes to a request. All other bytes are forwarded unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEdits<'a> {
-    /// The upstream's name for the model.
+    /// Name of the model at the upstream.
     pub model: &'a str,
     /// Origin of the seals that this upstream can read.
     pub origin: &'a str,
-    /// Maximum output tokens, sent when the caller set no cap or a larger one.
+    /// Maximum number of output tokens, sent if the caller set no limit or a higher one.
     pub clamp_output: Option<u64>,
-    /// Whether to stream. The field is always sent, since some servers stream by default.
+    /// Value of `stream`. The field is always sent, because some servers stream if it is missing.
     pub stream: bool,
     /// Whether the model reasons even without reasoning parameters.
     pub reasons: bool,
 }
 
-/// Fields that no upstream receives: the gateway stores responses, providers never do.
+/// Fields that no upstream receives, because responses are stored by the gateway and not by
+/// providers.
 const NOT_FORWARDED: &[&str] = &["store", "previous_response_id", "background"];
 
-/// Rewrites a request for an upstream of this format: renames the model, drops hints, disables
-/// storage, unwraps the reasoning that this upstream sealed, and drops reasoning that others
-/// sealed. Without a stored conversation, the upstream can only continue sealed reasoning, so seals
-/// are requested. Values are forwarded byte for byte. `head` comes from
-/// [`validate`](super::super::validate()) of this body.
+/// Rewrites a request for an upstream of this format. Renames the model, drops fields that no
+/// upstream needs, disables storage, unwraps the reasoning that this upstream sealed, and drops
+/// reasoning that other upstreams sealed. The upstream stores no conversation and can continue only
+/// from sealed reasoning, so the request includes seals. Other values are forwarded byte for byte.
+/// `head` must be the result of [`validate`](super::super::validate()) for this body.
 pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdits<'_>) -> Bytes {
     let mut out = Vec::with_capacity(body.len() + edits.model.len() + 96);
     let include_seal = edits.reasons || head.has_reasoning_params || head.layout.includes_seal;
@@ -42,7 +43,7 @@ pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdit
         }
         match field.name {
             "model" => push_field(&mut out, "model", &json_string(edits.model)),
-            // These are rewritten.
+            // These fields are written after the loop.
             "max_output_tokens" if clamp.is_some() => {}
             "stream" => {}
             "input" => push_field(&mut out, "input", &input(body, head, field, edits.origin)),
@@ -64,7 +65,8 @@ pub fn splice_request(body: &Bytes, head: &ResponsesHead<'_>, edits: RequestEdit
     Bytes::from(out)
 }
 
-/// Whether reasoning will be dropped: it has no seal, or an upstream of another origin sealed it.
+/// Whether the request has reasoning without a seal, or reasoning that an upstream of another
+/// origin sealed. [`splice_request`] drops it.
 pub fn has_foreign_seal(body: &Bytes, head: &ResponsesHead<'_>, origin: &str) -> bool {
     let mut reasoning = head.layout.items.iter().filter(|item| item.is_reasoning);
     reasoning.any(|item| {
@@ -87,7 +89,7 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Adds sealed reasoning to the front of an `include` list.
+/// Inserts sealed reasoning at the start of an `include` list.
 fn with_seal(include: &[u8]) -> Vec<u8> {
     let inner = include
         .get(1..include.len().saturating_sub(1))
@@ -100,7 +102,7 @@ fn with_seal(include: &[u8]) -> Vec<u8> {
     [br#"["reasoning.encrypted_content""#, comma, inner, b"]"].concat()
 }
 
-/// The input with the seals unwrapped for this upstream.
+/// Returns the input with the seals unwrapped for this upstream.
 fn input(body: &Bytes, head: &ResponsesHead<'_>, field: &FieldPlace, origin: &str) -> Vec<u8> {
     if head.layout.items.is_empty() {
         return field.value.of(body).to_vec();
@@ -126,8 +128,8 @@ fn input(body: &Bytes, head: &ResponsesHead<'_>, field: &FieldPlace, origin: &st
                         ]
                         .concat()
                     }
-                    // The seal never passed through the gateway: the caller got it elsewhere, and
-                    // the upstream decides whether it is valid.
+                    // The seal never passed through the gateway. The upstream checks whether it is
+                    // valid.
                     Some(seal) if seal.origin.is_empty() => bytes.to_vec(),
                     _ => continue,
                 }

@@ -1,4 +1,4 @@
-//! Rewriting of whole answers.
+//! Rewriting of complete responses for the caller.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -11,24 +11,24 @@ use super::{changed, seal_edits};
 use crate::error::DecodeError;
 use crate::json::Reader;
 
-/// Metadata of a whole answer, without its content.
+/// Metadata of a complete response, without its content.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
     /// Whether the status is a failure.
     pub is_error: bool,
-    /// Whether the answer has an `output` field.
+    /// Whether the response has an `output` field.
     pub has_output: bool,
     /// The reported usage; `None` if it is missing or implausible.
     pub usage: Option<Usage>,
-    /// Bytes of text, reasoning and arguments.
+    /// Number of bytes of text, reasoning and arguments.
     pub output_bytes: u64,
     /// Origin of the seals.
     origin: String,
     places: ObjectPlaces,
 }
 
-/// Inspects a whole answer of an upstream whose seals have this origin. Fails if the body is not a
-/// JSON object.
+/// Inspects a complete response of an upstream whose seals have this origin. Fails if the body is
+/// not a JSON object.
 pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, DecodeError> {
     let mut reader = Reader::new(body, u32::MAX)?;
     reader.kind()?;
@@ -44,9 +44,9 @@ pub fn inspect_response(body: &[u8], origin: &str) -> Result<ResponseHead, Decod
     })
 }
 
-/// Rewrites an answer for the caller: the gateway's own members of the response, the origin in the
-/// seals of reasoning, and the cost. `head` comes from [`inspect_response`] of this body; `counted`
-/// is the usage for an answer without a report.
+/// Rewrites a response for the caller. Sets the gateway's own members, marks sealed reasoning with
+/// its origin, and adds the cost. `head` must be the result of [`inspect_response`] for this body;
+/// `counted` is the usage for a response without a report.
 pub fn splice_response(
     body: &Bytes,
     head: &ResponseHead,
@@ -60,8 +60,8 @@ pub fn splice_response(
     changed(body, changes)
 }
 
-/// Sets `store` to false in a response of the gateway, or in the event that ends it, after storing
-/// it failed.
+/// Sets `store` to false in a response object or in the event that ends the stream, for a response
+/// that could not be stored.
 pub fn with_store_false(bytes: &Bytes) -> Bytes {
     let response = response_in_event(bytes).unwrap_or_else(|| bytes.clone());
     let places = Reader::new(&response, u32::MAX).and_then(|mut reader| ObjectPlaces::read(&mut reader));

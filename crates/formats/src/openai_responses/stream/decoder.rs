@@ -1,4 +1,4 @@
-//! Decoding of events to the common form.
+//! Decoding of stream events to the common form.
 
 use serde_json::{Value, json};
 use tollgate_types::generate::Seal;
@@ -9,20 +9,20 @@ use super::super::decode::lenient;
 use super::super::usage::read_usage;
 use crate::error::DecodeError;
 
-/// Decodes the events of one streamed answer leniently: unknown events and fields are skipped.
+/// Decodes the events of one streamed response leniently: unknown events and fields are skipped.
 #[derive(Debug, Default)]
 pub struct StreamDecoder {
-    /// Calls so far: item index, and whether any arguments arrived.
+    /// Calls so far: index of the item, and whether any arguments were received.
     calls: Vec<(u64, bool)>,
-    /// Source of the open reasoning's text (`summary` or `content`), and whether another part of it
-    /// started.
+    /// Source of the text of the open reasoning item: `summary` or `content`.
     reasoned: Option<&'static str>,
+    /// Whether another part of that text has started.
     starts_part: bool,
 }
 
 impl StreamDecoder {
-    /// Decodes the data of one event. Fails if the text is not an event. Error objects yield
-    /// nothing: [`Relay`](super::super::Relay) reports them.
+    /// Decodes the data of one event. Fails if the text is not an event. Error objects yield no
+    /// events: [`Relay`](super::super::Relay) reports them.
     pub fn decode(&mut self, data: &[u8]) -> Result<Vec<StreamEvent>, DecodeError> {
         let event: Value = lenient(data)?;
         let delta_text = || event["delta"].as_str().unwrap_or_default().to_owned();
@@ -41,7 +41,7 @@ impl StreamDecoder {
             }),
             "response.reasoning_summary_part.added" => self.starts_part = self.reasoned.is_some(),
             "response.reasoning_summary_text.delta" => self.reasoning("summary", delta_text(), &mut events),
-            // Both names mean the same event.
+            // Servers use both names for the same event.
             "response.reasoning_text.delta" | "response.reasoning.delta" => {
                 self.reasoning("content", delta_text(), &mut events);
             }
@@ -57,7 +57,7 @@ impl StreamDecoder {
     }
 
     fn reasoning(&mut self, source: &'static str, delta_text: String, events: &mut Vec<StreamEvent>) {
-        // Only the first source counts, if a server sends both.
+        // If a server sends both sources, only the first one counts.
         if *self.reasoned.get_or_insert(source) != source {
             return;
         }
@@ -108,7 +108,8 @@ impl StreamDecoder {
                     });
                 }
             }
-            // Some servers send no deltas of the arguments.
+            // Some servers send no deltas of the arguments, so they are read from the finished
+            // item.
             Some("function_call" | "custom_tool_call") if self.calls.contains(&(index, false)) => {
                 let whole = item["arguments"].as_str().or_else(|| item["input"].as_str());
                 self.arguments(index, whole.unwrap_or_default().to_owned(), events);
@@ -144,7 +145,7 @@ fn reasoned(text: String) -> StreamEvent {
     StreamEvent::Reasoning { choice: 0, text }
 }
 
-/// Token probabilities as in chat completions, if there are any.
+/// Returns the token probabilities in the format of chat completions; `None` without any.
 fn logprobs(tokens: &Value) -> Option<Value> {
     let tokens = tokens.as_array().filter(|tokens| !tokens.is_empty())?;
     Some(json!({"content": tokens, "refusal": null}))

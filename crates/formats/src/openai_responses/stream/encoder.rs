@@ -1,4 +1,4 @@
-//! Encoding of events from the common form.
+//! Encoding of stream events from the common form.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -14,9 +14,9 @@ use super::super::object::{self, State};
 use super::super::usage::encode_usage;
 use super::encode_event;
 
-/// Encodes a streamed answer for one caller. Rules of the format: `response.created` and
+/// Encodes a streamed response for one caller. Rules of the format: `response.created` and
 /// `response.in_progress` come first; items are numbered from 0 and never overlap, and neither do
-/// the parts of an item; one event with the whole response ends the stream.
+/// the parts of an item; one event with the complete response object ends the stream.
 #[derive(Debug)]
 pub struct StreamEncoder {
     identity: Identity,
@@ -26,7 +26,8 @@ pub struct StreamEncoder {
     sequence: u64,
     started: bool,
     open: Option<OpenItem>,
-    /// Calls that started while another one was open: deltas of several calls may interleave.
+    /// Calls that started while another one was open: the deltas of several calls may be
+    /// interleaved.
     pending: Vec<(u32, ToolCall)>,
     /// Finished items, for the final response object.
     output: Vec<Value>,
@@ -34,13 +35,13 @@ pub struct StreamEncoder {
     usage: Usage,
 }
 
-/// The unfinished item.
+/// Output item whose end was not sent yet.
 #[derive(Debug)]
 enum OpenItem {
     Message {
         /// Finished parts, for the finished message item.
         parts: Vec<Value>,
-        /// The unfinished part.
+        /// Part of the message whose end was not sent yet.
         part: Option<OpenPart>,
     },
     Reasoning(Reasoning),
@@ -88,7 +89,7 @@ impl StreamEncoder {
         }
     }
 
-    /// Encodes one event as whole events of the format; empty for data that is sent at the end.
+    /// Encodes one event as complete events of the format; empty for data that is sent at the end.
     pub fn encode(&mut self, event: &StreamEvent) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);
@@ -121,7 +122,7 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// The events that end the stream; empty after a failure.
+    /// Returns the events that end the stream; empty after a failure.
     pub fn end(&mut self, usage: Option<&Usage>, cost: Option<Credits>, completed_at: i64) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);
@@ -137,7 +138,7 @@ impl StreamEncoder {
         Bytes::from(out)
     }
 
-    /// The events that report why the stream breaks off. Open items stay unfinished.
+    /// Returns the events that report why the stream is aborted. Open items remain unfinished.
     pub fn fail(&mut self, error: &Error, kind: &str) -> Bytes {
         let mut out = Vec::new();
         self.start(&mut out);

@@ -1,4 +1,4 @@
-//! Content of items: a text, or typed parts.
+//! Validation of the content of items: a text, or typed parts.
 
 use super::super::head::ResponsesHead;
 use crate::error::BoxedError;
@@ -8,13 +8,13 @@ use crate::request::Media;
 
 const DETAILS: &[&str] = &["auto", "low", "high", "original"];
 
-/// The location of a content, which decides the valid part types.
+/// Location of a content, which determines the valid part types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     System,
     User,
     Assistant,
-    /// The result of a tool.
+    /// Result of a tool.
     Output,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn read(
 struct Part {
     kind: Option<&'static str>,
     seen: u32,
-    /// Bytes of inline media in the part.
+    /// Number of bytes of inline media in the part.
     inline: u64,
 }
 
@@ -147,7 +147,8 @@ impl Part {
         bit.is_some_and(|bit| self.seen & (1 << bit) != 0)
     }
 
-    /// The only source key of an image or document, if there is one.
+    /// Returns the only source key of an image or document; `None` without one, an error if there
+    /// are several.
     fn source_key(&self, path: &Path<'_>) -> Result<Option<&'static str>, BoxedError> {
         let source_keys: &[&'static str] = match self.kind {
             Some("input_image") => &["image_url", "file_id"],
@@ -200,8 +201,8 @@ impl Part {
     }
 }
 
-/// Bytes of a data URL; zero for a web address. Other schemes are refused: some model servers read
-/// `file:` from their own disk.
+/// Returns the number of bytes of a data URL; zero for an http or https URL. Other schemes are
+/// refused: some model servers read `file:` URLs from their own disk.
 fn image_bytes(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     let text = reader.non_empty_string_at(path)?;
     let url = &*text.decoded();
@@ -248,7 +249,7 @@ fn audio(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<u64, BoxedError> {
     }
 }
 
-/// Reads the parts of reasoning, which must all have the same type.
+/// Reads the text parts of reasoning, which must all have the type `kind`.
 pub(super) fn texts(reader: &mut Reader<'_>, kind: &'static str, path: &Path<'_>) -> Result<(), BoxedError> {
     reader.array_at(path)?;
     let mut index = 0;

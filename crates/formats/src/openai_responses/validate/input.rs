@@ -22,7 +22,7 @@ const TYPES: &[&str] = &[
     "custom_tool_call_output",
 ];
 
-/// Calls of tools that the caller runs, and their results. They are forwarded unchanged to an
+/// Calls to tools that the caller runs, and their results. They are forwarded unchanged to an
 /// upstream of this format.
 const CLIENT_TOOL_ITEMS: &[&str] = &[
     "local_shell_call",
@@ -87,7 +87,7 @@ pub(super) fn read(
         head.items += 1;
     }
     if !has_reasoning {
-        // Without reasoning, the input is not changed.
+        // Without reasoning, the input is forwarded unchanged, so the positions are not needed.
         head.layout.items = Vec::new();
     }
     Ok(())
@@ -96,7 +96,7 @@ pub(super) fn read(
 /// A parsed item of a type that works with every model.
 struct Item<'a> {
     kind: &'static str,
-    /// The location, which decides the valid content.
+    /// Location of the content, which determines the valid part types.
     place: Place,
     seen: u32,
     call_id: Option<Cow<'a, str>>,
@@ -160,7 +160,7 @@ impl<'a> Item<'a> {
         Ok(item)
     }
 
-    /// Reads the value of a key, which only some item types use.
+    /// Reads the value of a key that only some item types use.
     fn value(
         &mut self,
         reader: &mut Reader<'a>,
@@ -215,7 +215,7 @@ impl<'a> Item<'a> {
         missing.map_or(Ok(()), |key| Err(path.missing(key)))
     }
 
-    /// Records a call, or checks that a result answers a recorded one.
+    /// Records the id of a call, or checks that a result belongs to a recorded call.
     fn match_call(self, calls: &mut Calls<'a>, path: &Path<'_>) -> Result<(), BoxedError> {
         let Some(id) = self.call_id else { return Ok(()) };
         match self.kind {
@@ -231,8 +231,8 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Reads type and role ahead of the other fields: they decide which content is valid. An item with
-/// a role and without a type is a message.
+/// Reads type and role before the other fields, because they determine the valid content. An item
+/// with a role and without a type is a message.
 fn kind_and_role<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<(Cow<'a, str>, Place), BoxedError> {
     reader.object_at(path)?;
     let (mut kind, mut role) = (None, None);

@@ -1,8 +1,8 @@
-//! Validation of responses requests. Reads the bytes once and stores only a [`ResponsesHead`];
-//! `decode_request` trusts validated bodies.
+//! Validation of responses requests. Reads the bytes once and stores only a [`ResponsesHead`].
+//! `decode_request` does not repeat the checks.
 //!
 //! Unknown top-level fields are refused. Unknown fields of items and tools are accepted. An
-//! optional field that is null counts as not sent.
+//! optional field that is null is treated as omitted.
 
 mod content;
 mod input;
@@ -20,7 +20,7 @@ use crate::json::{Key, MAX_NODES, Path, Reader};
 use crate::lossless::Span;
 use crate::request::ResponseFormatKind;
 
-/// All top-level fields, the most frequent first.
+/// All top-level fields, sorted by frequency.
 const FIELDS: &[&str] = &[
     "model",
     "input",
@@ -62,7 +62,7 @@ const FIELDS: &[&str] = &[
     "labels",
 ];
 
-/// Fields that other formats cannot express and that do not affect the answer.
+/// Fields that other formats cannot express and that do not affect the response.
 const OWN_HINTS: &[&str] = &[
     "max_tool_calls",
     "prompt_cache_key",
@@ -70,7 +70,7 @@ const OWN_HINTS: &[&str] = &[
     "prompt_cache_retention",
 ];
 
-/// Checks a whole request against the format (wire facts of `POST /v1/responses`): required fields,
+/// Checks a complete request against the documentation of `POST /v1/responses`: required fields,
 /// types, bounds, and the rules between fields.
 ///
 /// A body that is not JSON is `invalid_json`, even if it also breaks other rules.

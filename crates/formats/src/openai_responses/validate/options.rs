@@ -5,7 +5,7 @@ use crate::json::{Path, Reader, once, open_keys, open_object, small_object};
 use crate::openai_chat::validate::options::service_tier;
 use crate::request::ResponseFormatKind;
 
-/// Smallest valid cap on output tokens.
+/// Minimum valid limit on output tokens.
 pub(super) const MIN_OUTPUT_TOKENS: i64 = 16;
 
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
@@ -98,7 +98,7 @@ fn metadata(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> 
     Ok(())
 }
 
-/// Reads `reasoning`; returns whether it has parameters, and whether it requests a summary.
+/// Reads `reasoning`. Returns whether it has parameters, and whether it requests a summary.
 pub(super) fn reasoning(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(bool, bool), BoxedError> {
     let (mut has_params, mut shows) = (false, false);
     let keys = ["effort", "summary", "generate_summary", "mode", "context"];
@@ -177,13 +177,13 @@ fn schema_name(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedErro
     }
 }
 
-/// Whether a name has only letters, digits, underscores and dashes, and at most `max` of them.
+/// Whether a name consists of at most `max` letters, digits, underscores and dashes.
 pub(super) fn is_plain_name(name: &str, max: usize) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=max).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// Reads `include`; returns whether it requests sealed reasoning.
+/// Reads `include`. Returns whether it requests sealed reasoning.
 pub(super) fn include(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     reader.array_at(path)?;
     let (mut index, mut seal, mut seen) = (0, false, 0);

@@ -5,7 +5,7 @@ use super::options::is_plain_name;
 use crate::error::BoxedError;
 use crate::json::{Kind, Path, Reader, open_keys, open_object};
 
-/// Tools that the caller runs and that only this format has. They are forwarded unchanged to an
+/// Tools that only this format defines and that the caller runs. They are forwarded unchanged to an
 /// upstream of this format.
 const CLIENT_TOOLS: &[&str] = &[
     "local_shell",
@@ -15,7 +15,8 @@ const CLIENT_TOOLS: &[&str] = &[
     "namespace",
 ];
 
-/// Tools that run at the provider: they cost extra, and some access data stored there for others.
+/// Tools that run at the provider. They cost extra, and some of them access data that is stored
+/// there for other callers.
 const HOSTED_TOOLS: &[&str] = &[
     "web_search",
     "file_search",
@@ -82,7 +83,7 @@ fn tool(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedError> {
     }
 }
 
-/// Reads the type ahead of the other keys: it decides which keys are valid.
+/// Reads the type before the other keys, because the type determines the valid keys.
 fn kind_of<'a>(reader: &mut Reader<'a>, path: &Path<'_>) -> Result<std::borrow::Cow<'a, str>, BoxedError> {
     let mut kind = None;
     open_keys(reader, &["type"], path, |reader, _, path| {
@@ -150,7 +151,7 @@ fn custom_format(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<(), BoxedEr
     }
 }
 
-/// Reads `tool_choice`; returns whether it requires a call.
+/// Reads `tool_choice`. Returns whether it requires a call.
 pub(super) fn choice(reader: &mut Reader<'_>, path: &Path<'_>) -> Result<bool, BoxedError> {
     match reader.kind()? {
         Kind::String => Ok(reader.word_at(&["none", "auto", "required"], path)? == "required"),

@@ -1,4 +1,4 @@
-//! Features of the order of turns.
+//! Features about the order of turns.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Features of images, audio and documents.
+//! Features about images, audio and documents.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ const PDF: &str = "JVBERi0xLjcK";
 const WAV: &str = "UklGRiQAAABXQVZF";
 const ADDRESS: &str = "https://example.com/it";
 
-/// The content at the address of an image.
+/// Content of the image that a URL refers to.
 pub const IMAGE: &str = "data:image/png;base64,iVBORw0KGgo=";
-/// The content at the address of a document.
+/// Content of the document that a URL refers to.
 pub const DOCUMENT: &str = "data:application/pdf;base64,JVBERi0xLjcK";
 
-/// A part in a user turn, after a text.
+/// Returns the members for a part in a user turn, after a text.
 fn part(chat: Value, messages: Value, responses: Value, contents: Value) -> [Value; 5] {
     let turn = |content: &str, text: Value, part: Value| match part {
         Value::Null => Value::Null,

@@ -1,4 +1,4 @@
-//! The features with their members in each format.
+//! Tested features, with their members in each format.
 
 pub mod conversation;
 pub mod media;
@@ -8,15 +8,15 @@ pub mod tools;
 
 use serde_json::{Value, json};
 
-/// One feature. Members are in the order of [`client::ALL`](crate::client::ALL); null if a format
-/// does not support the feature.
+/// Feature of a request. Members are in the order of [`client::ALL`](crate::client::ALL); null if a
+/// format does not support the feature.
 pub struct Feature {
     pub name: &'static str,
     /// Members of the request without the feature.
     pub over: [Value; 5],
     /// Members that use the feature.
     pub requests: [Value; 5],
-    /// A text that must occur in the provider's request.
+    /// Text that must occur in the provider's request.
     pub mark: &'static str,
 }
 
@@ -50,7 +50,7 @@ pub fn all() -> Vec<Feature> {
     .collect()
 }
 
-/// The turns of each format; null for completions, which have none.
+/// Returns the members for the turns of each format; null for completions, which have no turns.
 fn turns(chat: Value, messages: Value, responses: Value, contents: Value) -> [Value; 5] {
     let named = |name: &str, turns: Value| match turns {
         Value::Null => Value::Null,

@@ -1,10 +1,11 @@
-//! Features of the answer's options.
+//! Features about options of the response.
 
 use serde_json::{Value, json};
 
 use super::Feature;
 
-/// An option under its name in each format; an empty name means that the format lacks it.
+/// Returns the feature of an option with its name in each format; an empty name means that the
+/// format does not have the option.
 fn option(name: &'static str, names: [&str; 5], value: &Value) -> Feature {
     let requests = names.map(|name| match name.split_once('.') {
         _ if name.is_empty() => Value::Null,

@@ -1,4 +1,4 @@
-//! Features of reasoning: its content and its parameters.
+//! Features about reasoning: its content and its parameters.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +26,8 @@ pub fn unwrapped(json: &str) -> String {
         .replace(&wrapped, DATA)
 }
 
-/// A conversation with an answer that has reasoning, in the formats that support this reasoning.
+/// Returns a conversation with a model turn that has reasoning, in the formats that support this
+/// reasoning.
 fn answered(chat: &Value, messages: &Value, responses: &Value, contents: &Value) -> [Value; 5] {
     let hello = json!({"role": "user", "content": "Hello."});
     let text = json!({"type": "text", "text": "Hello to you."});

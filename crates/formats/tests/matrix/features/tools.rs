@@ -1,10 +1,10 @@
-//! Features of tools, calls and results.
+//! Features about tools, calls and results.
 
 use serde_json::{Value, json};
 
 use super::{Feature, turns};
 
-/// Members that declare the function `look` with these members, and a second function.
+/// Returns the members that declare the function `look` with these members, and a second function.
 fn declared(chat: Value, messages: Value, responses: Value, contents: Value, is_strict: bool) -> [Value; 5] {
     let schema = json!({"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"], "additionalProperties": false});
     let function = |name: &str| {
@@ -67,8 +67,8 @@ fn mode(mode: &str, names: &[&str]) -> Value {
     json!({"toolConfig": {"functionCallingConfig": config}})
 }
 
-/// A conversation in which `look` was called and returned `result`; null if the format does not
-/// support such a result.
+/// Returns a conversation in which the model called `look`, which returned `result`; null if the
+/// format does not support such a result.
 fn called(chat: &Value, messages: &Value, responses: &Value, contents: &Value) -> [Value; 5] {
     let hello = json!({"role": "user", "content": "Hello."});
     let call = json!({"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{\"at\":\"it\"}"}});
