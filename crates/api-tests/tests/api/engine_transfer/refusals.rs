@@ -28,9 +28,17 @@ async fn invalid_moves_are_refused() {
         (here.as_str(), nowhere.as_str(), "both sides are SQLite"),
         (&there, &there, "both sides are PostgreSQL"),
         (&nowhere, &there, "found no database at"),
-        ("tollgate-data", &there, "--from: write sqlite:DIR/tollgate.db"),
+        (
+            "tollgate-data",
+            &there,
+            "--from: the URL is invalid: write sqlite:DIR/tollgate.db",
+        ),
         ("sqlite:other.db", &there, "the file must be named tollgate.db"),
-        (&here, "mysql://db/tollgate", "--to: write sqlite:DIR/tollgate.db"),
+        (
+            &here,
+            "mysql://db/tollgate",
+            "--to: the URL is invalid: write sqlite:DIR/tollgate.db",
+        ),
         (
             &here,
             "postgres://u:canary@:abc/d",
