@@ -46,7 +46,7 @@ async fn list_templates(
     Ok(Json(service::list(&state, &origin, &caller, None, category)))
 }
 
-/// List the templates for images.
+/// Lists the built-in and the operator's templates for images.
 #[utoipa::path(
     get, path = "/v1/images/templates", tag = "Templates", operation_id = "list_image_templates",
     params(TemplateQuery),
@@ -63,7 +63,7 @@ async fn list_image_templates(
     Ok(Json(service::list(&state, &origin, &caller, kind, category)))
 }
 
-/// List the templates for videos.
+/// Lists the built-in and the operator's templates for videos.
 #[utoipa::path(
     get, path = "/v1/videos/templates", tag = "Templates", operation_id = "list_video_templates",
     params(TemplateQuery),

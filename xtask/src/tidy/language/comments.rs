@@ -99,7 +99,10 @@ fn documentation(file: &File) -> Vec<Finding> {
             .map(str::trim)
             .collect();
         let text = text.join(" ");
-        let what = fault(&text, line).or_else(|| verbless(&text, line).filter(|_| !is_test));
+        let what = fault(&text, line).or_else(|| {
+            let is_checked = !is_test && requires_verbs(&file.path);
+            verbless(&text, line).filter(|_| is_checked)
+        });
         if let Some(what) = what {
             found.push(finding(file, start, what));
         }
@@ -130,6 +133,30 @@ fn fault(text: &str, item: &str) -> Option<String> {
         .iter()
         .any(|word| !FILLERS.contains(&word.as_str()) && !is_in(word, &name));
     (!adds).then(|| format!("\"{text}\" repeats the name: add to it or delete it"))
+}
+
+/// Crates whose functions are not yet documented in this form. The list only gets shorter.
+const UNCHECKED: &[&str] = &[
+    "backends",
+    "billing",
+    "catalog",
+    "inference",
+    "jobs",
+    "media",
+    "media-tools",
+    "pipeline",
+    "probability",
+    "storage",
+    "tokens",
+    "types",
+];
+
+/// Whether documentation of functions in this file must begin with a verb.
+fn requires_verbs(path: &str) -> bool {
+    let name = path
+        .strip_prefix("crates/")
+        .and_then(|path| path.split('/').next());
+    name.is_none_or(|name| !UNCHECKED.contains(&name))
 }
 
 /// Returns the fault in the documentation of a function that does not begin with a verb.
