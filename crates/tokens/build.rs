@@ -46,7 +46,7 @@ fn read(bpe: &BytePairEncoding) -> Result<Table, Box<dyn Error>> {
     Ok(rmp_serde::from_slice(&rmp_serde::to_vec(bpe)?)?)
 }
 
-/// The content that `unpacked` in `src/lib.rs` reads: numbers, then the parts.
+/// Returns the content that `unpacked` in `src/lib.rs` reads: numbers, then the parts.
 fn packed(table: &Table) -> Result<Vec<u8>, Box<dyn Error>> {
     if table.pair_lookup != pairs(&table.split_table) {
         return Err("the pairs of tokens do not follow from the split table".into());
@@ -80,8 +80,8 @@ fn numbers(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
     transposed(&bytes, size_of::<u32>())
 }
 
-/// All first bytes of the items of this size, then all second bytes, and so on. Bytes after the
-/// last whole item stay at the end.
+/// Returns all first bytes of the items of this size, then all second bytes, and so on. Bytes after
+/// the last whole item stay at the end.
 fn transposed(bytes: &[u8], size: usize) -> Vec<u8> {
     let items = bytes.chunks_exact(size);
     let rest = items.remainder();

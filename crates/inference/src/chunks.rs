@@ -21,7 +21,8 @@ pub(crate) trait ChunkEncoder {
     /// The format of the encoded chunks.
     const FORMAT: Format;
 
-    /// `public_model` is the model name from the request. `include_usage` adds a final usage event.
+    /// Creates an encoder. `public_model` is the model name from the request. `include_usage` adds
+    /// a final usage event.
     fn new(public_model: &str, include_usage: bool) -> Self;
 
     /// Encodes one stream event; `None` if the caller does not receive it. `cost` goes into the

@@ -108,7 +108,7 @@ impl WorkState {
 
 /// Receives the progress of one part of a job, instead of the job's owner.
 pub trait ProgressListener: Send + Sync {
-    /// Called with the part's current progress.
+    /// Receives the part's current progress.
     fn on_progress(&self, progress: Progress);
 }
 
@@ -223,7 +223,7 @@ impl Work {
         self.leased.lease
     }
 
-    /// Cancelled when the caller cancels the job.
+    /// Returns a token that is cancelled when the caller cancels the job.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.cancelled
     }

@@ -44,7 +44,7 @@ impl Jobs {
         }
     }
 
-    /// [`JobStore::accept`]; also wakes a worker of this process.
+    /// Calls [`JobStore::accept`]; also wakes a worker of this process.
     pub async fn accept(&self, job: NewJob, hold: NewHold) -> Result<HoldOutcome> {
         let accepted = self.store.accept(job, hold).await?;
         if let HoldOutcome::Held { .. } = accepted {
@@ -53,27 +53,27 @@ impl Jobs {
         Ok(accepted)
     }
 
-    /// [`JobStore::get`].
+    /// Calls [`JobStore::get`].
     pub async fn get(&self, account: AccountId, id: JobId) -> Result<Option<Job>> {
         self.store.get(account, id).await
     }
 
-    /// [`JobStore::list`].
+    /// Calls [`JobStore::list`].
     pub async fn list(&self, account: AccountId, filter: JobFilter, limit: u32) -> Result<Vec<Job>> {
         self.store.list(account, filter, limit).await
     }
 
-    /// [`JobStore::search`].
+    /// Calls [`JobStore::search`].
     pub async fn search(&self, search: JobSearch, limit: u32) -> Result<Vec<Job>> {
         self.store.search(search, limit).await
     }
 
-    /// [`JobStore::forget`].
+    /// Calls [`JobStore::forget`].
     pub async fn forget(&self, account: AccountId, id: JobId) -> Result<bool> {
         self.store.forget(account, id).await
     }
 
-    /// [`JobStore::events`].
+    /// Calls [`JobStore::events`].
     pub async fn events(
         &self,
         account: AccountId,
@@ -84,7 +84,7 @@ impl Jobs {
         self.store.events(account, id, after, limit).await
     }
 
-    /// [`JobStore::cancel`]; also signals the job's handler in this process immediately.
+    /// Calls [`JobStore::cancel`]; also signals the job's handler in this process immediately.
     pub async fn cancel(&self, account: AccountId, id: JobId, at: Timestamp) -> Result<JobCancel> {
         let cancelled = self.store.cancel(account, id, at).await?;
         match &cancelled {
@@ -138,7 +138,7 @@ impl Jobs {
         }
     }
 
-    /// [`JobStore::shrink_hold`].
+    /// Calls [`JobStore::shrink_hold`].
     pub async fn shrink_hold(&self, lease: JobLease, needed: Credits, at: Timestamp) -> Result<Credits> {
         self.store.shrink_hold(lease, needed, at).await
     }

@@ -60,8 +60,9 @@ const CL100K_WORDS: &[&str] = &[
     r"\s*[\r\n]+",
 ];
 
-/// Both patterns end with `\s+(?!\S)|\s+`. The first of these is `\s+$` or `\s+\s` less its last
-/// character, since the library has no negative look-ahead.
+/// Builds a tokenizer from its compressed table. Both patterns end with `\s+(?!\S)|\s+`. The first
+/// of these is `\s+$` or `\s+\s` less its last character, since the library has no negative
+/// look-ahead.
 fn unpack(compressed: &[u8], words: &[&str]) -> bpe_openai::Tokenizer {
     let first = format!(r"{}|\s+$", words.join("|"));
     let patterns = [(&*first, false), (r"\s+\s", true), (r"\s+", false)];

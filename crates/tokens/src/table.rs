@@ -33,7 +33,7 @@ pub(crate) struct Table {
 /// together, because they compress better.
 pub(crate) const STATE_BYTES: usize = 12;
 
-/// The tokens that join two tokens.
+/// Returns the tokens that join two tokens, by these two.
 pub(crate) fn pairs(split_table: &[(u32, u32)]) -> BTreeMap<(u32, u32), u32> {
     let numbered = (0..).zip(split_table);
     numbered

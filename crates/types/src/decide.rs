@@ -52,7 +52,7 @@ impl StateMediaKind {
         }
     }
 
-    /// Maximum number of media of this kind in one request (contract, Limits).
+    /// Returns the maximum number of media of this kind in one request (contract, Limits).
     pub const fn max(self) -> usize {
         match self {
             StateMediaKind::Image => 16,

@@ -215,7 +215,7 @@ pub(crate) fn text_of(question: &Question) -> String {
     lines.join("\n")
 }
 
-/// The exact count is charged, so it is the upper bound as well.
+/// Returns the exact count as the upper bound, because the exact count is charged.
 fn demand(input: &DecisionInput) -> Demand {
     Demand {
         text_bytes: 0,

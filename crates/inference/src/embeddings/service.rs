@@ -161,7 +161,8 @@ fn note_ignored(routed: &Routed, head: &EmbedHead<'_>, ctx: &RequestContext) {
     ctx.note_ignored(&ignored);
 }
 
-/// Text has at most one token per byte. Input in token ids is counted exactly.
+/// Returns the demand of a request. Text has at most one token per byte; input in token ids is
+/// counted exactly.
 pub(super) fn demand(head: &EmbedHead<'_>) -> Demand {
     Demand {
         text_bytes: head.text_bytes,

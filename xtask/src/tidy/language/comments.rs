@@ -140,15 +140,11 @@ const UNCHECKED: &[&str] = &[
     "backends",
     "billing",
     "catalog",
-    "inference",
-    "jobs",
     "media",
     "media-tools",
     "pipeline",
     "probability",
     "storage",
-    "tokens",
-    "types",
 ];
 
 /// Whether documentation of functions in this file must begin with a verb.
