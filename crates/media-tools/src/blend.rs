@@ -1,18 +1,18 @@
-//! Blending of images.
+//! Operations that blend or mirror images.
 
 use crate::image::Image;
 
 impl Image {
-    /// Returns this image blended with `share` (0 to 1) of another of the same size. With different
-    /// sizes it returns this image unchanged.
+    /// Returns this image, blended with another of the same size. `share` (0 to 1) is the share of
+    /// the other image. If the sizes differ, the method returns this image unchanged.
     #[must_use]
     pub fn blended(&self, other: &Image, share: f32) -> Self {
         let share = (share.clamp(0.0, 1.0) * 255.0) as u32;
         self.mixed(other, |_| share)
     }
 
-    /// Returns this image with the other one's pixels where the mask is transparent. If the three
-    /// sizes differ, it returns this image unchanged.
+    /// Returns this image with the pixels of the other one where the mask is transparent. If the
+    /// three sizes differ, the method returns this image unchanged.
     #[must_use]
     pub fn redrawn(&self, other: &Image, mask: &Image) -> Self {
         if mask.size() != self.size() {
@@ -36,7 +36,7 @@ impl Image {
         mirrored
     }
 
-    /// Mixes two images: `share` is the other image's part of a pixel, of 255.
+    /// Mixes two images. `share` returns the share of the other image in a pixel, from 0 to 255.
     fn mixed(&self, other: &Image, share: impl Fn(usize) -> u32) -> Self {
         let mut mixed = self.clone();
         if other.size() != self.size() {

@@ -1,4 +1,5 @@
-//! Captions: groups of timed words as SubRip, as WebVTT, and as ASS for drawing into videos.
+//! Captions: groups of timed words, written as SubRip, as WebVTT, and as ASS for burning into
+//! videos.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,20 +7,22 @@ use std::time::Duration;
 use crate::image::Dimensions;
 use crate::tools::FONT;
 
-/// A pause of this length ends a caption.
+/// Minimum duration of a pause that ends a caption.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a caption stays visible after its last word.
+/// Time for which a caption stays visible after its last word.
 const LINGER: Duration = Duration::from_millis(400);
-/// Max words of a line.
+/// Maximum number of words of a line.
 const MAX_WORDS: u32 = 12;
-/// Average width of a letter with a margin, in font sizes; and for scripts with square letters.
+/// Average width of a letter with a margin, in font sizes.
 const LETTER_WIDTH: f64 = 0.68;
+/// Width of a letter of a script with square letters, in font sizes.
 const SQUARE_LETTER_WIDTH: f64 = 1.0;
 /// Color of the word being spoken, in the ASS order blue, green, red.
 const SPOKEN: &str = "&H33D6FF&";
 /// Color of the other words, in the same order.
 const UNSPOKEN: &str = "&HFFFFFF&";
-/// An invisible character (WORD JOINER). After a backslash it prevents an ASS command.
+/// An invisible character (WORD JOINER). After a backslash, it prevents libass from reading an ASS
+/// command.
 const UNSEEN: char = '\u{2060}';
 
 /// A word (text between blanks) and the time at which it is spoken.
@@ -27,25 +30,25 @@ const UNSEEN: char = '\u{2060}';
 pub struct Word {
     /// The word with its punctuation.
     pub text: String,
-    /// Start, from the start of the audio.
+    /// Start time, from the start of the audio.
     pub from: Duration,
-    /// End, from the start of the audio.
+    /// End time, from the start of the audio.
     pub to: Duration,
 }
 
 /// Words that are shown together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caption {
-    /// Time at which it appears.
+    /// Time at which the caption appears.
     pub from: Duration,
-    /// Time at which it disappears.
+    /// Time at which the caption disappears.
     pub to: Duration,
     /// Words in spoken order.
     pub words: Vec<Word>,
 }
 
 impl Caption {
-    /// Creates a caption of one text without word times.
+    /// Creates a caption of one text without word timestamps.
     pub fn of(text: &str, from: Duration, to: Duration) -> Self {
         let text = text.to_owned();
         Self {
@@ -55,22 +58,22 @@ impl Caption {
         }
     }
 
-    /// The text in one line. Replaces arrows, since an empty line or an arrow would break the
-    /// format.
+    /// Returns the text in one line. Replaces the arrow `-->`, because an arrow or an empty line
+    /// would break the subtitle format.
     fn line(&self) -> String {
         let words = self.words.iter().flat_map(|word| word.text.split_whitespace());
         words.collect::<Vec<&str>>().join(" ").replace("-->", "->")
     }
 }
 
-/// Rendering of captions in a video.
+/// Style in which captions are burned into a video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CaptionStyle {
-    /// White with an outline; the word being spoken is yellow.
+    /// White letters with an outline. The word that is being spoken is yellow.
     Karaoke,
-    /// White with an outline.
+    /// White letters with an outline.
     Plain,
-    /// White on a dark box.
+    /// White letters on a dark box.
     Boxed,
 }
 
@@ -78,7 +81,7 @@ impl CaptionStyle {
     /// All styles, in declaration order.
     pub const ALL: [CaptionStyle; 3] = [CaptionStyle::Karaoke, CaptionStyle::Plain, CaptionStyle::Boxed];
 
-    /// Name of the style in requests.
+    /// Returns the name of the style in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             CaptionStyle::Karaoke => "karaoke",
@@ -112,7 +115,7 @@ impl CaptionPosition {
         CaptionPosition::Bottom,
     ];
 
-    /// Name of the position in requests.
+    /// Returns the name of the position in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             CaptionPosition::Top => "top",
@@ -126,7 +129,7 @@ impl CaptionPosition {
         Self::ALL.into_iter().find(|position| position.as_str() == name)
     }
 
-    /// The ASS alignment, numbered as on a numeric keypad.
+    /// Returns the ASS alignment, numbered as on a numeric keypad.
     const fn alignment(self) -> u8 {
         match self {
             CaptionPosition::Top => 8,
@@ -135,8 +138,8 @@ impl CaptionPosition {
         }
     }
 
-    /// Distance to the edge in pixels. It is larger in portrait videos, whose players show controls
-    /// there.
+    /// Returns the distance to the edge in pixels. It is larger in portrait videos, because players
+    /// of these show controls at the edges.
     fn margin(self, size: Dimensions) -> u32 {
         let percent = match (self, size.height > size.width) {
             (CaptionPosition::Top, true) => 12,
@@ -148,8 +151,8 @@ impl CaptionPosition {
 }
 
 /// Groups words into captions of at most `per_line` (1 to 12) words. Sentences and pauses end a
-/// caption, and a sentence is divided evenly. A caption stays visible a little after its last word,
-/// or until the next one.
+/// caption, and long sentences are divided evenly. A caption stays visible for 400 ms after its
+/// last word, or until the next caption appears.
 pub fn group(words: &[Word], per_line: u32) -> Vec<Caption> {
     let per_line = per_line.clamp(1, MAX_WORDS) as usize;
     let is_break = |one: &Word, next: &Word| ends_sentence(&one.text) || next.from >= one.to + PAUSE;
@@ -184,7 +187,7 @@ pub(crate) fn ends_sentence(word: &str) -> bool {
     ])
 }
 
-/// Writes captions as SubRip.
+/// Returns captions in SubRip format.
 pub fn srt(captions: &[Caption]) -> String {
     let mut text = String::new();
     for (number, caption) in (1..).zip(captions) {
@@ -195,7 +198,7 @@ pub fn srt(captions: &[Caption]) -> String {
     text
 }
 
-/// Writes captions as WebVTT.
+/// Returns captions in WebVTT format.
 pub fn vtt(captions: &[Caption]) -> String {
     let mut text = "WEBVTT\n\n".to_owned();
     for caption in captions {
@@ -206,7 +209,7 @@ pub fn vtt(captions: &[Caption]) -> String {
     text
 }
 
-/// Formats a time as `01:02:03,004`.
+/// Formats a time as `01:02:03,004`, with `point` before the milliseconds.
 fn time(moment: Duration, point: char) -> String {
     let millis = (moment.as_nanos() + 500_000) / 1_000_000;
     let (hours, minutes) = (millis / 3_600_000, millis / 60_000 % 60);
@@ -214,12 +217,12 @@ fn time(moment: Duration, point: char) -> String {
     format!("{hours:02}:{minutes:02}:{seconds:02}{point}{rest:03}")
 }
 
-/// Writes captions as ASS (Advanced SubStation Alpha) for libass and a video of this size. Words
-/// are escaped, so they never act as commands.
+/// Returns captions in ASS format (Advanced SubStation Alpha), for libass and a video of this size.
+/// Words are escaped, so that libass never executes them as commands.
 pub fn ass(captions: &[Caption], style: CaptionStyle, position: CaptionPosition, size: Dimensions) -> String {
     let letters = font_size(size);
     let (border, outline, shadow) = match style {
-        // One box for all lines, as far beyond them as their shadow.
+        // libass draws one box for all lines. The shadow size is the padding of the box.
         CaptionStyle::Boxed => (4, 0, letters * 2 / 9),
         _ => (1, letters.div_ceil(11), 0),
     };
@@ -262,7 +265,7 @@ pub fn ass(captions: &[Caption], style: CaptionStyle, position: CaptionPosition,
     text
 }
 
-/// Returns the appearances of a caption: the highlighted word, from, to.
+/// Returns the appearances of a caption in their order: the highlighted word, start and end.
 fn looks(caption: &Caption, style: CaptionStyle) -> Vec<(Option<usize>, Duration, Duration)> {
     if style != CaptionStyle::Karaoke || caption.words.is_empty() {
         return vec![(None, caption.from, caption.to)];
@@ -278,13 +281,15 @@ fn looks(caption: &Caption, style: CaptionStyle) -> Vec<(Option<usize>, Duration
     looks
 }
 
-/// Font size in pixels: readable on a phone; about three words fill the width of a portrait video.
+/// Returns the font size in pixels: 7.5 % of the shorter side, at least 8. The text is readable on
+/// a phone, and about three words fill the width of a portrait video.
 fn font_size(size: Dimensions) -> u32 {
     let Dimensions { width, height } = size;
     (width.min(height) * 15 / 200).max(8)
 }
 
-/// The ASS command that shrinks the font if a word is wider than the video; otherwise empty.
+/// Returns the ASS command that shrinks the font if a word is wider than the available width;
+/// otherwise an empty string.
 fn smaller(words: &[Word], letters: u32, available_width: u32) -> String {
     let width = |letter| match is_square(letter) {
         true => SQUARE_LETTER_WIDTH,
@@ -306,7 +311,7 @@ pub(crate) const fn is_square(letter: char) -> bool {
     matches!(letter as u32, 0x2E80..=0xA4CF | 0xF900..=0xFAFF | 0xFE30..=0xFE4F | 0xFF00..=0xFF60 | 0x2_0000..=0x3_FFFF)
 }
 
-/// The text in one line, with ASS commands escaped.
+/// Returns the text in one line, with ASS commands escaped.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.split_whitespace().collect::<Vec<&str>>().join(" ").chars() {
@@ -324,7 +329,7 @@ fn centis(moment: Duration) -> u128 {
     (moment.as_millis() + 5) / 10
 }
 
-/// Formats a time as `1:02:03.45`.
+/// Formats a time in hundredths of a second as `1:02:03.45`.
 fn clock(centis: u128) -> String {
     let (hours, minutes) = (centis / 360_000, centis / 6_000 % 60);
     let (seconds, rest) = (centis / 100 % 60, centis % 100);

@@ -1,5 +1,5 @@
 //! Assembles one video from segments, with voices, clips and music. Only the transitions are
-//! encoded again; the rest is copied. The length is known in advance.
+//! encoded again; all other frames are copied. The duration is known before the video is assembled.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::video::{AUDIO_ARGS, Expected, MP4_ARGS, TIMEOUT, VIDEO_ARGS};
 
 mod audio;
 
-/// Max scenes of a video.
+/// Maximum number of scenes of a video.
 const MAX_SCENES: usize = 60;
-/// Max duration of a video.
+/// Maximum duration of a video.
 const MAX_DURATION: Duration = Duration::from_secs(600);
-/// Max voices, and max audio clips.
+/// Maximum number of voices, and maximum number of audio clips.
 const MAX_CLIPS: usize = 60;
-/// Max volume; 1 is unchanged.
+/// Maximum volume; 1 leaves the volume unchanged.
 const MAX_VOLUME: f64 = 4.0;
-/// Max ducking of music in decibels.
+/// Maximum ducking of music, in decibels.
 const MAX_DUCK_DB: u32 = 40;
 
 /// Callback for the progress in percent. The value never decreases.
@@ -35,7 +35,7 @@ pub type Progress<'a> = Option<&'a (dyn Fn(u8) + Send + Sync)>;
 pub enum Transition {
     /// Immediate change without overlap.
     Cut,
-    /// Cross-fade between both scenes.
+    /// Cross-fade between the scenes.
     Fade,
     /// The scene enters from the right and pushes the previous one out.
     SlideLeft,
@@ -55,7 +55,7 @@ impl Transition {
         Transition::Dissolve,
     ];
 
-    /// Name of the transition in requests.
+    /// Returns the name of the transition in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Transition::Cut => "cut",
@@ -73,7 +73,7 @@ impl Transition {
             .find(|transition| transition.as_str() == name)
     }
 
-    /// Name of the ffmpeg `xfade` transition; `None` for a cut.
+    /// Returns the name of the ffmpeg `xfade` transition; `None` for a cut.
     const fn filter(self) -> Option<&'static str> {
         match self {
             Transition::Cut => None,
@@ -85,39 +85,41 @@ impl Transition {
     }
 }
 
-/// A scene of a video.
+/// A scene of the video to assemble: its segment and its transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutScene {
-    /// Its segment, made by [`scene`](crate::scene).
+    /// Path of the segment, rendered by the functions of [`scene`](crate::scene).
     pub segment: PathBuf,
-    /// Frames of the segment.
+    /// Number of frames of the segment.
     pub frames: u64,
-    /// Transition from the previous scene; ignored for the first scene. Becomes a cut if one of the
-    /// two scenes is too short.
+    /// Transition from the previous scene; ignored for the first scene. If one of the two scenes is
+    /// too short for the transition, it is replaced by a cut.
     pub transition: Transition,
 }
 
-/// An audio clip with its position.
+/// An audio clip and its position in the video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AudioClip {
     /// Path of the audio file.
     pub path: PathBuf,
-    /// Start, from the start of the video.
+    /// Start time, from the start of the video.
     pub at: Duration,
-    /// Duration after which it is cut off; `None` plays it to its end.
+    /// Maximum duration; `None` plays the clip to its end.
     pub length: Option<Duration>,
-    /// Volume from 0 to 4; 1 is unchanged.
+    /// Volume from 0 to 4; 1 leaves it unchanged.
     pub volume: f64,
 }
 
 /// Background music of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Music {
-    /// Path of the audio file. It should last as long as the video; the rest is silent.
+    /// Path of the audio file. If the file is shorter than the video, the rest of the video has no
+    /// music.
     pub path: PathBuf,
-    /// Volume from 0 to 4; 1 is as loud as the voices, 0.25 is usual.
+    /// Volume from 0 to 4; 1 is the loudness of the voices. A typical value is 0.25.
     pub volume: f64,
-    /// Ducking: reduction of music and clips during speech, in decibels, 0 to 40; 12 is usual.
+    /// Ducking: attenuation of music and clips during speech, in decibels, 0 to 40. A typical value
+    /// is 12.
     pub duck_db: u32,
 }
 
@@ -126,15 +128,15 @@ pub struct Music {
 pub struct CutSpec {
     /// Frame size of the segments.
     pub size: Dimensions,
-    /// Frames per second of the segments.
+    /// Frame rate of the segments: 24 or 30 frames per second.
     pub rate: u32,
-    /// Scenes in order: 1 to 60.
+    /// Scenes in their order: 1 to 60.
     pub scenes: Vec<CutScene>,
-    /// Voices. Together they are normalized to the loudness of speech.
+    /// Voices. They are mixed into one track, which is normalized to the loudness of speech.
     pub voices: Vec<AudioClip>,
-    /// Other audio clips, such as the audio of the videos in its scenes.
+    /// Other audio clips, such as the audio of a scene's video.
     pub clips: Vec<AudioClip>,
-    /// Music under the whole video.
+    /// Background music; `None` for a video without music.
     pub music: Option<Music>,
     /// Comment in the file's metadata; letters, digits and spaces only.
     pub note: Option<&'static str>,
@@ -145,18 +147,18 @@ impl CutSpec {
         FrameRate::per_second(self.rate)
     }
 
-    /// Frames of the video: those of its scenes, less the overlaps.
+    /// Returns the number of frames of the video: the frames of its scenes, less the overlaps.
     pub fn frames(&self) -> u64 {
         self.starts().last().copied().unwrap_or_default()
             + self.scenes.last().map(|scene| scene.frames).unwrap_or_default()
     }
 
-    /// Duration of the video.
+    /// Returns the duration of the video.
     pub fn duration(&self) -> Duration {
         self.frame_rate().duration(self.frames())
     }
 
-    /// First frame of each scene.
+    /// Returns the index of the first frame of each scene.
     pub fn starts(&self) -> Vec<u64> {
         let mut start = 0;
         let mut starts = Vec::with_capacity(self.scenes.len());
@@ -168,12 +170,12 @@ impl CutSpec {
         starts
     }
 
-    /// Whether the video has audio.
+    /// Whether the video has voices, clips or music.
     pub fn has_audio(&self) -> bool {
         !self.voices.is_empty() || !self.clips.is_empty() || self.music.is_some()
     }
 
-    /// Expected properties for [`inspect`](Tools::inspect).
+    /// Returns the expected properties of the video, for [`inspect`](Tools::inspect).
     pub fn expected(&self) -> CutExpected {
         CutExpected {
             size: self.size,
@@ -183,7 +185,7 @@ impl CutSpec {
         }
     }
 
-    /// The effective transition from the previous scene; `None` for a cut.
+    /// Returns the effective ffmpeg transition from the previous scene; `None` for a cut.
     fn transition(&self, place: usize) -> Option<&'static str> {
         let long = |place: usize| {
             let scene = self.scenes.get(place);
@@ -194,12 +196,13 @@ impl CutSpec {
         (long(before) && long(place)).then_some(filter)
     }
 
-    /// Frames of a scene that overlap with the previous one.
+    /// Returns the number of frames of a scene that overlap with the previous scene.
     fn overlap_before(&self, place: usize) -> u64 {
         self.transition(place).map_or(0, |_| overlap(self.rate))
     }
 
-    /// Validates the specification; `Input` names the fault.
+    /// Validates the specification. Returns [`Error::Input`] or [`Error::TooLarge`] with a
+    /// description of the fault.
     pub fn check(&self) -> Result<()> {
         let input = |what: String| Err(Error::Input(what));
         if !(1..=MAX_SCENES).contains(&self.scenes.len()) {
@@ -247,7 +250,8 @@ impl CutSpec {
 
 impl Tools {
     /// Assembles a video: H.264, AAC at -14 LUFS if there is audio, and exactly [`CutSpec::frames`]
-    /// frames. `Input` if a segment does not match the specification, or if a clip has no audio.
+    /// frames. Returns [`Error::Input`] if a segment does not match the specification, or if a clip
+    /// has no audio.
     pub async fn assemble(&self, spec: &CutSpec, place: &Path, progress: Progress<'_>) -> Result<Probe> {
         spec.check()?;
         let tell = |percent: usize| {
@@ -294,7 +298,7 @@ impl Tools {
         if let Some(note) = spec.note {
             run = run.args(["-metadata", &format!("comment={note}")]);
         }
-        // Sets equal frame distances, regardless of the end times of the segments.
+        // Sets equal intervals between frames, regardless of the end times of the segments.
         let steps = format!("setts=ts=N/({}*TB)", spec.rate);
         let unfinished = PartialFile::at(&absolute(place)?);
         run = run
@@ -317,7 +321,8 @@ impl Tools {
         Ok(probe)
     }
 
-    /// Copies the parts of a scene into separate files: both overlaps and the middle.
+    /// Splits a scene into separate files without encoding: the overlaps at both ends, and the
+    /// middle.
     async fn split_scene(&self, spec: &CutSpec, number: usize, scratch: &Scratch) -> Result<Parts> {
         let Some(scene) = spec.scenes.get(number) else {
             return Err(Error::UnexpectedOutput("the scene does not exist".to_owned()));
@@ -366,7 +371,7 @@ impl Tools {
         })
     }
 
-    /// Encodes the transition between two scenes.
+    /// Encodes the transition between two scenes. Its frame count must be that of the overlap.
     async fn encode_transition(
         &self,
         spec: &CutSpec,
@@ -400,10 +405,10 @@ impl Tools {
     }
 }
 
-/// Files of a scene's parts.
+/// Files of the parts of a split scene.
 struct Parts {
     start_part: Option<PathBuf>,
-    /// Name in the scratch folder.
+    /// Name of the file in the scratch folder.
     middle: String,
     end: Option<String>,
 }

@@ -1,5 +1,6 @@
-//! Generated images: a landscape or a pattern chosen by a seed and a prompt, with a banner that
-//! marks it as simulated. The same sketch gives the same image on all machines of one architecture.
+//! Draws images for the simulator: a landscape or a pattern chosen by a seed and a prompt, with a
+//! banner that marks it as simulated. The same sketch produces the same image on all machines of
+//! one architecture.
 
 mod banner;
 mod colour;
@@ -25,19 +26,20 @@ pub struct Sketch {
     pub size: Dimensions,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// The prompt: some words choose the motif and the time of day. Its start is printed on the
-    /// banner.
+    /// Prompt. Some words select the motif and the time of day. The banner contains the start of
+    /// the prompt.
     pub prompt: String,
-    /// The palette; `None` chooses one that fits the prompt.
+    /// Palette of the image; `None` selects one by the prompt or the seed.
     pub palette: Option<Palette>,
-    /// Position and size of an image set: the images show the same place at later times.
+    /// Position in an image set, from 1, and size of the set. The images of a set show the same
+    /// place at later and later times.
     pub number: Option<(u32, u32)>,
-    /// Whether the banner is opaque, to cover an existing banner.
+    /// Whether the banner is opaque, so that it covers an existing banner.
     pub hides_banner: bool,
 }
 
 impl Sketch {
-    /// Creates a sketch from a prompt.
+    /// Creates a sketch from a prompt, with default settings.
     pub fn new(size: Dimensions, seed: u64, prompt: impl Into<String>) -> Self {
         Self {
             size,
@@ -49,19 +51,23 @@ impl Sketch {
         }
     }
 
-    /// Draws the image. `TooLarge` beyond the limits for decoded images.
+    /// Draws the image with its banner. Returns [`Error::TooLarge`] for a size beyond the limits
+    /// for decoded images.
     pub fn draw(&self) -> Result<Image> {
         let mut image = self.scene()?;
         self.sign(&mut image);
         Ok(image)
     }
 
-    /// Draws the image without the banner.
+    /// Draws the image without the banner. Returns the same errors as [`draw`](Self::draw).
     pub fn scene(&self) -> Result<Image> {
         let Dimensions { width, height } = self.size;
         let longest_side = width.max(height);
         if width == 0 || height == 0 || longest_side > MAX_SIDE || self.size.pixels() > MAX_PIXELS {
-            return Err(Error::TooLarge(format!("cannot be {width} by {height} pixels")));
+            return Err(Error::TooLarge(format!(
+                "must have 1 to {MAX_SIDE} pixels per side and at most {MAX_PIXELS} pixels, \
+                 not {width} × {height}"
+            )));
         }
         let words = self.words();
         let palette = self.palette.unwrap_or_else(|| Palette::choose(&words, self.seed));
@@ -89,7 +95,7 @@ impl Sketch {
             .ok_or_else(|| Error::UnexpectedOutput("pixels are missing".to_owned()))
     }
 
-    /// Draws the banner alone on a transparent image.
+    /// Draws only the banner, on a transparent image.
     pub fn banner(&self) -> Result<Image> {
         let Dimensions { width, height } = self.size;
         let clear = vec![0; width as usize * height as usize * 4];
@@ -99,7 +105,7 @@ impl Sketch {
         Ok(image)
     }
 
-    /// Removes the banner of an image; `None` if there is none.
+    /// Removes the banner of an image; `None` if the image has no banner.
     pub fn without_banner(image: &Image) -> Option<Image> {
         let size_above_banner = banner::above(image)?;
         image.cropped(size_above_banner)
@@ -111,7 +117,8 @@ impl Sketch {
         banner::write(image, &self.prompt, self.number, opacity);
     }
 
-    /// Tints an image with the color in the prompt ("make it red"); `None` if it names none.
+    /// Tints an image with the color that the prompt names ("make it red"); `None` if it names
+    /// none.
     pub fn toned(&self, image: &Image) -> Option<Image> {
         let tone = things::tone(&self.words())?;
         let mut toned = image.clone();

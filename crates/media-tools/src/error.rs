@@ -5,26 +5,26 @@ use std::time::Duration;
 
 use crate::tools::{FONT, FONT_PACKAGE, Program};
 
-/// A failure. Its text says what is wrong or what to do. Show it to a caller only where the variant
-/// allows it.
+/// Error of a media tool. Its text describes what is wrong or what to do. Show the text to a caller
+/// only if the variant allows it.
 #[derive(Debug)]
 pub enum Error {
-    /// Invalid input. The text is for the caller and follows "the file" or "the video", as in "is
-    /// empty".
+    /// The input is invalid. The text is for the caller and follows "the file" or "the video", as
+    /// in "is empty".
     Input(String),
-    /// The input exceeds a limit. The text is written like that of [`Error::Input`].
+    /// The input exceeds a limit. The text is for the caller, in the form of [`Error::Input`].
     TooLarge(String),
     /// The program is not installed.
     Missing(Program),
     /// The caption font is not installed.
     NoFont,
-    /// The program failed. The text is the end of its error output, for the log only.
+    /// The program failed. The text is the end of its error output, and is for the log only.
     Failed(Program, String),
     /// The program was stopped after this timeout.
     TooSlow(Program, Duration),
-    /// The output of a program does not match the request. For the log only.
+    /// The output of a program does not match the request. The text is for the log only.
     UnexpectedOutput(String),
-    /// I/O error of a file. For the log only.
+    /// Reading or writing a file failed. The text is for the log only.
     File(std::io::Error),
 }
 

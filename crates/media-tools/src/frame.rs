@@ -1,4 +1,4 @@
-//! Single frames of a video.
+//! Extracts single frames of a video as images.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,12 +12,13 @@ use crate::tools::{Program, Tools};
 
 /// Timeout of a frame extraction.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// The end of the video that is searched for the last frame, before all of it is decoded.
+/// Length of the video's end in which the last frame is searched first. If it contains no frame,
+/// the whole video is decoded.
 const LAST_SECONDS: Duration = Duration::from_secs(1);
-/// JPEG quality of thumbnails.
+/// JPEG quality of thumbnails and contact sheets, from 1 to 100.
 const QUALITY: u8 = 82;
 
-/// ffmpeg options for uncompressed frames, three bytes per pixel.
+/// ffmpeg options for uncompressed frames with three bytes per pixel.
 const RAW: [&str; 8] = [
     "-an", "-sn", "-f", "image2", "-c:v", "rawvideo", "-pix_fmt", "rgb24",
 ];
@@ -28,8 +29,8 @@ impl Tools {
         self.last_image(path).await?.encode(Encoding::Png)
     }
 
-    /// Returns the frame at a time, or the last one if the video is shorter. JPEG, at most
-    /// `max_width` pixels wide.
+    /// Returns the frame at a time as JPEG, or the last frame if the video is shorter. The image is
+    /// at most `max_width` pixels wide.
     pub async fn thumbnail(&self, path: &Path, at: Duration, max_width: u32) -> Result<Vec<u8>> {
         let size = self.probe(path).await?.video()?.size;
         let moment = format!("{:.3}", at.as_secs_f64());
@@ -50,13 +51,13 @@ impl Tools {
             .encode(Encoding::Jpeg(QUALITY))
     }
 
-    /// Returns the first frame of a video as JPEG in its size.
+    /// Returns the first frame of a video as JPEG, in the size of the video.
     pub async fn first_frame(&self, path: &Path) -> Result<Vec<u8>> {
         self.thumbnail(path, Duration::ZERO, u32::MAX).await
     }
 
-    /// Returns evenly spaced frames as a grid in one JPEG. Each is `wide` pixels wide; the grid has
-    /// 1 to 12 columns and rows.
+    /// Returns evenly spaced frames as a grid in one JPEG. Each frame is `wide` (16 to 1024) pixels
+    /// wide. The grid has 1 to 12 columns and rows.
     pub async fn contact_sheet(&self, path: &Path, columns: u32, rows: u32, wide: u32) -> Result<Vec<u8>> {
         if !(1..=12).contains(&columns) || !(1..=12).contains(&rows) || !(16..=1_024).contains(&wide) {
             return Err(Error::Input(
@@ -69,7 +70,7 @@ impl Tools {
         let high = u32::try_from(high).unwrap_or(wide).clamp(1, 4 * wide);
         let duration = probe.video()?.duration.as_secs_f64().max(0.001);
         let rate = f64::from(columns * rows) / duration;
-        // Takes a frame from the middle of each interval.
+        // Selects a frame from the middle of each interval.
         let tiles = format!("fps={rate:.6}:round=near,scale={wide}:{high},setsar=1,tile={columns}x{rows}");
         let options = ["-vf", tiles.as_str(), "-frames:v", "1"];
         let sheet = Dimensions::new(columns * wide, rows * high);
@@ -93,7 +94,7 @@ impl Tools {
         image.ok_or_else(|| Error::Input("has no readable frame".to_owned()))
     }
 
-    /// Returns the frame that ffmpeg writes with these options; `None` if it writes none.
+    /// Returns the frame that ffmpeg writes with these options; `None` if ffmpeg writes none.
     async fn frame(
         &self,
         path: &Path,

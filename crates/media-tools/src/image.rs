@@ -1,5 +1,5 @@
-//! Images in memory, and PNG, JPEG and WebP. The size in a file's header is checked before memory
-//! is allocated.
+//! Images in memory, and their encoding as PNG, JPEG and WebP. The size in a file's header is
+//! checked before memory is allocated.
 
 use std::io::Cursor;
 
@@ -13,13 +13,13 @@ use image::{ImageError, RgbaImage};
 
 use crate::error::{Error, Result};
 
-/// Max side of a decoded image in pixels.
+/// Maximum length of a side of a decoded image, in pixels.
 pub const MAX_SIDE: u32 = 16_384;
-/// Max pixels of a decoded image.
+/// Maximum number of pixels of a decoded image.
 pub const MAX_PIXELS: u64 = 64 << 20;
-/// Max bytes that a decoder allocates.
+/// Maximum number of bytes that a decoder allocates.
 const MAX_DECODER_BYTES: u64 = 512 << 20;
-/// Default JPEG quality.
+/// Default JPEG quality, from 1 to 100.
 pub const DEFAULT_QUALITY: u8 = 90;
 
 /// Width and height in pixels.
@@ -32,12 +32,12 @@ pub struct Dimensions {
 }
 
 impl Dimensions {
-    /// Creates dimensions from width and height.
+    /// Creates dimensions from a width and a height in pixels.
     pub const fn new(width: u32, height: u32) -> Self {
         Self { width, height }
     }
 
-    /// Number of pixels: width × height.
+    /// Returns the number of pixels: width × height.
     pub const fn pixels(self) -> u64 {
         self.width as u64 * self.height as u64
     }
@@ -46,16 +46,16 @@ impl Dimensions {
 /// File format of an encoded image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// PNG without loss, with alpha.
+    /// Lossless PNG, with alpha.
     Png,
     /// JPEG with a quality from 1 to 100.
     Jpeg(u8),
-    /// WebP without loss, with alpha.
+    /// Lossless WebP, with alpha.
     Webp,
 }
 
 impl Encoding {
-    /// Detects the encoding from a file's first bytes; `None` for any other format.
+    /// Detects the encoding from the first bytes of a file; `None` for any other format.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         match format_of(bytes)? {
             ImageFormat::Png => Some(Encoding::Png),
@@ -64,7 +64,7 @@ impl Encoding {
         }
     }
 
-    /// Media type, such as `image/png`.
+    /// Returns the media type, such as `image/png`.
     pub const fn mime_type(self) -> &'static str {
         match self {
             Encoding::Png => "image/png",
@@ -84,8 +84,8 @@ fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
     }
 }
 
-/// Returns the size in an image's header, after its orientation; decodes no pixels. `Input` if it
-/// is no image, `TooLarge` beyond the limits.
+/// Returns the size from an image's header, with the orientation applied, and decodes no pixels.
+/// Returns [`Error::Input`] if the file is not an image, and [`Error::TooLarge`] beyond the limits.
 pub fn dimensions(bytes: &[u8]) -> Result<Dimensions> {
     let (decoder, orientation) = open(bytes)?;
     let (width, height) = decoder.dimensions();
@@ -102,7 +102,8 @@ pub fn dimensions(bytes: &[u8]) -> Result<Dimensions> {
     })
 }
 
-/// Opens a decoder after the size check, with the orientation of the image.
+/// Checks the size of an image and opens a decoder. Returns the decoder and the orientation of the
+/// image.
 fn open(bytes: &[u8]) -> Result<(impl ImageDecoder + '_, Orientation)> {
     if bytes.is_empty() {
         return Err(Error::Input("is empty".to_owned()));
@@ -147,20 +148,21 @@ fn refusal(error: ImageError) -> Error {
     }
 }
 
-/// An image: one byte each for red, green, blue and alpha, row by row from the top.
+/// An image with one byte each for red, green, blue and alpha, stored row by row from the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pixels: RgbaImage,
 }
 
 impl Image {
-    /// Creates an image from RGBA bytes; `None` if their number does not fit the size.
+    /// Creates an image from RGBA bytes; `None` if there are too few bytes for the size.
     pub fn from_rgba(size: Dimensions, bytes: Vec<u8>) -> Option<Self> {
         let pixels = RgbaImage::from_raw(size.width, size.height, bytes)?;
         Some(Self { pixels })
     }
 
-    /// Creates an opaque image from RGB bytes, three per pixel.
+    /// Creates an opaque image from RGB bytes, three per pixel; `None` if there are too few bytes
+    /// for the size.
     pub(crate) fn from_rgb(size: Dimensions, bytes: &[u8]) -> Option<Self> {
         let opaque = bytes.chunks_exact(3).flat_map(|rgb| match rgb {
             [red, green, blue] => [*red, *green, *blue, u8::MAX],
@@ -169,7 +171,7 @@ impl Image {
         Self::from_rgba(size, opaque.collect())
     }
 
-    /// Decodes an image and applies its orientation. Errors are those of [`dimensions`].
+    /// Decodes an image and applies its orientation. Returns the same errors as [`dimensions`].
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (decoder, orientation) = open(bytes)?;
         let mut image = DynamicImage::from_decoder(decoder).map_err(refusal)?;
@@ -179,17 +181,17 @@ impl Image {
         })
     }
 
-    /// Size in pixels.
+    /// Returns the size in pixels.
     pub fn size(&self) -> Dimensions {
         Dimensions::new(self.pixels.width(), self.pixels.height())
     }
 
-    /// The RGBA bytes.
+    /// Returns the RGBA bytes, row by row from the top.
     pub fn rgba(&self) -> &[u8] {
         &self.pixels
     }
 
-    /// The RGBA bytes, mutable.
+    /// Returns the RGBA bytes, mutable.
     pub fn rgba_mut(&mut self) -> &mut [u8] {
         &mut self.pixels
     }
@@ -204,7 +206,7 @@ impl Image {
         Self { pixels }
     }
 
-    /// Crops the upper left part in this size; `None` if the image is smaller.
+    /// Returns the upper left part with this size; `None` if the image is smaller.
     pub fn cropped(&self, size: Dimensions) -> Option<Self> {
         let own = self.size();
         if size.pixels() == 0 || size.width > own.width || size.height > own.height {
@@ -214,7 +216,7 @@ impl Image {
         Some(Self { pixels })
     }
 
-    /// Scales and crops the image to this size, centered.
+    /// Scales the image so that it covers this size, and crops it at the center.
     #[must_use]
     pub fn covering(&self, size: Dimensions) -> Self {
         let own = self.size();
@@ -232,7 +234,7 @@ impl Image {
         Self { pixels }.resized(size)
     }
 
-    /// Encodes the image. JPEG has no alpha: transparent pixels become white.
+    /// Encodes the image. JPEG has no alpha channel, so transparent pixels become white.
     pub fn encode(&self, encoding: Encoding) -> Result<Vec<u8>> {
         let mut file = Vec::new();
         let (width, height) = self.pixels.dimensions();
@@ -279,16 +281,18 @@ fn scaled(length: u32, by: u32, of: u32) -> u32 {
     u32::try_from(scaled).unwrap_or(u32::MAX)
 }
 
-/// Converts an image file to another encoding.
+/// Converts an image file to another encoding. Returns the same errors as [`dimensions`].
 pub fn convert(bytes: &[u8], encoding: Encoding) -> Result<Vec<u8>> {
     Image::decode(bytes)?.encode(encoding)
 }
 
-/// End of the first PNG chunk: signature, then the header with length, name, data and checksum.
+/// Position after the first PNG chunk: the signature, then the header chunk with length, name, data
+/// and checksum.
 const AFTER_HEADER: usize = 8 + 4 + 4 + 13 + 4;
 
-/// Adds a text note to a PNG (PNG specification, tEXt). The keyword is 1 to 79 ASCII characters;
-/// other files and keywords are returned unchanged.
+/// Adds a text note to a PNG file (PNG specification, `tEXt`). The keyword must have 1 to 79 ASCII
+/// characters. Other files, and files with an invalid keyword, are returned unchanged. Only the
+/// printable ASCII characters of the note are written.
 pub fn with_note(png: Vec<u8>, keyword: &str, note: &str) -> Vec<u8> {
     let is_keyword = (1..80).contains(&keyword.len()) && keyword.is_ascii();
     let (true, Some((head, rest))) = (

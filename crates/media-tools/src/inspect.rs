@@ -1,4 +1,4 @@
-//! Quality checks of a finished video: black or silent parts, and loudness.
+//! Quality checks of a finished video: black frames, frozen frames, silence and loudness.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::video::TIMEOUT;
 
 /// Target loudness of videos, in tenths of LUFS (EBU R 128).
 pub(crate) const LOUDNESS: i32 = -140;
-/// Max deviation from the target, in tenths of LUFS.
+/// Maximum deviation from the target loudness, in tenths of LUFS.
 const TOLERANCE: i32 = 30;
-/// Max duration of a black part.
+/// Maximum duration of a black part of a video.
 const MAX_BLACK: Duration = Duration::from_millis(500);
-/// Max difference between the ends of audio and video.
+/// Maximum difference between the ends of audio and video.
 const MAX_AUDIO_OFFSET: Duration = Duration::from_millis(50);
-/// Detects black frames (0.1 s or more) and frozen frames (2 s or more).
+/// ffmpeg filters that detect black frames (0.1 s or more) and frozen frames (2 s or more).
 const VIDEO_FILTERS: &str =
     "blackdetect=d=0.1:pix_th=0.06,freezedetect=n=-60dB:d=2,metadata=mode=print:file=seen.txt";
-/// Measures the loudness and detects silence (1 s or more).
+/// ffmpeg filters that measure the loudness and detect silence (1 s or more).
 const AUDIO_FILTERS: &str =
     "ebur128=metadata=1,silencedetect=n=-45dB:d=1,ametadata=mode=print:file=heard.txt";
 
-/// A part of a video: start and end.
+/// A part of a video, as start and end time.
 type Span = (Duration, Duration);
 
 /// Expected properties of a video.
@@ -38,7 +38,7 @@ pub struct CutExpected {
     pub frames: u64,
     /// Frames per second.
     pub rate: u32,
-    /// Whether it has audible audio.
+    /// Whether the video has audio, which must be audible.
     pub has_audio: bool,
 }
 
@@ -47,11 +47,11 @@ pub struct CutExpected {
 pub struct Inspection {
     /// Streams and metadata of the file.
     pub probe: Probe,
-    /// Integrated loudness in tenths of LUFS; `None` without audio, or if it is silent.
+    /// Integrated loudness in tenths of LUFS; `None` without audio, or if the audio is silent.
     pub loudness_lufs_tenths: Option<i32>,
-    /// Black parts of more than half a second.
+    /// Black parts that are longer than half a second.
     pub black: Vec<Span>,
-    /// Frozen parts of two seconds or more. They are no fault.
+    /// Frozen parts of two seconds or more. They do not count as faults.
     pub frozen: Vec<Span>,
     /// Silent parts of one second or more.
     pub silent: Vec<Span>,
@@ -59,7 +59,8 @@ pub struct Inspection {
 }
 
 impl Tools {
-    /// Analyzes a whole video. `Input` if the file is none.
+    /// Analyzes a whole video. Returns [`Error::Input`](crate::error::Error::Input) if the file is
+    /// not a video.
     pub async fn inspect(&self, path: &Path, expected: &CutExpected) -> Result<Inspection> {
         let path = std::path::absolute(path)?;
         let probe = self.probe(&path).await?;
@@ -90,7 +91,7 @@ impl Tools {
 }
 
 impl Inspection {
-    /// The faults, one sentence each, for the log or the caller.
+    /// Returns the faults of the video, one sentence each, for the log or the caller.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.video_faults();
         faults.extend(self.audio_faults());
@@ -151,7 +152,7 @@ impl Inspection {
     }
 }
 
-/// The output file of a filter; empty if the filter wrote none.
+/// Returns the content of a filter's output file; empty if the filter wrote no file.
 pub(crate) async fn written(path: &Path) -> Result<String> {
     match tokio::fs::read(path).await {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -160,9 +161,9 @@ pub(crate) async fn written(path: &Path) -> Result<String> {
     }
 }
 
-/// The last loudness that ebur128 wrote, in tenths of LUFS; `None` if all is silent.
+/// Returns the last loudness that ebur128 wrote, in tenths of LUFS; `None` if all audio is silent.
 pub(crate) fn loudness(written: &str) -> Option<i32> {
-    /// The value of ebur128 for silence, and for audio that is too short to measure.
+    /// Value that ebur128 writes for silence, and for audio that is too short to measure.
     const SILENCE: f64 = -69.0;
     let last = values(written, "lavfi.r128.I").last()?;
     (last > SILENCE).then_some((last * 10.0).round() as i32)
@@ -184,7 +185,7 @@ fn spans(written: &str, key: &str, length: Duration) -> Vec<Span> {
     spans.filter(|(from, to)| from < to).collect()
 }
 
-/// The values of a key, in order.
+/// Returns the values of a key, in the order of the lines.
 fn values<'a>(written: &'a str, key: &'a str) -> impl Iterator<Item = f64> + 'a {
     written.lines().filter_map(move |line| {
         let (found, value) = line.split_once('=')?;

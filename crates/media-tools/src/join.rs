@@ -10,14 +10,16 @@ use crate::process::{PartialFile, Run};
 use crate::tools::{Program, Tools};
 use crate::video::{AUDIO_ARGS, Expected, MP4_ARGS, SAMPLE_RATE, TIMEOUT, VIDEO_ARGS};
 
-/// How long the first video's audio overlaps the start of the second.
+/// Time for which the end of the first video's audio overlaps the start of the second video's
+/// audio.
 const CROSSFADE_SECONDS: f64 = 0.25;
 
 impl Tools {
-    /// Joins two videos, in the size and rate of the first and as long as both. The result has
-    /// audio if one of them has; the other part is then silent. Each audio stays in sync; for the
-    /// crossfade, the first one is extended by its reversed end. A first video with an odd side is
-    /// rejected.
+    /// Joins two videos. The result has the size and the frame rate of the first video, and the
+    /// total duration of both. It has audio if one of the videos has audio; the other part is then
+    /// silent. The audio of both parts stays in sync: for the crossfade, the first audio is
+    /// extended by its reversed end. Returns [`Error::Input`] if a side of the first video is odd,
+    /// and [`Error::TooLarge`] if it has more than 120 frames per second.
     pub async fn join(&self, first: &Path, second: &Path, place: &Path) -> Result<()> {
         let (one, two) = (self.probe(first).await?, self.probe(second).await?);
         let plan = Plan::new(&one, &two)?;
@@ -38,7 +40,7 @@ impl Tools {
     }
 }
 
-/// Parameters of a join.
+/// Parameters of a join: size, frame rate, frames and audio tracks.
 struct Plan {
     size: Dimensions,
     rate: FrameRate,
@@ -80,13 +82,13 @@ impl Plan {
         }
     }
 
-    /// The filter graph. It contains only numbers, no caller text.
+    /// Returns the filter graph. It contains only numbers, and no text of the caller.
     fn graph(&self) -> String {
         let Dimensions { width, height } = self.size;
         let FrameRate { frames, seconds } = self.rate;
         let mut parts = Vec::new();
         for (video, count) in self.frames.into_iter().enumerate() {
-            // A short stream repeats its last frame for the rest of its time.
+            // The last frame of a stream that is shorter than declared is repeated.
             parts.push(format!(
                 "[{video}:V:0]setpts=PTS-STARTPTS,fps={frames}/{seconds},\
                  scale={width}:{height}:force_original_aspect_ratio=decrease:force_divisible_by=2,\
@@ -137,7 +139,7 @@ impl Plan {
     }
 }
 
-/// Returns the duration of the joined video.
+/// Returns the duration of the joined video. Returns an error if the videos cannot be joined.
 pub fn joined_duration(one: &Probe, two: &Probe) -> Result<Duration> {
     let plan = Plan::new(one, two)?;
     Ok(plan.rate.duration(plan.frames.iter().sum()))

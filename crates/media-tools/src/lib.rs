@@ -1,5 +1,5 @@
-//! Image, video and speech files: detection, encoding, and the simulator's output. This crate
-//! reads, writes and draws images itself; installed programs make video and audio.
+//! Tools for image, video and speech files: detection, encoding, and the simulator's output. This
+//! crate reads, writes and draws images itself. External programs generate video and audio.
 //!
 //! Suggested reading order: [`error`], [`tools`], [`process`], [`scratch`], [`image`], [`memory`],
 //! [`draw`](mod@draw), [`probe`], [`video`], [`frame`], [`join`], [`speech`]; then the modules that

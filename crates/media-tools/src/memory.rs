@@ -1,4 +1,4 @@
-//! Memory limit for images: concurrent drawing, decoding and encoding waits until it fits into
+//! Memory limit for images. Drawing, decoding and encoding wait until their memory fits into
 //! [`IMAGE_MEMORY`].
 
 use tokio::sync::Semaphore;
@@ -6,16 +6,17 @@ use tokio::sync::Semaphore;
 use crate::error::{Error, Result};
 use crate::image::{Dimensions, dimensions};
 
-/// Max bytes of all images in work. A larger image is processed alone.
+/// Maximum memory of all images that are processed concurrently, in bytes. A larger image is
+/// processed alone.
 pub const IMAGE_MEMORY: u64 = 64 << 20;
-/// Bytes per pixel: the image, and its sources or copies.
+/// Assumed memory of an image in bytes per pixel: the image and its sources or copies.
 const BYTES_PER_PIXEL: u64 = 16;
-/// Bytes of one permit; the number of permits is bounded.
+/// Memory of one semaphore permit, in bytes.
 const UNIT: u64 = 1 << 10;
 
 static PERMITS: Semaphore = Semaphore::const_new((IMAGE_MEMORY / UNIT) as usize);
 
-/// Runs CPU-bound work on `pixels` pixels outside the async threads. Waits until the memory is
+/// Runs CPU-bound work on `pixels` pixels outside of the async threads. Waits until the memory is
 /// available.
 pub async fn with_pixels<T: Send + 'static>(
     pixels: u64,
@@ -32,7 +33,7 @@ pub async fn with_pixels<T: Send + 'static>(
     done.await.map_err(|error| unfit(error.to_string()))
 }
 
-/// Pixels of an image file; 0 if it is no image.
+/// Returns the number of pixels of an image file; 0 if the file is not an image.
 pub fn pixels_of(file: &[u8]) -> u64 {
     dimensions(file).map_or(0, Dimensions::pixels)
 }

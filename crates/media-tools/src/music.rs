@@ -15,14 +15,15 @@ use crate::video::{SAMPLE_RATE, TIMEOUT};
 
 mod synthesis;
 
-/// Max duration of music.
+/// Maximum duration of music.
 const MAX_DURATION: Duration = Duration::from_secs(600);
-/// Min duration of a recording that is looped.
+/// Minimum duration of a recording that is looped.
 const MIN_REPEATED: Duration = Duration::from_secs(1);
-/// Overlap of a loop's end with its start; less for short recordings.
+/// Overlap between the end of a loop and its start; shorter for short recordings.
 const CROSSFADE: Duration = Duration::from_millis(1_500);
-/// Fade-in and fade-out of music.
+/// Duration of the fade-in of music.
 const FADE_IN: Duration = Duration::from_millis(800);
+/// Duration of the fade-out of music.
 const FADE_OUT: Duration = Duration::from_millis(1_500);
 
 /// Mood of synthesized music.
@@ -30,11 +31,11 @@ const FADE_OUT: Duration = Duration::from_millis(1_500);
 pub enum Mood {
     /// Slow and soft chords.
     Calm,
-    /// In major, with plucked strings.
+    /// Major chords, with plucked strings.
     Bright,
-    /// In minor, low, with a pulse.
+    /// Low minor chords, with a pulse.
     Tense,
-    /// Sevenths, with few plucked strings.
+    /// Seventh chords, with a small number of plucked strings.
     Warm,
 }
 
@@ -42,7 +43,7 @@ impl Mood {
     /// All moods, in declaration order.
     pub const ALL: [Mood; 4] = [Mood::Calm, Mood::Bright, Mood::Tense, Mood::Warm];
 
-    /// Name of the mood in requests.
+    /// Returns the name of the mood in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Mood::Calm => "calm",
@@ -59,8 +60,8 @@ impl Mood {
 }
 
 impl Tools {
-    /// Writes music of this mood and duration, at most ten minutes, as a stereo WAV at 48,000 Hz.
-    /// The same mood and seed give the same music.
+    /// Generates music with this mood and duration (0.1 seconds to ten minutes), and writes it as a
+    /// stereo WAV file at 48,000 Hz. The same mood and seed produce the same music.
     pub async fn make_music(&self, mood: Mood, seed: u64, duration: Duration, place: &Path) -> Result<()> {
         check(duration)?;
         let unfinished = PartialFile::at(&absolute(place)?);
@@ -72,9 +73,10 @@ impl Tools {
         unfinished.finish()
     }
 
-    /// Fits a recording to this duration, at most ten minutes, as a WAV like that of
-    /// [`make_music`](Self::make_music). Cuts a longer one, loops a shorter one with a crossfade;
-    /// both fade out. `Input` if it has no audio, or is to be looped and shorter than a second.
+    /// Fits a recording to this duration (0.1 seconds to ten minutes), and writes it as a WAV file
+    /// in the format of [`make_music`](Self::make_music). A longer recording is cut, a shorter one
+    /// is looped with a crossfade; both fade out at the end. Returns [`Error::Input`] if the file
+    /// has no audio, or if a recording to be looped is shorter than a second.
     pub async fn fit_music(&self, source: &Path, duration: Duration, place: &Path) -> Result<()> {
         check(duration)?;
         let Some(audio) = self.probe(source).await?.audio else {
@@ -90,7 +92,7 @@ impl Tools {
             .args(WAV)
             .file(&whole);
         self.run(run).await?;
-        // The stated duration may be wrong; this one is measured.
+        // The declared duration may be wrong, so the decoded duration is used.
         let length = samples(self.probe(&whole).await?.duration);
         let wanted = samples(duration);
         let unfinished = PartialFile::at(place);
@@ -118,7 +120,7 @@ impl Tools {
         unfinished.finish()
     }
 
-    /// Writes a loop: the recording with its end crossfaded into its start. Returns the number of
+    /// Writes a loop: the recording with its end crossfaded into its start. Returns its number of
     /// samples.
     async fn repeatable(&self, whole: &Path, length: u64, place: &Path) -> Result<u64> {
         if length < samples(MIN_REPEATED) {
@@ -163,7 +165,7 @@ fn check(duration: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Number of samples of this duration.
+/// Returns the number of samples of this duration, at 48,000 Hz.
 pub(crate) fn samples(duration: Duration) -> u64 {
     (duration.as_secs_f64() * f64::from(SAMPLE_RATE)).round() as u64
 }
@@ -173,7 +175,7 @@ pub(crate) fn seconds(duration: Duration) -> String {
     format!("{:.6}", duration.as_secs_f64())
 }
 
-/// Writes synthesized music, one second at a time.
+/// Writes synthesized music to a file, sample by sample.
 fn compose(mood: Mood, seed: u64, duration: Duration, path: &Path) -> Result<()> {
     let all = samples(duration);
     let mut file = BufWriter::new(std::fs::File::create(path)?);
@@ -196,7 +198,7 @@ fn compose(mood: Mood, seed: u64, duration: Duration, path: &Path) -> Result<()>
     Ok(())
 }
 
-/// The header of a WAV with two channels of 16 bits.
+/// Returns the header of a WAV file with two channels of 16 bits.
 fn header(samples: u64) -> Vec<u8> {
     let length = u32::try_from(samples * 4).unwrap_or(u32::MAX - 36);
     let mut header = Vec::with_capacity(44);

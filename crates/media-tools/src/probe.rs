@@ -1,5 +1,5 @@
-//! Streams and metadata of a video or audio file, read by ffprobe. File names and media types are
-//! not trusted.
+//! Streams and metadata of a video or audio file, as ffprobe reads them. File names and declared
+//! media types are not trusted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,14 +17,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// files.
 pub(crate) const FORMATS: &str = "mov,matroska,wav,mp3,flac,ogg,aac";
 
-/// Limits beyond which a file is rejected.
+/// Limits of an accepted file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeLimits {
-    /// Max duration of the file.
+    /// Maximum duration of the file.
     pub max_duration: Duration,
-    /// Max pixels of a frame.
+    /// Maximum number of pixels of a frame.
     pub max_pixels: u64,
-    /// Max number of streams.
+    /// Maximum number of streams.
     pub max_streams: usize,
 }
 
@@ -38,7 +38,7 @@ impl Default for ProbeLimits {
     }
 }
 
-/// Frame rate as a fraction.
+/// Frame rate as a fraction: frames per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate {
     /// Numerator: frames in `seconds` seconds.
@@ -48,18 +48,18 @@ pub struct FrameRate {
 }
 
 impl FrameRate {
-    /// A whole number of frames per second.
+    /// Creates a frame rate with a whole number of frames per second.
     pub const fn per_second(frames: u32) -> Self {
         Self { frames, seconds: 1 }
     }
 
-    /// Number of frames in this duration, rounded; at least 1.
+    /// Returns the number of frames in this duration, rounded; at least 1.
     pub fn count(self, duration: Duration) -> u64 {
         let frames = duration.as_secs_f64() * f64::from(self.frames) / f64::from(self.seconds.max(1));
         frames.round().max(1.0) as u64
     }
 
-    /// Duration of this number of frames.
+    /// Returns the duration of this number of frames.
     pub fn duration(self, frames: u64) -> Duration {
         let micros =
             u128::from(frames) * u128::from(self.seconds) * 1_000_000 / u128::from(self.frames.max(1));
@@ -79,11 +79,11 @@ impl FrameRate {
 /// The video stream of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoStream {
-    /// Codec name of ffprobe, such as `h264`.
+    /// Name of the codec in ffprobe, such as `h264`.
     pub codec: String,
-    /// Display size in pixels, after rotation.
+    /// Frame size in pixels, after rotation.
     pub size: Dimensions,
-    /// Number of frames, counted.
+    /// Number of frames, counted from the file's packets.
     pub frames: u64,
     /// Frame rate of the stream.
     pub frame_rate: FrameRate,
@@ -96,7 +96,7 @@ pub struct VideoStream {
 /// The audio stream of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AudioStream {
-    /// Codec name of ffprobe, such as `aac`.
+    /// Name of the codec in ffprobe, such as `aac`.
     pub codec: String,
     /// Sample rate in hertz.
     pub sample_rate: u32,
@@ -106,23 +106,23 @@ pub struct AudioStream {
     pub duration: Duration,
 }
 
-/// Result of a probe.
+/// Streams and metadata of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The container's names, such as `mov,mp4,m4a,3gp,3g2,mj2`.
+    /// Names of the container format, such as `mov,mp4,m4a,3gp,3g2,mj2`.
     pub format: String,
     /// Duration of the file.
     pub duration: Duration,
-    /// The first video stream; a cover image is ignored.
+    /// First video stream, if any; cover images are ignored.
     pub video: Option<VideoStream>,
-    /// The first audio stream.
+    /// First audio stream, if any.
     pub audio: Option<AudioStream>,
-    /// The comment in the file's metadata.
+    /// Comment in the metadata of the file.
     pub comment: Option<String>,
 }
 
 impl Probe {
-    /// Returns the video stream; `Input` if there is none.
+    /// Returns the video stream, or [`Error::Input`] if the file has none.
     pub fn video(&self) -> Result<&VideoStream> {
         self.video
             .as_ref()
@@ -131,13 +131,14 @@ impl Probe {
 }
 
 impl Tools {
-    /// Probes a file within the default limits.
+    /// Probes a file within the default limits. Returns the same errors as
+    /// [`probe_within`](Self::probe_within).
     pub async fn probe(&self, path: &Path) -> Result<Probe> {
         self.probe_within(path, ProbeLimits::default()).await
     }
 
-    /// Probes a file. `Input` if it is no video or audio file, or truncated; `TooLarge` beyond the
-    /// limits.
+    /// Probes a file. Returns [`Error::Input`] if the file is not a video or audio file, or if it
+    /// is truncated. Returns [`Error::TooLarge`] beyond the limits.
     pub async fn probe_within(&self, path: &Path, limits: ProbeLimits) -> Result<Probe> {
         if tokio::fs::metadata(path).await?.len() == 0 {
             return Err(Error::Input("is empty".to_owned()));
@@ -159,7 +160,7 @@ impl Tools {
     }
 }
 
-/// The used fields of ffprobe's output.
+/// Output of ffprobe, reduced to the fields that this module uses.
 #[derive(Deserialize)]
 struct Report {
     #[serde(default)]
@@ -262,7 +263,7 @@ impl Report {
         })
     }
 
-    /// The comment of the file or, in some containers, of a stream.
+    /// Returns the comment of the file; in some containers it belongs to a stream.
     fn comment(&self) -> Option<String> {
         let of_streams = self.streams.iter().map(|stream| &stream.tags);
         let mut tags = std::iter::once(&self.format.tags).chain(of_streams);
@@ -306,7 +307,8 @@ impl Stream {
         })
     }
 
-    /// Counts the frames. Far fewer than stated means that the file is truncated.
+    /// Returns the number of frames. Returns an error if the file has less than half of the
+    /// declared frames, because it is then truncated.
     fn counted(&self) -> Result<u64> {
         let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<u64>().ok());
         let counted = number(&self.nb_read_packets).unwrap_or_default();
@@ -314,7 +316,7 @@ impl Stream {
             return Err(Error::Input("has no frames".to_owned()));
         }
         match number(&self.nb_frames) {
-            // Edit lists may leave some out.
+            // An edit list may omit some of the declared frames.
             Some(stated) if counted < stated / 2 => Err(Error::Input(format!(
                 "is truncated: it declares {stated} frames and has {counted}"
             ))),

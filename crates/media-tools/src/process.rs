@@ -1,5 +1,5 @@
-//! Execution of programs: without a shell, with a minimal environment and a timeout. Dropping the
-//! future ends the program.
+//! Runs programs without a shell, with a minimal environment and a timeout. Dropping the future
+//! ends the program.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,22 +14,23 @@ use tokio::time::timeout;
 use crate::error::{Error, Result};
 use crate::tools::{Program, Tools};
 
-/// Max bytes of the error output; its end is stored.
+/// Maximum size of the retained error output, in bytes. The end of the output is retained.
 const MAX_STDERR_BYTES: usize = 4 << 10;
-/// Max bytes of the standard output.
+/// Maximum size of the standard output, in bytes.
 const MAX_STDOUT_BYTES: usize = 8 << 20;
-/// Environment variables that are passed on.
+/// Environment variables that are passed to programs.
 const PASSED_ENV: [&str; 3] = ["PATH", "HOME", "LANG"];
-/// Niceness added to programs.
+/// Niceness that the `nice` command adds to programs.
 const NICENESS: &str = "5";
-/// Arguments of every ffmpeg run: no prompts, only errors in the log.
+/// Arguments of every ffmpeg run: ffmpeg shows no prompts, overwrites output files and logs only
+/// errors.
 const FFMPEG_ARGS: [&str; 5] = ["-nostdin", "-y", "-hide_banner", "-loglevel", "error"];
-/// Arguments of every ffprobe run.
+/// Arguments of every ffprobe run: ffprobe logs only errors.
 const FFPROBE_ARGS: [&str; 3] = ["-hide_banner", "-loglevel", "error"];
 /// Arguments before each input file: ffmpeg opens only files and pipes.
 const FILE_PROTOCOL_ARGS: [&str; 2] = ["-protocol_whitelist", "file,pipe"];
 
-/// One run of a program.
+/// One run of a program: arguments, standard input, working directory and timeout.
 #[derive(Clone, Debug)]
 pub struct Run {
     program: Program,
@@ -40,7 +41,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Creates a run with a timeout, and with the options that disable prompts and log only errors.
+    /// Creates a run with a timeout and with the default arguments of the program.
     pub fn new(program: Program, limit: Duration) -> Self {
         let run = Self::bare(program, limit);
         match program {
@@ -50,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Creates a run without arguments.
+    /// Creates a run without default arguments.
     pub(crate) fn bare(program: Program, limit: Duration) -> Self {
         Self {
             program,
@@ -61,14 +62,14 @@ impl Run {
         }
     }
 
-    /// Adds an argument.
+    /// Appends an argument to the command line.
     #[must_use]
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
     }
 
-    /// Adds several arguments.
+    /// Appends several arguments to the command line.
     #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args
@@ -76,7 +77,8 @@ impl Run {
         self
     }
 
-    /// Adds the path of an input or output file. A relative path is never read as an option.
+    /// Adds the path of an input or output file. The program never parses a relative path as an
+    /// option.
     #[must_use]
     pub fn file(self, path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
@@ -86,14 +88,14 @@ impl Run {
         }
     }
 
-    /// Adds an input file of ffmpeg or ffprobe. References in it are opened only if they are files,
-    /// too.
+    /// Adds an input file of ffmpeg or ffprobe. References in the file are followed only if they
+    /// lead to files.
     #[must_use]
     pub fn source(self, path: impl AsRef<Path>) -> Self {
         self.args(FILE_PROTOCOL_ARGS).arg("-i").file(path)
     }
 
-    /// Sets the standard input.
+    /// Sets the data for the standard input.
     #[must_use]
     pub fn input(mut self, input: Bytes) -> Self {
         self.input = Some(input);
@@ -109,8 +111,8 @@ impl Run {
 }
 
 impl Tools {
-    /// Runs a program to its end and returns its standard output. The wait for a free slot does not
-    /// count for the timeout. Dropping the future ends the program.
+    /// Runs a program to its end and returns its standard output. The timeout does not include the
+    /// wait for a free slot. Dropping the future ends the program.
     pub async fn run(&self, run: Run) -> Result<Vec<u8>> {
         let mut command = self.command(&run)?;
         let _turn = self
@@ -177,7 +179,7 @@ async fn communicate(child: &mut Child, input: Option<Bytes>) -> Result<(Vec<u8>
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
         if let (Some(mut stdin), Some(input)) = (stdin, input) {
-            // If a program stops reading, its exit status shows the reason.
+            // If a program stops reading its input, its exit status shows the reason.
             let _ = stdin.write_all(&input).await;
             let _ = stdin.shutdown().await;
         }
@@ -186,7 +188,7 @@ async fn communicate(child: &mut Child, input: Option<Bytes>) -> Result<(Vec<u8>
     Ok((output?, error_output?))
 }
 
-/// Reads the standard output up to one byte over the limit, and discards the rest.
+/// Reads the standard output up to one byte beyond the limit, and discards the rest.
 async fn read_bounded(output: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>> {
     let mut tail = Vec::new();
     if let Some(mut output) = output {
@@ -197,7 +199,7 @@ async fn read_bounded(output: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>>
     Ok(tail)
 }
 
-/// Returns the end of the error output.
+/// Returns the last [`MAX_STDERR_BYTES`] bytes of the error output.
 async fn end(error_output: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>> {
     let mut tail = Vec::new();
     if let Some(mut error_output) = error_output {
@@ -209,7 +211,7 @@ async fn end(error_output: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>> {
     Ok(tail)
 }
 
-/// A file in progress beside its final path. It is removed unless it is finished.
+/// An unfinished file next to its final path. It is removed on drop unless it was finished.
 #[derive(Debug)]
 pub(crate) struct PartialFile {
     path: PathBuf,
@@ -217,7 +219,7 @@ pub(crate) struct PartialFile {
 }
 
 impl PartialFile {
-    /// Prepares a file for this path. Writes nothing yet.
+    /// Creates an unfinished file for this final path, and writes nothing yet.
     pub(crate) fn at(path: &Path) -> Self {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
@@ -227,7 +229,7 @@ impl PartialFile {
         }
     }
 
-    /// Path of the file in progress.
+    /// Returns the path of the unfinished file.
     pub(crate) fn part(&self) -> &Path {
         &self.part
     }
@@ -241,7 +243,7 @@ impl PartialFile {
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        // After `finish` there is no file to remove.
+        // After `finish`, the unfinished file no longer exists.
         let _ = std::fs::remove_file(&self.part);
     }
 }

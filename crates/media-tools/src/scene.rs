@@ -1,5 +1,6 @@
-//! Scenes of a video, each a separate segment: a moving image or a part of a video, with captions
-//! drawn in. All segments have the same encoding, so that they can be copied; they have no audio.
+//! Renders each scene of a video as a segment: a moving image or a part of a video, with captions
+//! burned in. All segments have the same encoding, so that they can be concatenated without
+//! re-encoding; they have no audio.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,11 +13,13 @@ use crate::scratch::Scratch;
 use crate::tools::{Program, Tools};
 use crate::video::{Expected, MP4_ARGS, SAMPLE_RATE, TIMEOUT, VIDEO_ARGS, VideoSpec, ZOOM, oversize};
 
-/// Duration of a transition, rounded to whole frames.
+/// Duration of a transition. It is rounded to whole frames.
 const OVERLAP: Duration = Duration::from_millis(400);
-/// A video that is shorter than its scene by up to this freezes at the end; a shorter one loops.
+/// Maximum time for which the last frame of a video is shown, if the video is shorter than its
+/// scene. If more time is missing, the video loops.
 const MAX_FREEZE: Duration = Duration::from_millis(500);
-/// No B-frames: stored order is display order, so a copied part has exactly its frames.
+/// ffmpeg options that disable B-frames. The stored order is then the display order, so that a
+/// copied part has exactly its frames.
 pub(crate) const NO_B_FRAMES: [&str; 2] = ["-bf", "0"];
 
 /// Camera motion over an image.
@@ -30,7 +33,7 @@ pub enum Motion {
     Left,
     /// Pans to the right.
     Right,
-    /// The image does not move.
+    /// Shows the image without motion.
     Still,
 }
 
@@ -44,7 +47,7 @@ impl Motion {
         Motion::Still,
     ];
 
-    /// Name of the motion in requests.
+    /// Returns the name of the motion in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Motion::In => "in",
@@ -60,7 +63,7 @@ impl Motion {
         Self::ALL.into_iter().find(|motion| motion.as_str() == name)
     }
 
-    /// ffmpeg expressions for the zoom and the left edge, over `frames` frames.
+    /// Returns the ffmpeg expressions for the zoom and the left edge, over `frames` frames.
     fn view(self, frames: u64) -> (String, String) {
         let centre = || "(iw-iw/zoom)/2".to_owned();
         let near = 1.0 + ZOOM;
@@ -81,13 +84,15 @@ pub struct SceneSpec {
     pub size: Dimensions,
     /// Frames per second: 24 or 30.
     pub rate: u32,
-    /// Duration, rounded to whole frames.
+    /// Duration of the scene, rounded to whole frames.
     pub duration: Duration,
-    /// Motion over an image; ignored for videos.
+    /// Camera motion over an image; ignored for videos.
     pub motion: Motion,
-    /// Captions written by [`ass`](crate::captions::ass), timed from the start of the scene.
+    /// Captions in the format of [`ass`](crate::captions::ass). Their times are relative to the
+    /// start of the scene.
     pub captions: Option<String>,
-    /// Fixed overlay in the size of the video; transparent pixels show the scene.
+    /// Image that is laid over all frames, scaled to the size of the video. Its transparent pixels
+    /// show the scene.
     pub banner: Option<Image>,
 }
 
@@ -96,12 +101,13 @@ impl SceneSpec {
         FrameRate::per_second(self.rate)
     }
 
-    /// Number of frames.
+    /// Returns the number of frames of the scene.
     pub fn frames(&self) -> u64 {
         self.frame_rate().count(self.duration)
     }
 
-    /// Validates the specification; `Input` names the fault.
+    /// Validates the specification. Returns [`Error::Input`](crate::error::Error::Input) or
+    /// [`Error::TooLarge`](crate::error::Error::TooLarge) with a description of the fault.
     pub fn check(&self) -> Result<()> {
         let video = VideoSpec {
             size: self.size,
@@ -114,20 +120,22 @@ impl SceneSpec {
         video.check(1)
     }
 
-    /// Frames at which a segment can be split: the end and the start of the transitions.
+    /// Returns the frames at which the segment can be split: the end of its first transition and
+    /// the start of its last. `None` if the scene is too short for transitions.
     fn seams(&self) -> Option<[u64; 2]> {
         let (overlap, frames) = (overlap(self.rate), self.frames());
         (frames > 2 * overlap).then(|| [overlap, frames - overlap])
     }
 }
 
-/// Frames of a transition.
+/// Returns the number of frames of a transition.
 pub(crate) fn overlap(rate: u32) -> u64 {
     FrameRate::per_second(rate).count(OVERLAP)
 }
 
 impl Tools {
-    /// Makes a segment of an image, cropped at the center to the proportions of the video.
+    /// Renders an image as a segment. The image is cropped at the center to the aspect ratio of the
+    /// video.
     pub async fn scene_from_image(&self, spec: &SceneSpec, image: &Image, place: &Path) -> Result<()> {
         spec.check()?;
         let scratch = Scratch::make()?;
@@ -147,9 +155,10 @@ impl Tools {
         self.scene(spec, run, &visual_filter, &scratch, place).await
     }
 
-    /// Makes a segment of the start of a video, cropped at the center to the proportions of the
-    /// scene. A shorter video loops, or freezes for at most half a second. `Input` if the file is
-    /// no video.
+    /// Renders the start of a video as a segment. The video is cropped at the center to the aspect
+    /// ratio of the scene. If it is shorter than the scene, its last frame is shown for up to half
+    /// a second, or the video loops. Returns [`Error::Input`](crate::error::Error::Input) if the
+    /// file is not a video.
     pub async fn scene_from_video(&self, spec: &SceneSpec, video: &Path, place: &Path) -> Result<()> {
         spec.check()?;
         let video = absolute(video)?;
@@ -173,7 +182,7 @@ impl Tools {
             .await
     }
 
-    /// Encodes a scene with its captions and banner.
+    /// Encodes a scene with its captions and its banner.
     async fn scene(
         &self,
         spec: &SceneSpec,
@@ -185,7 +194,8 @@ impl Tools {
         let (frames, rate) = (spec.frames(), spec.rate);
         let mut graph = format!("{visual_filter},setsar=1,format=yuv420p,setpts=N/({rate}*TB)");
         if let Some(captions) = &spec.captions {
-            // The filter graph contains only names of files in the scratch folder, no caller text.
+            // The filter graph contains only names of files in the scratch folder, and no text of
+            // the caller.
             let fonts = scratch.file("fonts");
             let font = absolute(self.font()?)?;
             tokio::fs::create_dir(&fonts).await?;
@@ -223,14 +233,15 @@ impl Tools {
         unfinished.finish()
     }
 
-    /// Writes the audio of a video as WAV and returns its duration; `None` if there is no audio.
-    /// `Input` if the file is no video or audio file.
+    /// Writes the first ten minutes of a video's audio as WAV. Returns the duration of the audio,
+    /// or `None` if the video has none. Returns [`Error::Input`](crate::error::Error::Input) if the
+    /// file is not a video or audio file.
     pub async fn extract_audio(&self, video: &Path, place: &Path) -> Result<Option<Duration>> {
         if self.probe(video).await?.audio.is_none() {
             return Ok(None);
         }
         let unfinished = PartialFile::at(place);
-        // Fills with silence if the audio starts later than the video.
+        // The start is filled with silence if the audio starts later than the video.
         let run = Run::new(Program::Ffmpeg, TIMEOUT)
             .args(["-format_whitelist", FORMATS])
             .source(video)
@@ -246,7 +257,8 @@ impl Tools {
     }
 }
 
-/// Rejects a segment with a wrong number of frames: the next one would start at a wrong time.
+/// Returns an error if a segment has a wrong number of frames, because the next segment would then
+/// start at a wrong time.
 pub(crate) fn exactly(probe: &Probe, frames: u64) -> Result<()> {
     match probe.video.as_ref().map(|video| video.frames) {
         Some(found) if found == frames => Ok(()),

@@ -1,4 +1,4 @@
-//! Temporary folders. A process removes the folders of processes that died.
+//! Temporary folders. A process removes the folders that dead processes have left.
 
 use std::fs::{DirEntry, File};
 use std::io::{ErrorKind, Write};
@@ -10,19 +10,19 @@ use crate::error::Result;
 
 /// Prefix of the folder names.
 const PREFIX: &str = "tollgate-media-tools-";
-/// The lock file in each folder. The system releases the lock when the process ends, however it
-/// ends. So no process ids are compared, and processes in separate namespaces may share a temporary
-/// directory.
+/// Name of the lock file in each folder. The operating system releases the lock whenever the
+/// process ends. No process ids are compared, so processes in separate PID namespaces can share a
+/// temporary directory.
 const OWNER: &str = "owner";
-/// The working folder beside the lock file.
+/// Name of the working folder next to the lock file.
 const FILES: &str = "files";
 
-/// A temporary folder, removed with its content on drop.
+/// A temporary folder. It is removed with its content on drop.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
     folder: TempDir,
-    /// Closed after the folder is removed.
+    /// Lock file of the folder, which is closed after the folder is removed.
     _owner: File,
 }
 
@@ -47,19 +47,19 @@ impl Scratch {
         })
     }
 
-    /// Path of the working folder.
+    /// Returns the path of the working folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Path of a file with this name in the working folder.
+    /// Returns the path of a file with this name in the working folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(FILES).join(name)
     }
 }
 
-/// Removes the folders of dead processes and returns their number. Does not touch those of other
-/// users.
+/// Removes the folders of dead processes and returns their number. Folders that this process cannot
+/// open or remove stay.
 pub fn remove_abandoned() -> Result<usize> {
     remove_abandoned_in(&std::env::temp_dir())
 }
@@ -79,7 +79,7 @@ fn remove_abandoned_in(place: &Path) -> Result<usize> {
     Ok(removed)
 }
 
-/// Returns the lock of a folder whose process died.
+/// Returns the locked lock file of a folder whose process died; `None` for other folders.
 fn left(entry: &DirEntry) -> Option<File> {
     let is_ours = entry.file_name().to_str()?.starts_with(PREFIX) && entry.file_type().ok()?.is_dir();
     let owner = File::open(entry.path().join(OWNER)).ok().filter(|_| is_ours)?;
@@ -91,7 +91,7 @@ fn left(entry: &DirEntry) -> Option<File> {
 mod tests {
     use super::*;
 
-    /// Leaves a folder as a killed process does.
+    /// Leaves a folder in the state after its process was killed.
     fn abandoned(place: &Path) -> PathBuf {
         let scratch = Scratch::make_in(place).unwrap();
         std::fs::write(scratch.file("made.mp4"), "half a video").unwrap();
@@ -107,7 +107,7 @@ mod tests {
         let locked = abandoned(place.path());
         let lock = File::open(locked.join(OWNER)).unwrap();
         lock.lock().unwrap();
-        // An empty lock file has no owner yet.
+        // An empty lock file belongs to a process that has not locked it yet.
         let started = place.path().join("tollgate-media-tools-started");
         std::fs::create_dir(&started).unwrap();
         std::fs::write(started.join(OWNER), "").unwrap();

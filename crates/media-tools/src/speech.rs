@@ -1,5 +1,5 @@
-//! Speech synthesis by espeak-ng. The text is passed on standard input, so it cannot act as an
-//! option.
+//! Speech synthesis by espeak-ng. The text is passed on standard input, so that it is never parsed
+//! as an option.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,20 +15,21 @@ use crate::tools::{Program, Tools};
 
 /// Timeout of a synthesis.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// Max characters of a text.
+/// Maximum length of a text, in characters.
 const MAX_CHARS: usize = 100_000;
-/// Max characters of a text with timed words: about twenty minutes.
+/// Maximum length of a text with word timestamps, in characters: about twenty minutes of speech.
 const MAX_TIMED_CHARS: usize = 20_000;
 /// Words per minute at speed 1.
 const DEFAULT_WORDS_PER_MINUTE: f64 = 165.0;
-/// Range of espeak-ng in words per minute; beyond it the audio is stretched.
+/// Supported speech rates of espeak-ng, in words per minute. For other rates, ffmpeg stretches the
+/// audio.
 const WORDS_PER_MINUTE_RANGE: (f64, f64) = (80.0, 450.0);
-/// Bytes of the header of an espeak-ng WAV.
+/// Size of the header of a WAV file from espeak-ng, in bytes.
 const WAV_HEADER_BYTES: usize = 44;
 /// Samples per second of every format except Opus, which uses 48,000.
 pub const SAMPLE_RATE: u32 = 24_000;
 
-/// File format of speech.
+/// File format of synthesized speech.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpeechFormat {
     /// WAV, 16 bits per sample.
@@ -37,11 +38,11 @@ pub enum SpeechFormat {
     Mp3,
     /// Opus in an Ogg container.
     Opus,
-    /// FLAC: compressed without loss.
+    /// FLAC, which is lossless.
     Flac,
     /// AAC with ADTS headers.
     Aac,
-    /// Raw samples of 16 bits, little-endian, without a header.
+    /// Raw 16-bit little-endian samples without a header.
     Pcm,
 }
 
@@ -56,7 +57,7 @@ impl SpeechFormat {
         SpeechFormat::Pcm,
     ];
 
-    /// Name of the format in requests.
+    /// Returns the name of the format in requests.
     pub const fn as_str(self) -> &'static str {
         match self {
             SpeechFormat::Wav => "wav",
@@ -68,7 +69,7 @@ impl SpeechFormat {
         }
     }
 
-    /// Media type, such as `audio/wav`.
+    /// Returns the media type, such as `audio/wav`.
     pub const fn mime_type(self) -> &'static str {
         match self {
             SpeechFormat::Wav => "audio/wav",
@@ -86,7 +87,7 @@ impl SpeechFormat {
             SpeechFormat::Mp3 => &["-c:a", "libmp3lame", "-b:a", "64k", "-f", "mp3"],
             SpeechFormat::Opus => &["-c:a", "libopus", "-b:a", "32k", "-f", "ogg"],
             SpeechFormat::Flac => &["-c:a", "flac", "-f", "flac"],
-            // ADTS has no field for a comment, so an ID3 tag precedes it.
+            // ADTS has no field for a comment, so an ID3 tag is written before it.
             SpeechFormat::Aac => &["-c:a", "aac", "-b:a", "64k", "-write_id3v2", "1", "-f", "adts"],
             SpeechFormat::Pcm => &["-c:a", "pcm_s16le", "-f", "s16le"],
         }
@@ -103,18 +104,18 @@ impl SpeechFormat {
 /// Parameters of a synthesis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpeechSpec {
-    /// Voice of espeak-ng, such as `en-us` or `de+f3`.
+    /// Name of an espeak-ng voice, such as `en-us` or `de+f3`.
     pub voice: String,
-    /// Speed from 0.25 to 4; 1 is normal.
+    /// Speed from 0.25 to 4; 1 is normal speed.
     pub speed: f64,
-    /// Format of the file.
+    /// File format of the speech.
     pub format: SpeechFormat,
-    /// Comment in the file's metadata; raw samples have none.
+    /// Comment in the file's metadata. Raw samples have no metadata.
     pub note: Option<String>,
 }
 
 impl SpeechSpec {
-    /// American English at normal speed.
+    /// Returns the parameters of American English at normal speed.
     pub fn new(format: SpeechFormat) -> Self {
         Self {
             voice: "en-us".to_owned(),
@@ -125,7 +126,7 @@ impl SpeechSpec {
     }
 }
 
-/// A synthesized file and its duration.
+/// A synthesized file and the duration of its audio.
 #[derive(Clone, Debug)]
 pub struct Speech {
     /// Content of the file.
@@ -135,7 +136,8 @@ pub struct Speech {
 }
 
 impl Tools {
-    /// Synthesizes a text. `Input` if it has no speakable text, or the voice does not exist.
+    /// Synthesizes a text. Returns [`Error::Input`] if the text has nothing to speak, or if the
+    /// voice does not exist.
     pub async fn speak(&self, text: &str, spec: &SpeechSpec) -> Result<Speech> {
         let text = speakable(text)?;
         check(spec)?;
@@ -145,10 +147,11 @@ impl Tools {
         self.encode(&scratch, &spoken, spec).await
     }
 
-    /// Synthesizes a text and measures the time of each word: the text is spoken three times, each
-    /// time with other words muted. If the voice varies its timing, the times are estimated from
-    /// the letters. Pauses are slightly shorter than in [`speak`](Self::speak). The errors are the
-    /// same; a text has at most 20,000 characters.
+    /// Synthesizes a text and measures the time of each word. espeak-ng speaks the text three
+    /// times, each time with other words muted. If the takes do not determine the times, the
+    /// timestamps are estimated from the letters. Pauses are slightly shorter than in
+    /// [`speak`](Self::speak). The errors are those of `speak`; additionally, a text with more than
+    /// 20,000 characters is too large.
     pub async fn speak_timed(&self, text: &str, spec: &SpeechSpec) -> Result<(Speech, Vec<Word>)> {
         let text = speakable(text)?;
         check(spec)?;
@@ -181,7 +184,7 @@ impl Tools {
         Ok((speech, heard))
     }
 
-    /// Runs espeak-ng with output to a file.
+    /// Runs espeak-ng, which writes a WAV file.
     async fn say(&self, text: String, spec: &SpeechSpec, spoken: &Path) -> Result<()> {
         let (pace, _) = paces(spec.speed);
         let run = Run::new(Program::Espeak, TIMEOUT)
@@ -206,7 +209,7 @@ impl Tools {
         Ok(())
     }
 
-    /// Encodes the synthesized WAV.
+    /// Converts the synthesized WAV file to the requested format and speed.
     async fn encode(&self, scratch: &Scratch, spoken: &Path, spec: &SpeechSpec) -> Result<Speech> {
         let (_, stretch) = paces(spec.speed);
         let (note, encoded) = (scratch.file("note"), scratch.file("encoded"));
@@ -237,10 +240,10 @@ impl Tools {
         })
     }
 
-    /// Duration of the synthesized audio. An empty file is an error: text of punctuation only gives
-    /// no audio.
+    /// Returns the duration of the synthesized audio, or [`Error::Input`] if the file contains no
+    /// audio.
     async fn samples(&self, spoken: &Path) -> Result<Duration> {
-        /// Bytes per second: 22,050 samples of 2 bytes.
+        /// Bytes per second: 22,050 samples of 2 bytes each.
         const SECOND: f64 = 44_100.0;
         let length = tokio::fs::metadata(spoken)
             .await?
@@ -253,7 +256,8 @@ impl Tools {
     }
 }
 
-/// The text without control characters for the synthesizer.
+/// Returns the text without control characters. Returns an error if it is too long or has no
+/// letters and digits.
 fn speakable(text: &str) -> Result<String> {
     if text.chars().count() > MAX_CHARS {
         return Err(Error::TooLarge(format!("has more than {MAX_CHARS} characters")));
@@ -262,7 +266,7 @@ fn speakable(text: &str) -> Result<String> {
         .chars()
         .filter(|c| !c.is_control() || c.is_whitespace())
         .collect();
-    // `[[` would start phoneme input.
+    // `[[` would start a phoneme input of espeak-ng.
     let plain = plain.replace("[[", "[ [");
     match plain.chars().any(char::is_alphanumeric) {
         true => Ok(plain),
@@ -270,7 +274,7 @@ fn speakable(text: &str) -> Result<String> {
     }
 }
 
-/// An ffmpeg metadata file with the comment, so that the comment is never an argument.
+/// Returns an ffmpeg metadata file with the comment. The comment is thus never an argument.
 fn tags(note: Option<&str>) -> String {
     let mut tags = ";FFMETADATA1\n".to_owned();
     if let Some(note) = note {
@@ -298,7 +302,8 @@ fn check(spec: &SpeechSpec) -> Result<()> {
     Ok(())
 }
 
-/// Words per minute for espeak-ng, and the stretch factor for the rest.
+/// Returns the words per minute for espeak-ng, and the stretch factor with which ffmpeg reaches the
+/// requested speed.
 fn paces(speed: f64) -> (u32, f64) {
     let wanted = DEFAULT_WORDS_PER_MINUTE * speed;
     let (slowest, fastest) = WORDS_PER_MINUTE_RANGE;

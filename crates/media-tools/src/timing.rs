@@ -1,4 +1,5 @@
-//! Word times of speech: measured for local synthesis, estimated from the letters for other audio.
+//! Word timestamps of speech. They are measured for local synthesis, and estimated from the letters
+//! for other audio.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,29 +13,32 @@ use crate::tools::{Program, Tools};
 
 /// Timeout of an analysis.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Samples per second of espeak-ng's output.
+/// Sample rate of espeak-ng's output, in hertz.
 const SPOKEN_RATE: usize = 22_050;
-/// Samples of a measuring window: 5 ms.
+/// Number of samples of a measuring window: 5 ms.
 const WINDOW: usize = SPOKEN_RATE / 200;
-/// Min mean amplitude of audible speech, of 32,768.
+/// Minimum mean amplitude of audible speech, for a full scale of 32,768.
 const VOICE_THRESHOLD: u64 = 40;
-/// One in this many windows may be ambiguous.
+/// Divisor of the number of windows: at most one in this many audible windows may be ambiguous.
 const UNCLEAR_WINDOWS: usize = 20;
-/// Pause after a sentence and after a comma, in letters.
+/// Pause after a sentence, in letters.
 const SENTENCE_END_LETTERS: u64 = 7;
+/// Pause after a comma or a dash, in letters.
 const COMMA_LETTERS: u64 = 4;
-/// Fixed time per word, in letters.
+/// Fixed time for each word, in letters.
 const WORD_LETTERS: u64 = 1;
-/// Max letters of a word in scripts without blanks.
+/// Maximum number of letters of a word in scripts without blanks.
 const LETTERS_PER_TOKEN: usize = 6;
-/// Sample rate and window (10 ms) for the search of the audible part.
+/// Sample rate for the search of the audible part, in hertz.
 const BOUNDS_RATE: usize = 8_000;
+/// Number of samples of a window for that search: 10 ms.
 const BOUNDS_WINDOW: usize = BOUNDS_RATE / 100;
-/// Min mean amplitude of audio that is not silent: about -45 dB of full scale.
+/// Minimum mean amplitude of audio that is not silent, for a full scale of 32,768. For a sine, this
+/// is about -45 dB.
 const SILENCE_THRESHOLD: u64 = 120;
 
-/// Splits a text into words. Unspoken marks, such as a dash, belong to the previous word. Scripts
-/// without blanks are split at punctuation, or after a fixed number of letters.
+/// Splits a text into words. Unspoken marks, such as a dash, belong to the previous word. Text in
+/// scripts without blanks is split at punctuation, or after a fixed number of letters.
 pub(crate) fn tokens(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for part in text.split_whitespace().flat_map(parts) {
@@ -65,8 +69,8 @@ fn parts(word: &str) -> Vec<String> {
     parts
 }
 
-/// Splits a text into words and estimates their times from letters and punctuation, for voices
-/// without word times.
+/// Splits a text into words and estimates their timestamps from letters and punctuation, for voices
+/// without word timestamps.
 pub fn spread(text: &str, duration: Duration) -> Vec<Word> {
     divide(&tokens(text), duration)
 }
@@ -78,7 +82,7 @@ fn divide(words: &[String], duration: Duration) -> Vec<Word> {
         word if word.ends_with([',', '-', '–', '—', '，', '、', '،']) => COMMA_LETTERS,
         _ => 0,
     };
-    // No word follows the last one, so its pause is not heard.
+    // No word follows the last one, so the pause after it is not counted.
     let last = words.last().map(pause).unwrap_or_default();
     let all: u64 = words.iter().map(|word| letters(word) + pause(word)).sum::<u64>() - last;
     let at = |weight: u64| duration.mul_f64(weight.min(all) as f64 / all.max(1) as f64);
@@ -96,24 +100,24 @@ fn divide(words: &[String], duration: Duration) -> Vec<Word> {
     divided
 }
 
-/// Number of syntheses: one with all words audible, two with some words muted.
+/// Number of takes: one with all words audible, two with some words muted.
 pub(crate) const TAKES: usize = 3;
 
-/// The text of a take, equally long in each take. Each word has a volume command before it. The
-/// second take mutes every other word, the third every other pair. The audible takes then identify
-/// each of four consecutive words.
+/// Returns the text of a take. All takes have the same timing, because a volume command precedes
+/// each word in every take. The second take mutes every other word, the third every other pair of
+/// words. The takes in which a word is audible thus identify it among four consecutive words.
 pub(crate) fn take(words: &[String], take: usize) -> String {
     let mut text = String::new();
     for (place, word) in words.iter().enumerate() {
         let is_silent = take > 0 && (place >> (take - 1)) & 1 == 1;
         let loudness = if is_silent { 0 } else { 100 };
-        // The volume command of espeak-ng: CTRL+A, a number, `A`.
+        // Volume command of espeak-ng: CTRL+A, a number, `A`.
         text.push_str(&format!("\u{1}{loudness}A {word} "));
     }
     text
 }
 
-/// Finds the time of each word from the takes (espeak-ng samples). `None` if the result is
+/// Finds the time of each word from the samples of the three takes. Returns `None` if the result is
 /// ambiguous.
 pub(crate) fn listen(words: &[String], takes: &[Vec<u8>]) -> Option<Vec<Word>> {
     let [all, first, second] = takes else {
@@ -132,7 +136,7 @@ pub(crate) fn listen(words: &[String], takes: &[Vec<u8>]) -> Option<Vec<Word>> {
         }
         windows += 1;
         let code = usize::from(first * 2 < all) + 2 * usize::from(second * 2 < all);
-        // Inaudible words are skipped; a step backwards is an echo.
+        // Inaudible words are skipped. A step backwards is an echo.
         let step = (code + 4 - place % 4) % 4;
         if step == 3 || place + step >= words.len() {
             unclear += 1;
@@ -149,7 +153,8 @@ pub(crate) fn listen(words: &[String], takes: &[Vec<u8>]) -> Option<Vec<Word>> {
     Some(shared(words, &heard))
 }
 
-/// Words that are spoken together share their time by their number of letters.
+/// Returns the times of all words. Words without a measured time share the time of the preceding
+/// measured word, in proportion to their letters.
 fn shared(words: &[String], heard: &[Option<(usize, usize)>]) -> Vec<Word> {
     let moment = |window: usize| Duration::from_secs_f64((window * WINDOW) as f64 / SPOKEN_RATE as f64);
     let mut timed = Vec::with_capacity(words.len());
@@ -164,7 +169,7 @@ fn shared(words: &[String], heard: &[Option<(usize, usize)>]) -> Vec<Word> {
         let next = heard.get(place + with + 1).copied().flatten();
         let (from, to) = match heard.get(place).copied().flatten() {
             Some(span) => span,
-            // The first words of the text may be silent.
+            // The first words of the text may be inaudible.
             None => (0, next.map_or(0, |(from, _)| from)),
         };
         let (from, to) = (moment(from), moment(to));
@@ -178,7 +183,7 @@ fn shared(words: &[String], heard: &[Option<(usize, usize)>]) -> Vec<Word> {
     timed
 }
 
-/// Mean amplitude of each window of 16-bit samples.
+/// Returns the mean amplitude of each window of 16-bit samples.
 fn mean_of_each(samples: &[u8], window: usize) -> Vec<u64> {
     let size = |pair: &[u8]| match pair {
         [low, high] => u64::from(i16::from_le_bytes([*low, *high]).unsigned_abs()),
@@ -191,8 +196,8 @@ fn mean_of_each(samples: &[u8], window: usize) -> Vec<u64> {
 }
 
 impl Tools {
-    /// Returns the start and the end of the audible part of a recording, or all of it if everything
-    /// is silent. Examines the first ten minutes.
+    /// Returns the start and the end of the audible part of a recording, or of the whole recording
+    /// if all of it is silent. Only the first ten minutes are examined.
     pub async fn silence_bounds(&self, path: &Path) -> Result<(Duration, Duration)> {
         let probe = self.probe(path).await?;
         let Some(audio) = probe.audio else {

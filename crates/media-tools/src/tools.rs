@@ -1,4 +1,5 @@
-//! The programs for video and speech, and the caption font: their paths, versions and absence.
+//! The installed programs for video and speech, and the caption font: paths, versions, and missing
+//! programs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,11 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// A program that this crate runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Program {
-    /// Encodes video and audio.
+    /// ffmpeg, which encodes video and audio.
     Ffmpeg,
-    /// Reads the properties of a file.
+    /// ffprobe, which reads the properties of a file.
     Ffprobe,
-    /// Synthesizes speech (espeak-ng).
+    /// espeak-ng, which synthesizes speech.
     Espeak,
 }
 
@@ -28,7 +29,7 @@ impl Program {
     /// All programs, in the order in which they are reported.
     pub const ALL: [Program; 3] = [Program::Ffmpeg, Program::Ffprobe, Program::Espeak];
 
-    /// Name of the executable.
+    /// Returns the name of the executable.
     pub const fn as_str(self) -> &'static str {
         match self {
             Program::Ffmpeg => "ffmpeg",
@@ -37,7 +38,7 @@ impl Program {
         }
     }
 
-    /// Debian package of the program.
+    /// Returns the Debian package that contains the program.
     pub const fn package(self) -> &'static str {
         match self {
             Program::Ffmpeg | Program::Ffprobe => "ffmpeg",
@@ -55,9 +56,9 @@ impl Program {
 
 /// Name of the caption font.
 pub const FONT: &str = "DejaVu Sans";
-/// File name of the font.
+/// Name of the font's file.
 const FONT_FILE: &str = "DejaVuSans-Bold.ttf";
-/// Usual font folders.
+/// Folders in which the font is searched.
 const FONT_FOLDERS: [&str; 6] = [
     "/usr/share/fonts/truetype/dejavu",
     "/usr/share/fonts/dejavu-sans-fonts",
@@ -69,18 +70,19 @@ const FONT_FOLDERS: [&str; 6] = [
 /// Debian package of the font.
 pub(crate) const FONT_PACKAGE: &str = "fonts-dejavu-core";
 
-/// Configured paths of programs and font; missing ones are searched.
+/// Configured paths of programs and font. Paths that are `None` are searched for.
 #[derive(Clone, Debug, Default)]
 pub struct ToolPaths {
-    /// Path of ffmpeg.
+    /// Path of the ffmpeg executable.
     pub ffmpeg: Option<PathBuf>,
-    /// Path of ffprobe.
+    /// Path of the ffprobe executable.
     pub ffprobe: Option<PathBuf>,
-    /// Path of espeak-ng.
+    /// Path of the espeak-ng executable.
     pub espeak: Option<PathBuf>,
     /// Path of the bold DejaVu Sans font.
     pub font: Option<PathBuf>,
-    /// Max concurrent programs, at least 1. Default: the number of cores.
+    /// Maximum number of programs that run concurrently, at least 1. Defaults to the number of
+    /// cores.
     pub max_concurrent: Option<usize>,
 }
 
@@ -89,18 +91,18 @@ pub struct ToolPaths {
 pub struct Missing {
     /// Name of the program or font.
     pub name: &'static str,
-    /// Debian package that contains it.
+    /// Debian package that contains the program or font.
     pub package: &'static str,
 }
 
-/// The command that installs all missing packages.
+/// Returns the command that installs all missing packages.
 pub fn how_to_install(missing: &[Missing]) -> String {
     let mut packages: Vec<&str> = missing.iter().map(|one| one.package).collect();
     packages.dedup();
     format!("apt-get install {}", packages.join(" "))
 }
 
-/// The programs of this machine. Clones share the limit on concurrent runs.
+/// The programs and the font of this machine. Clones share the limit of concurrent runs.
 #[derive(Clone, Debug)]
 pub struct Tools {
     inner: Arc<Inner>,
@@ -112,21 +114,21 @@ struct Inner {
     ffprobe: Option<PathBuf>,
     espeak: Option<PathBuf>,
     font: Option<PathBuf>,
-    /// The `nice` command, which lowers the priority of the programs.
+    /// Path of the `nice` command, which lowers the priority of programs.
     nice: Option<PathBuf>,
     running: Semaphore,
     versions: OnceCell<Vec<(Program, String)>>,
 }
 
 impl Tools {
-    /// Searches for the programs in `PATH` and for the font in the usual folders. Starts no
+    /// Searches for the programs in `PATH` and for the font in its common folders. Starts no
     /// program.
     pub fn find() -> Self {
         Self::at(&ToolPaths::default())
     }
 
-    /// Uses the configured paths, and searches for the others as [`find`](Self::find) does. Starts
-    /// no program.
+    /// Uses the configured paths, and searches for the others like [`find`](Self::find). Starts no
+    /// program.
     pub fn at(paths: &ToolPaths) -> Self {
         let named = |path: &Option<PathBuf>, program: Program| match path {
             Some(path) => is_program(path).then(|| path.clone()),
@@ -152,7 +154,7 @@ impl Tools {
         }
     }
 
-    /// The programs and the font that are not installed.
+    /// Returns the programs and the font that are not installed.
     pub fn missing(&self) -> Vec<Missing> {
         let programs = Program::ALL.into_iter().filter(|program| !self.has(*program));
         let programs = programs.map(|program| Missing {
@@ -171,22 +173,22 @@ impl Tools {
         self.path(program).is_ok()
     }
 
-    /// Whether ffmpeg and ffprobe are installed, for videos.
+    /// Whether ffmpeg and ffprobe are installed, which videos need.
     pub fn can_render(&self) -> bool {
         self.has(Program::Ffmpeg) && self.has(Program::Ffprobe)
     }
 
-    /// Whether espeak-ng and ffmpeg are installed, for speech.
+    /// Whether espeak-ng and ffmpeg are installed, which speech needs.
     pub fn can_speak(&self) -> bool {
         self.has(Program::Espeak) && self.has(Program::Ffmpeg)
     }
 
-    /// Whether videos can have captions: needs the font, too.
+    /// Whether videos can have captions, which also need the font.
     pub fn can_caption(&self) -> bool {
         self.can_render() && self.inner.font.is_some()
     }
 
-    /// Versions of the installed programs, queried once.
+    /// Returns the versions of the installed programs. The programs are queried once.
     pub async fn versions(&self) -> &[(Program, String)] {
         let detected = self.inner.versions.get_or_init(|| async {
             let mut versions = Vec::new();
@@ -203,14 +205,15 @@ impl Tools {
         detected.await
     }
 
-    /// Checks that the programs are installed: `Missing` names the first one that is not.
+    /// Checks that the programs are installed. Returns [`Error::Missing`] with the first one that
+    /// is not.
     pub fn need(&self, programs: &[Program]) -> Result<()> {
         programs
             .iter()
             .try_for_each(|program| self.path(*program).map(drop))
     }
 
-    /// Path of a program; `Missing` if it is not installed.
+    /// Returns the path of a program, or [`Error::Missing`] if it is not installed.
     pub(crate) fn path(&self, program: Program) -> Result<&Path> {
         let path = match program {
             Program::Ffmpeg => &self.inner.ffmpeg,
@@ -220,7 +223,7 @@ impl Tools {
         path.as_deref().ok_or(Error::Missing(program))
     }
 
-    /// Path of the font; `NoFont` if it is not installed.
+    /// Returns the path of the font, or [`Error::NoFont`] if it is not installed.
     pub(crate) fn font(&self) -> Result<&Path> {
         self.inner.font.as_deref().ok_or(Error::NoFont)
     }

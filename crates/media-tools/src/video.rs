@@ -1,5 +1,5 @@
-//! Videos from still images: H.264 and AAC in MP4, with an exact size and duration. The output is
-//! verified.
+//! Creates videos from still images: H.264 and AAC in MP4, with an exact size and duration. The
+//! output is verified.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,21 +14,21 @@ use crate::tools::{Program, Tools};
 
 /// Timeout of an encoding.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(900);
-/// Max duration of a video.
+/// Maximum duration of a video.
 const MAX_DURATION: Duration = Duration::from_secs(600);
-/// Max pixels of a frame.
+/// Maximum number of pixels of a frame.
 const MAX_FRAME_PIXELS: u64 = 4_096 * 2_304;
-/// Max still images of a video.
+/// Maximum number of still images of a video.
 const MAX_STILLS: usize = 60;
-/// Zoom over the duration of a still image, as a share of its size.
+/// Change of the zoom while a still image is shown, as a share of its size.
 pub(crate) const ZOOM: f64 = 0.12;
 /// Duration of a cross-fade between images, in seconds.
 const CROSSFADE: f64 = 0.6;
-/// Audio samples per second.
+/// Sample rate of audio, in hertz.
 pub(crate) const SAMPLE_RATE: u32 = 48_000;
-/// Max difference between the ends of audio and video.
+/// Maximum difference between the ends of audio and video.
 const MAX_AUDIO_OFFSET: Duration = Duration::from_millis(50);
-/// ffmpeg options for the video stream. The same frames give the same bytes.
+/// ffmpeg options for the video stream. The same frames produce the same bytes.
 pub(crate) const VIDEO_ARGS: [&str; 10] = [
     "-c:v",
     "libx264",
@@ -79,9 +79,10 @@ pub struct VideoSpec {
     pub duration: Duration,
     /// Frames per second: 24 or 30.
     pub rate: u32,
-    /// Number of a soft chord as audio; `None` for a silent video.
+    /// Number that selects a soft chord as audio; `None` for a video without audio.
     pub audio: Option<u64>,
-    /// Fixed overlay in the size of the video; transparent pixels show the images.
+    /// Image that is laid over all frames, scaled to the size of the video. Its transparent pixels
+    /// show the images.
     pub banner: Option<Image>,
     /// Comment in the file's metadata; letters, digits and spaces only.
     pub note: Option<&'static str>,
@@ -96,8 +97,8 @@ impl VideoSpec {
         self.frame_rate().count(self.duration)
     }
 
-    /// Validates the specification. Odd sides are rejected, not rounded: a video has exactly the
-    /// requested size.
+    /// Validates the specification for this number of images. Odd sides are rejected and not
+    /// rounded, because a video has exactly the requested size.
     pub fn check(&self, stills: usize) -> Result<()> {
         let Dimensions { width, height } = self.size;
         if width % 2 == 1 || height % 2 == 1 {
@@ -121,7 +122,7 @@ impl VideoSpec {
         }
         if self.duration.is_zero() || !(1..=MAX_STILLS).contains(&stills) {
             return Err(Error::Input(format!(
-                "must have a length and 1 to {MAX_STILLS} images"
+                "must have a duration above 0 and 1 to {MAX_STILLS} images"
             )));
         }
         Ok(())
@@ -129,8 +130,8 @@ impl VideoSpec {
 }
 
 impl Tools {
-    /// Makes a video of still images with equal shares of the time, a slow zoom and cross-fades.
-    /// The file appears at `place` only when it is complete.
+    /// Creates a video from still images. All images are shown for the same time, with a slow zoom
+    /// and cross-fades. The file exists at `place` only when it is complete.
     pub async fn make_video(&self, spec: &VideoSpec, stills: &[Image], place: &Path) -> Result<()> {
         spec.check(stills.len())?;
         let scratch = Scratch::make()?;
@@ -166,7 +167,7 @@ impl Tools {
         unfinished.finish()
     }
 
-    /// Checks that a video has the expected properties.
+    /// Probes a video and checks that it has the expected properties.
     pub(crate) async fn verify(&self, path: &Path, expected: Expected) -> Result<Probe> {
         let probe = self.probe(path).await?;
         match expected.fault(&probe) {
@@ -176,12 +177,12 @@ impl Tools {
     }
 }
 
-/// The size to which images are scaled first, for a smooth zoom.
+/// Returns the size to which images are scaled before the zoom, so that the zoom is smooth.
 pub(crate) fn oversize(size: Dimensions) -> Dimensions {
     Dimensions::new(size.width * 3 / 2 / 2 * 2, size.height * 3 / 2 / 2 * 2)
 }
 
-/// The filter graph. It contains only numbers, no caller text.
+/// Returns the filter graph. It contains only numbers, and no text of the caller.
 fn graph(spec: &VideoSpec, stills: usize) -> String {
     let Dimensions { width, height } = spec.size;
     let (frames, rate) = (spec.frames(), u64::from(spec.rate));
@@ -234,7 +235,7 @@ fn graph(spec: &VideoSpec, stills: usize) -> String {
     graph
 }
 
-/// Frequencies in hertz: a bass note and three voices.
+/// Frequencies of chords in hertz: a bass note and three voices.
 const CHORDS: [[f64; 4]; 6] = [
     [110.00, 220.00, 277.18, 329.63],
     [98.00, 196.00, 246.94, 293.66],
@@ -244,7 +245,7 @@ const CHORDS: [[f64; 4]; 6] = [
     [116.54, 233.08, 293.66, 349.23],
 ];
 
-/// The audio expression of a chord with slowly varying volume, `samples` long.
+/// Returns the ffmpeg expression of a chord with slowly varying volume and `samples` samples.
 fn chord(choice: u64, samples: u64) -> String {
     let place = choice as usize % CHORDS.len();
     let voices = CHORDS.get(place).copied().unwrap_or_default();
@@ -267,7 +268,7 @@ fn chord(choice: u64, samples: u64) -> String {
     )
 }
 
-/// Expected properties of a video.
+/// Expected properties of a rendered video.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pub(crate) size: Dimensions,
@@ -277,7 +278,7 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// Returns the first deviation, if any.
+    /// Returns the first difference from the expected properties, if any.
     fn fault(&self, probe: &Probe) -> Option<String> {
         let video = probe.video.as_ref()?;
         let frame = self.rate.duration(1);

@@ -1,5 +1,5 @@
-//! Executes media generation jobs of all kinds. Each step is a submission to a provider: it is
-//! recorded as intended, sent and polled. Its output is stored before the step is done. A
+//! Executes media generation jobs of all kinds. Each step is a submission to a provider: the step
+//! is recorded, sent and polled. Its output is stored before the step is recorded as done. A
 //! [`MediaGenerator`] implements the differences between the kinds.
 
 use std::sync::Arc;
@@ -27,28 +27,30 @@ use crate::job_payload::{self, Failure, Handle, JobPayload, Outcome, Part, Store
 use crate::jobs::unavailable;
 use crate::storage::MediaStorage;
 
-/// Maximum attempts of a submission that the provider certainly did not execute.
+/// Maximum number of attempts of a submission that the provider certainly did not execute.
 const MAX_ATTEMPTS: u32 = 3;
-/// Maximum sends of one submission to a provider that supports idempotency keys.
+/// Maximum number of times that one submission is sent to a provider that supports idempotency
+/// keys.
 const MAX_SENDS: u32 = 3;
 /// Base delay before a retry, unless the provider requests another delay.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// Longest delay before a retry.
+/// Maximum delay before a retry.
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Shortest delay before a poll.
+/// Minimum delay before the first poll.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest delay before the first poll.
+/// Maximum delay before the first poll.
 const MAX_FIRST_POLL_DELAY: Duration = Duration::from_secs(2);
-/// Longest delay between two polls of a job within [`MediaGenerator::MAX_DURATION`].
+/// Maximum delay between two polls of a submission whose age is at most
+/// [`MediaGenerator::MAX_DURATION`].
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// Delay between two polls after [`MediaGenerator::MAX_DURATION`].
+/// Delay between two polls of an older submission.
 const LATE_POLL_INTERVAL: Duration = Duration::from_secs(300);
-/// Age of a submission after which polling stops and the hold is released.
+/// Age of a submission after which the gateway stops polling and releases the hold.
 const ABANDON_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Minimum time that one process polls a submission before it abandons it. The age alone may be
-/// wrong, because the clock was wrong when the polling started.
+/// Minimum time for which one process polls a submission before it abandons it. The age alone is
+/// not reliable, because the clock may have been wrong when the submission was recorded.
 const MIN_WATCHED: Duration = Duration::from_secs(3600);
-/// Maximum attempts to fetch and store one output.
+/// Maximum number of attempts to fetch and store one output.
 const MAX_FETCHES: u32 = 5;
 
 /// Dependencies of the media job handlers.
@@ -57,7 +59,7 @@ pub struct MediaJobs {
     pub pipeline: Arc<Pipeline>,
     /// Job queue that stores accepted jobs.
     pub jobs: Arc<Jobs>,
-    /// Registers webhook addresses of jobs.
+    /// Registers the webhook URLs of jobs.
     pub webhooks: Arc<Webhooks>,
     /// Stores inputs and outputs.
     pub storage: Arc<MediaStorage>,
@@ -65,7 +67,7 @@ pub struct MediaJobs {
     pub vault: Vault,
     /// Accounts and keys of the callers.
     pub accounts: Arc<dyn AccountStore>,
-    /// External programs such as ffmpeg, for audio and video.
+    /// External programs for audio and video, such as ffmpeg.
     pub tools: tollgate_media_tools::Tools,
     /// Default settings of compositions.
     pub recipes: Recipes,
@@ -73,7 +75,7 @@ pub struct MediaJobs {
     pub clock: Arc<dyn Clock>,
 }
 
-/// The parts of media generation that depend on the job kind.
+/// Parts of media generation that depend on the job kind.
 #[async_trait]
 pub(crate) trait MediaGenerator: Send + Sync + 'static {
     /// Generation parameters, as stored in the job payload.
@@ -84,7 +86,7 @@ pub(crate) trait MediaGenerator: Send + Sync + 'static {
     const KIND: &'static str;
     /// Timeout of the provider's response to a submission.
     const SUBMIT_TIMEOUT: Duration;
-    /// Expected maximum duration of a job. Later polls are less frequent.
+    /// Expected maximum duration of a submission. An older submission is polled less frequently.
     const MAX_DURATION: Duration;
 
     /// Builds the call of a submission that requests `count` outputs.
@@ -109,7 +111,7 @@ pub(crate) trait MediaGenerator: Send + Sync + 'static {
     /// generated but blocked.
     fn generated(&self, params: &Self::Params, stored: &[StoredMedia], withheld: u32) -> Usage;
 
-    /// Whether the result contains the bytes of the outputs instead of addresses.
+    /// Whether the result contains the bytes of the outputs instead of URLs.
     fn is_inline(&self, params: &Self::Params) -> bool;
 }
 
@@ -142,7 +144,7 @@ pub(crate) enum StepResult {
 
 impl Part {
     /// Returns the usage of a submission that requested `requested` outputs: the generated quantity
-    /// and the reported tokens.
+    /// and the tokens that the provider reported.
     pub(crate) fn consumed<C: MediaGenerator>(
         &self,
         generator: &C,
@@ -170,7 +172,7 @@ pub(crate) struct Acceptance<'a, C: MediaGenerator> {
     pub(crate) routed: Routed,
     pub(crate) request: CallRequest<C::Call>,
     pub(crate) payload: JobPayload<C::Params>,
-    /// Address of the webhook for the end of the job.
+    /// URL that receives a webhook when the job has ended.
     pub(crate) webhook_url: Option<String>,
 }
 
@@ -243,7 +245,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         }
     }
 
-    /// Continues a step from its recorded state until it ends or pauses.
+    /// Continues a step from its recorded state until it ends or the job pauses.
     pub(crate) async fn step(
         &self,
         work: &Work,
@@ -292,8 +294,8 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         }
     }
 
-    /// Records a failed submission and its reason. No worker sends it again, and the caller always
-    /// receives the same error.
+    /// Records a failed submission and its reason. No worker sends the submission again, and the
+    /// caller always receives the same error.
     async fn fail_step(
         &self,
         work: &Work,
@@ -306,7 +308,8 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         Ok(failure.into())
     }
 
-    /// Returns the route and the call, or the result of the step if either is not available.
+    /// Returns the route and the call. If either is not available, the error is the result of the
+    /// step.
     async fn ready(
         &self,
         job: &Job,
@@ -359,7 +362,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         };
         let intent = self.sealed(&job, &self.handle(route, Vec::new()))?;
         let key = match route.provider.is_simulated() {
-            // The simulator generates in this process, so the working time continues.
+            // The simulator generates in this process, so the job's working time continues.
             true => work.intend(number, intent).await?,
             false => work.intend_and_pause(number, intent).await?,
         };
@@ -462,11 +465,11 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         let mut wait = first.clamp(MIN_POLL_INTERVAL, MAX_FIRST_POLL_DELAY);
         let mut is_withdrawn = false;
         let mut last = String::new();
-        // Reported progress never falls: a workflow has several steps, and some polls return no
-        // progress.
+        // The reported progress never decreases: a workflow has several steps, and some polls
+        // return no progress.
         let mut max_percent = None;
-        // The monotonic clock measures the time from here, so that a change of the wall clock does
-        // not age the submission.
+        // From here on, the age is measured by the monotonic clock, so that a change of the wall
+        // clock does not affect it.
         let clock = &self.media_jobs.clock;
         let age_at_start = clock.now().since(handle.submitted_at);
         let start = clock.monotonic_micros();
@@ -511,7 +514,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
                     let failure = Failure::cancelled();
                     return self.fail_step(work, number, StepState::Failed, failure).await;
                 }
-                // A provider may forget a cancelled submission.
+                // A provider may no longer know a cancelled submission.
                 Ok(GenerationState::Lost) if is_withdrawn => {
                     let failure = Failure::cancelled();
                     return self.fail_step(work, number, StepState::Unknown, failure).await;
@@ -556,7 +559,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         }
     }
 
-    /// Stores the outputs, then records the step as done.
+    /// Stores the outputs and then records the step as done.
     async fn store(
         &self,
         work: &Work,
@@ -576,7 +579,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         for item in generated.items {
             match self.item(&job, payload, &handle.provider, item).await {
                 Ok(stored) => items.push(stored),
-                // Outputs in the response of a submission cannot be fetched again.
+                // Outputs that the response to a submission contained cannot be fetched again.
                 Err(OutputError::Storage(error)) if is_intended => {
                     tracing::error!(job.id = %job.terms.id, %error, "cannot store a generated output");
                     let failure = Failure::new(&not_stored(), Ending::Crashed);
@@ -624,7 +627,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         Ok(StepResult::Done(part))
     }
 
-    /// Fetches and stores one output, with retries because it is already paid for.
+    /// Fetches and stores one output. Failures are retried, because the output is already paid for.
     async fn item(
         &self,
         job: &Job,
@@ -751,7 +754,7 @@ impl<C: MediaGenerator> GenerationHandler<C> {
         Ok(JobOutcome::Ended(Box::new(end)))
     }
 
-    /// Builds the outcome of a job without outputs. It costs nothing.
+    /// Builds the outcome of a job without outputs, which costs nothing.
     fn end_without_output(
         &self,
         job: &Job,
@@ -817,7 +820,7 @@ impl<C: MediaGenerator> Handler for GenerationHandler<C> {
                 }
             }
         }
-        // Outputs that exist are delivered and charged, even if other steps failed.
+        // Stored outputs are delivered and charged, even if other steps failed.
         let has_some = parts.iter().any(|part: &Part| !part.items.is_empty());
         match failure {
             Some((status, error, ending)) if !has_some => {
@@ -828,8 +831,8 @@ impl<C: MediaGenerator> Handler for GenerationHandler<C> {
     }
 }
 
-/// Records the progress of a job and emits a `job.progress` event. `phase` may be `name/queue
-/// position`.
+/// Records the progress of a job and emits a `job.progress` event. `phase` may contain a queue
+/// position, as in `queued_upstream/3`.
 pub(crate) async fn report_progress(
     work: &Work,
     phase: &str,

@@ -1,5 +1,5 @@
 //! Input media of jobs. They are fetched, checked and stored when the job is accepted, so that each
-//! execution reads the same bytes.
+//! execution of the job reads the same bytes.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::jobs::unavailable;
 use crate::read::invalid;
 use crate::storage::{Facts, INPUT_RETENTION, MediaStorage};
 
-/// Limit of all input images of one job together: 32 MiB.
+/// Maximum total size of the input images of one job, in bytes: 32 MiB.
 const MAX_TOTAL_BYTES: u64 = 32 << 20;
-/// Media types of input images that are accepted.
+/// Accepted media types of input images.
 const IMAGE_TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp"];
 
-/// Media types of input videos that are accepted.
+/// Accepted media types of input videos.
 pub(crate) const VIDEO_TYPES: &[&str] = &["video/mp4", "video/webm"];
-/// Media types of input recordings that are accepted.
+/// Accepted media types of input recordings.
 const AUDIO_TYPES: &[&str] = &[
     "audio/mpeg",
     "audio/wav",
@@ -33,27 +33,28 @@ const AUDIO_TYPES: &[&str] = &[
     "audio/mp4",
     "audio/aac",
 ];
-/// Name of the input file in the scratch folder of [`probe_input`].
+/// Name of the input file in the scratch folder that [`probe_input`] returns.
 pub(crate) const INPUT_FILE: &str = "input";
 
-/// A fetched input, and the path of the parameter that names it.
+/// A fetched input, with the path of its parameter.
 pub(crate) struct FoundInput {
     pub(crate) path: String,
     pub(crate) source: Source,
     pub(crate) facts: Facts,
 }
 
-/// Fetches input media by the addresses in a request.
+/// Fetches input media by the URLs in a request.
 pub(crate) struct Finder<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) storage: &'a MediaStorage,
     pub(crate) account: AccountId,
-    /// Base URL of the gateway as the caller reached it. Addresses below it are the gateway's own.
+    /// Base URL of the gateway, as the caller addressed it. URLs below it refer to objects of the
+    /// gateway.
     pub(crate) origin: &'a str,
 }
 
 impl Finder<'_> {
-    /// Fetches images, in the given order. `named` has pairs of parameter path and address.
+    /// Fetches images in the given order. `named` contains pairs of parameter path and URL.
     pub(crate) async fn images(&self, named: &[(String, String)]) -> Result<Vec<FoundInput>, Error> {
         let mut found = Vec::with_capacity(named.len());
         let mut left = MAX_TOTAL_BYTES;
@@ -83,7 +84,7 @@ impl Finder<'_> {
         })
     }
 
-    /// Fetches a video of at most `max_bytes`.
+    /// Fetches and probes a video of at most `max_bytes` bytes.
     pub(crate) async fn video(
         &self,
         tools: &Tools,
@@ -109,7 +110,7 @@ impl Finder<'_> {
         })
     }
 
-    /// Fetches a recording of at most `max_bytes`.
+    /// Fetches and probes a recording of at most `max_bytes` bytes.
     pub(crate) async fn audio(
         &self,
         tools: &Tools,
@@ -186,7 +187,7 @@ impl Finder<'_> {
         })
     }
 
-    /// Returns the object at an address of this gateway, or `None` for other addresses.
+    /// Returns the object if the URL is one of this gateway; `None` for other URLs.
     pub(crate) async fn own_object(
         &self,
         path: &str,
@@ -199,14 +200,14 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns the media id and the query of an address of this gateway.
+    /// Returns the media id and the query of a URL of this gateway; `None` for other URLs.
     fn own<'t>(&self, address: &'t str) -> Option<(MediaId, &'t str)> {
         let rest = address.strip_prefix(self.origin)?.strip_prefix("/v1/media/")?;
         let (id, query) = rest.split_once('?').unwrap_or((rest, ""));
         Some((id.parse().ok()?, query))
     }
 
-    /// Reads an object of the caller. The address must have a valid signature, as for any client.
+    /// Reads an object of the caller. As for any client, the URL must have a valid signature.
     async fn read_own_object(
         &self,
         path: &str,
@@ -234,7 +235,7 @@ impl Finder<'_> {
         })
     }
 
-    /// Stores the inputs for [`INPUT_RETENTION`], which is longer than any job lasts.
+    /// Stores the inputs for [`INPUT_RETENTION`], which is longer than the duration of any job.
     pub(crate) async fn store(
         &self,
         request: RequestId,
@@ -261,7 +262,7 @@ impl Finder<'_> {
     }
 }
 
-/// Returns the media type that matches the magic bytes, if it is one of `types`.
+/// Returns the media type that the first bytes of a file indicate, if it is one of `types`.
 fn mime_of(bytes: &[u8], types: &[&'static str]) -> Option<&'static str> {
     let begins = |at: usize, with: &[u8]| bytes.get(at..at + with.len()) == Some(with);
     let found = match image::Encoding::of(bytes) {
@@ -277,7 +278,8 @@ fn mime_of(bytes: &[u8], types: &[&'static str]) -> Option<&'static str> {
     found.into_iter().find(|mime| types.contains(mime))
 }
 
-/// Probes a video or recording. Returns the scratch folder that contains it as [`INPUT_FILE`].
+/// Probes a video or recording. Returns its properties and the scratch folder that contains it as
+/// [`INPUT_FILE`].
 pub(crate) async fn probe_input(
     tools: &Tools,
     path: &str,

@@ -1,4 +1,4 @@
-//! Stored data of a job: its payload, the outcomes of its steps and its result. All of it is
+//! Stored data of a job: its payload, the outcomes of its steps, and its result. All data is
 //! encrypted.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(crate) struct JobPayload<T> {
 /// Payload data that is common to all job kinds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Base URL of the gateway as the caller reached it.
+    /// Base URL of the gateway, as the caller addressed it.
     pub(crate) origin: String,
     /// Mode of the caller's key: `live` or `test`.
     pub(crate) mode: String,
@@ -50,7 +50,7 @@ pub(crate) struct Outcome {
     /// Stored outputs, in their order.
     #[serde(rename = "pieces")]
     pub(crate) items: Vec<StoredMedia>,
-    /// Whether the job's result contains the bytes of the outputs instead of addresses.
+    /// Whether the job's result contains the bytes of the outputs instead of URLs.
     #[serde(default)]
     pub(crate) inline: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) struct StoredMedia {
     pub(crate) revised_prompt: Option<String>,
 }
 
-/// Outcome of a submission that is done.
+/// Outcome of a completed submission.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Part {
     /// Provider target that served the submission.
@@ -84,7 +84,7 @@ pub(crate) struct Part {
     pub(crate) items: Vec<StoredMedia>,
     /// Token usage that the provider reported.
     pub(crate) reported: Option<Usage>,
-    /// Whether the output was generated but blocked.
+    /// Whether the provider generated the output but blocked it.
     pub(crate) is_blocked: bool,
     pub(crate) first_at: Timestamp,
 }
@@ -112,7 +112,7 @@ pub(crate) struct Handle {
     /// Name of the model at the provider; empty in handles of older versions.
     #[serde(default)]
     pub(crate) upstream_model: String,
-    /// The provider's own handle; empty until the provider accepted the submission.
+    /// Handle that the provider returned; empty until the provider has accepted the submission.
     pub(crate) handle: Vec<u8>,
     pub(crate) submitted_at: Timestamp,
 }
@@ -181,7 +181,7 @@ pub(crate) fn listed(prices: &Prices) -> BTreeMap<String, i64> {
     listed.collect()
 }
 
-/// Converts stored prices back. Unknown price names are ignored.
+/// Converts stored prices to [`Prices`]. Unknown price names are ignored.
 pub(crate) fn agreed(listed: &BTreeMap<String, i64>) -> Prices {
     let price = |nanos: &i64| tollgate_types::Credits::from_nanos(*nanos);
     listed.iter().fold(Prices::default(), |prices, (name, nanos)| {
@@ -189,7 +189,7 @@ pub(crate) fn agreed(listed: &BTreeMap<String, i64>) -> Prices {
     })
 }
 
-/// Serializes and encrypts data of a job.
+/// Serializes and encrypts the data of a job.
 pub(crate) fn seal(
     vault: &Vault,
     account: AccountId,
@@ -201,7 +201,7 @@ pub(crate) fn seal(
     sealed.map_err(|error| Error::internal(error.to_string()))
 }
 
-/// Decrypts and deserializes data of a job.
+/// Decrypts and deserializes the data of a job.
 pub(crate) fn open<T: DeserializeOwned>(vault: &Vault, job: &Job, sealed: &[u8]) -> Result<T, Error> {
     let id = job.terms.id;
     let text = vault.open(job.account, id.as_u128(), sealed);

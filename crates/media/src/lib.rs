@@ -46,7 +46,7 @@ pub struct MediaState {
     pub records: Arc<Records>,
     /// Dependencies of the job handlers.
     pub media_jobs: Arc<MediaJobs>,
-    /// Stored inputs and outputs.
+    /// Storage of inputs and outputs.
     pub storage: Arc<MediaStorage>,
     /// Preview images of the templates.
     pub previews: Arc<Previews>,

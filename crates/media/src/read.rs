@@ -1,4 +1,4 @@
-//! Parses the members of JSON requests. Errors name the path of the invalid member.
+//! Parses the members of JSON requests. Errors contain the path of the invalid member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,13 @@ use tollgate_types::{Error, ErrorCode};
 /// Limits of `metadata`: number of pairs, characters of a name, characters of a value.
 const METADATA_LIMITS: (usize, usize, usize) = (16, 64, 512);
 
-/// Limit of a prompt, in characters.
+/// Maximum length of a prompt, in characters.
 const MAX_PROMPT_CHARS: usize = 32_000;
 /// Largest integer that JSON clients with 64-bit floats represent exactly.
 const MAX_SEED: u64 = (1 << 53) - 1;
 
-/// The members of a request that were not read yet, and the names of those that were.
+/// The members of a request that were not read yet, and the names of the members that were looked
+/// up.
 pub(crate) struct Members {
     members: Map<String, Value>,
     known: BTreeSet<&'static str>,
@@ -77,7 +78,7 @@ impl Members {
         self.take(name).map(|value| text(name, value)).transpose()
     }
 
-    /// Removes and returns a string, which may be empty.
+    /// Like [`Self::text`], but the string may be empty.
     pub(crate) fn any_text(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         match self.take(name) {
             None => Ok(None),
@@ -98,7 +99,7 @@ impl Members {
         }
     }
 
-    /// Removes and returns the member `seed`.
+    /// Removes and returns the member `seed`, an integer from 0 to [`MAX_SEED`].
     pub(crate) fn seed(&mut self) -> Result<Option<u64>, Error> {
         self.number("seed", 0, MAX_SEED)
     }
@@ -198,7 +199,7 @@ impl Members {
     }
 }
 
-/// Parses a nested object with `read`. Errors have the full path, with `path` as prefix.
+/// Parses a nested object with `read`. Errors contain the full path, which begins with `path`.
 pub(crate) fn nested<T>(
     path: &str,
     value: Value,
@@ -234,7 +235,7 @@ pub(crate) fn beyond(path: &str, what: &str) -> Error {
     Error::new(ErrorCode::ParameterOutOfRange, message).with_param(path)
 }
 
-/// Sets a missing value to its default, if `is_good` accepts the default.
+/// Sets a missing value to its default, if `is_good` accepts the default value.
 pub(crate) fn fill<T: Clone>(
     value: &mut Option<T>,
     default_value: &Option<T>,

@@ -119,7 +119,9 @@ fn size(text: &str) -> Option<Size> {
     pixels(text).map(|(width, height)| Size { width, height })
 }
 
-/// Resolves an explicit size. Its price is that of the smallest resolution that is not smaller.
+/// Resolves an explicit size. The price is that of the smallest resolution whose 16:9 pixel count
+/// the size exceeds by at most 10 %. Returns an error if the size exceeds all resolutions of the
+/// model.
 fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
     if !model.sizes.is_empty() && !model.sizes.iter().any(|known| known == text) {
         return Err(beyond(
@@ -135,7 +137,7 @@ fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
     };
     let mut steps: Vec<(u64, String)> = model.resolutions.iter().filter_map(of_step).collect();
     steps.sort();
-    // The sizes of one resolution differ by a few rows between aspect ratios.
+    // The sizes of one resolution differ by some rows of pixels between aspect ratios.
     let fits = |(pixels, _): &&(u64, String)| requested_pixels <= pixels + pixels / 10;
     let step = match (steps.iter().find(fits), steps.is_empty()) {
         (Some((_, name)), _) => Some(Arc::from(name.as_str())),
@@ -152,13 +154,13 @@ fn exact(text: &str, model: &MediaEntry) -> Result<Resolved, Error> {
     })
 }
 
-/// Returns the size with the nearest aspect ratio.
+/// Returns the size whose aspect ratio is nearest to that of `shape`, which is width and height.
 fn nearest(shape: (u32, u32), sizes: &[String]) -> Option<Size> {
     let sizes = sizes.iter().filter_map(|text| size(text));
     nearest_of(shape, sizes, |size| (size.width, size.height))
 }
 
-/// Returns the aspect ratio nearest to the ratio of `shape`, which is width and height.
+/// Returns the aspect ratio nearest to that of `shape`, which is width and height.
 pub(crate) fn nearest_ratio(ratios: &[String], shape: (u32, u32)) -> Option<&String> {
     let shapes = ratios.iter().filter_map(|text| Some((text, parse_ratio(text)?)));
     nearest_of(shape, shapes, |(_, ratio)| *ratio).map(|(text, _)| text)

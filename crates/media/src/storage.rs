@@ -1,5 +1,5 @@
 //! Storage of the inputs and outputs of jobs: bytes in blob storage, metadata in the database, and
-//! signed addresses.
+//! signed URLs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use tollgate_storage::blob::{self, BlobContent};
 use tollgate_storage::{BlobKey, BlobStore, Media, MediaStore, Result, StorageError, StorageErrorKind};
 use tollgate_types::{AccountId, Clock, MediaId, Timestamp};
 
-/// Retention of an output, one day longer than [`ADDRESS_LIFETIME`]. Each new address extends it.
+/// Retention of an output, one day longer than [`ADDRESS_LIFETIME`]. Each new URL extends it.
 pub const RETENTION: Duration = Duration::from_secs(8 * 24 * 3600);
-/// Retention of a job's inputs, longer than any job lasts.
+/// Retention of a job's inputs, which is longer than the duration of any job.
 pub const INPUT_RETENTION: Duration = Duration::from_secs(3 * 24 * 3600);
-/// Validity of a signed address.
+/// Lifetime of a signed URL.
 const ADDRESS_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Largest object that is stored: 2 GiB.
+/// Maximum size of a stored object, in bytes: 2 GiB.
 pub const MAX_OBJECT_BYTES: u64 = 2 << 30;
 
-/// Stores media objects and signs their addresses.
+/// Stores media objects and signs their URLs.
 pub struct MediaStorage {
     /// Bytes of the objects.
     pub blobs: Arc<dyn BlobStore>,
     /// Metadata of the objects.
     pub media: Arc<dyn MediaStore>,
-    /// Signs and verifies addresses.
+    /// Signs and verifies URLs.
     pub addresses: MediaAddresses,
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
 }
 
-/// Media type, dimensions and duration of an object.
+/// Media type, dimensions and duration of a media object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Media type such as `image/png`, detected from the bytes.
@@ -43,21 +43,21 @@ pub struct Facts {
     pub width: Option<u32>,
     /// Height in pixels.
     pub height: Option<u32>,
-    /// Duration of a video or recording.
+    /// Duration of a video or a recording.
     pub duration: Option<Duration>,
 }
 
-/// A signed address of an object.
+/// Signed URL of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The complete URL.
     pub url: String,
-    /// Time at which the address expires.
+    /// Time at which the URL expires.
     pub expires_at: Timestamp,
 }
 
 impl MediaStorage {
-    /// Stores an object. `source` is the id of the job or request that it belongs to.
+    /// Stores an object. `source` is the id of the job or request to which the object belongs.
     pub async fn store(
         &self,
         account: AccountId,
@@ -114,9 +114,9 @@ impl MediaStorage {
         Ok(media.filter(|media| media.is_available(now)))
     }
 
-    /// Signs a new address of an object, and extends the object's retention to the address's
-    /// lifetime. The address of an object past its retention has already expired and returns status
-    /// 410. Returns `None` only for an object that never existed.
+    /// Signs a new URL of an object, and extends the object's retention to the lifetime of the URL.
+    /// The URL of an object past its retention has already expired and returns status 410. Returns
+    /// `None` only for an object that never existed.
     pub async fn address(
         &self,
         origin: &str,
@@ -165,7 +165,7 @@ fn random() -> Result<u128> {
     Ok(u128::from_ne_bytes(bytes))
 }
 
-/// Returns the same stream, and a receiver of its SHA-256 digest after the last chunk.
+/// Returns the same stream, and a receiver of the SHA-256 digest of all chunks.
 fn hashed(content: BlobContent) -> (BlobContent, oneshot::Receiver<[u8; 32]>) {
     let (sender, receiver) = oneshot::channel();
     let state = Some((content, Sha256::new(), sender));
@@ -178,7 +178,7 @@ fn hashed(content: BlobContent) -> (BlobContent, oneshot::Receiver<[u8; 32]>) {
             }
             Some(Err(error)) => Some((Err(error), None)),
             None => {
-                // A dropped receiver does not need the digest.
+                // If the receiver was dropped, the digest is not needed.
                 let _ = sender.send(digest.finalize().into());
                 None
             }

@@ -1,4 +1,4 @@
-//! Steps that all media requests share before a job is accepted.
+//! Operations that all media requests share before a job is accepted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::input::Finder;
 use crate::job_payload::{Head, listed};
 use crate::read::invalid;
 
-/// A media request with its caller.
+/// A media request and its caller.
 pub(crate) struct Submission<'a> {
     pub(crate) state: &'a MediaState,
     pub(crate) ctx: &'a RequestContext,
     pub(crate) caller: Caller,
-    /// Base URL of the gateway as the caller reached it.
+    /// Base URL of the gateway, as the caller addressed it.
     pub(crate) origin: String,
     pub(crate) body: Bytes,
 }
@@ -43,7 +43,8 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Returns the template with this slug. Returns an error if it is for another kind of model.
+    /// Returns the template with this slug; `None` without a slug. Returns an error if the template
+    /// does not exist or is for another kind of model.
     pub(crate) fn template(
         &self,
         slug: Option<&str>,
@@ -55,7 +56,7 @@ impl<'a> Submission<'a> {
         let snapshot = self.state.media_jobs.pipeline.catalog.current();
         let template = snapshot.template(slug).ok_or_else(|| {
             let shown: String = slug.chars().take(60).collect();
-            let what = format!("names the unknown template '{shown}'. GET /v1/templates lists all");
+            let what = format!("names the unknown template '{shown}'. GET /v1/templates lists all templates");
             invalid("template", &what)
         })?;
         match template.kind == kind {
@@ -70,7 +71,7 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Routes the named model, the template's model or the default model of the kind, in this
+    /// Routes the requested model, the template's model or the default model of the kind, in this
     /// order.
     pub(crate) fn route(
         &self,
@@ -96,7 +97,8 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Returns the id of the default model for requests that name none.
+    /// Returns the id of the model for requests that name no model: the template's recommended
+    /// model or the default model of the kind.
     pub(crate) fn default_model(&self, template: Option<&Template>, kind: ModelKind) -> Option<Arc<str>> {
         let snapshot = self.state.media_jobs.pipeline.catalog.current();
         let visible = match self.caller.is_test() {
@@ -110,7 +112,7 @@ impl<'a> Submission<'a> {
         found.map(|model| model.id.clone())
     }
 
-    /// Checks that a webhook address is allowed.
+    /// Checks that a webhook URL is allowed.
     pub(crate) fn check_webhook(&self, url: Option<&str>) -> Result<(), Error> {
         url.map_or(Ok(()), |url| self.state.media_jobs.webhooks.check(url))
     }

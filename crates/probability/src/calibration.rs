@@ -1,5 +1,6 @@
-//! Calibration of probabilities: a temperature for each answer kind and option count, fitted to
-//! labeled decisions. With many labels, yes/no answers use an isotonic curve instead.
+//! Calibration of probabilities: a temperature for each answer kind and range of option counts,
+//! fitted to labeled decisions. With at least [`LABELS_OF_A_CURVE`] labels, yes/no answers use an
+//! isotonic curve instead.
 
 mod isotonic;
 mod temperature;
@@ -9,18 +10,18 @@ use tollgate_types::decide::OPTIONS;
 
 use crate::example::{AnswerKind, Example, InvalidExample, Known, checked};
 
-/// Range of temperatures, for the search and for profiles.
+/// Range of valid temperatures, for the fit and for stored profiles.
 pub const TEMPERATURES: std::ops::RangeInclusive<f64> = 0.05..=20.0;
-/// Min labels for an isotonic curve of yes/no answers.
+/// Minimum number of labels for an isotonic curve of yes/no answers.
 pub const LABELS_OF_A_CURVE: usize = 1_000;
-/// Min labels for a temperature.
+/// Minimum number of labels for a temperature.
 pub const LABELS_OF_A_TEMPERATURE: usize = 30;
-/// Upper bounds of the option counts that share one temperature.
+/// Upper bounds of the ranges of option counts. Questions within a range share one temperature.
 const WIDTHS: [usize; 6] = [2, 5, 10, 20, 50, 255];
-/// Max points of a curve.
+/// Maximum number of points of a curve.
 const MAX_POINTS: usize = 256;
 
-/// Calibration profile of a model.
+/// Calibration profile of a model: the fitted temperatures and the isotonic curve.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Profile {
@@ -28,16 +29,17 @@ pub struct Profile {
     isotonic: Option<Vec<(f64, f64)>>,
 }
 
-/// Temperature of an answer kind and option count; values above 1 flatten the probabilities.
+/// Temperature for an answer kind and a range of option counts. Values above 1 flatten the
+/// probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Temperature {
-    /// Answer kind of its questions.
+    /// Answer kind of the questions.
     pub kind: AnswerKind,
-    /// Max options of its questions: 2, 5, 10, 20, 50 or 255.
+    /// Maximum number of options of the questions: 2, 5, 10, 20, 50 or 255.
     pub options: usize,
     /// Divisor of the log-probabilities.
     pub temperature: f64,
-    /// Number of labels that it was fitted to.
+    /// Number of labels to which the temperature was fitted.
     pub labels: u32,
 }
 
@@ -51,7 +53,8 @@ struct Unchecked {
 }
 
 impl Profile {
-    /// Fits a profile. Kinds with too few examples are not corrected.
+    /// Fits a profile. The profile has no temperature for kinds and option counts with fewer than
+    /// [`LABELS_OF_A_TEMPERATURE`] labels.
     pub fn fit(examples: &[Example]) -> Result<Profile, InvalidExample> {
         let known = checked(examples)?;
         let mut temperatures = Vec::new();
@@ -92,8 +95,9 @@ impl Profile {
         has_curve || self.temperatures.iter().any(|known| known.kind == kind)
     }
 
-    /// Returns the corrected probabilities; they sum to one. Uses the kind's temperature with the
-    /// nearest option count; a kind without temperatures is returned unchanged.
+    /// Returns the corrected probabilities; they sum to one. Yes/no answers use the isotonic curve
+    /// if the profile has one. Other answers use the kind's temperature with the nearest option
+    /// count, and stay unchanged if the kind has none.
     pub fn apply(&self, kind: AnswerKind, probabilities: &[f64]) -> Vec<f64> {
         if let (AnswerKind::Noul, Some(curve), [yes, _]) = (kind, &self.isotonic, probabilities) {
             let yes = isotonic::at(curve, *yes);
@@ -113,12 +117,13 @@ impl Profile {
         }
     }
 
-    /// The fitted temperatures by kind and option count.
+    /// Returns the fitted temperatures, one for each kind and range of option counts.
     pub fn temperatures(&self) -> &[Temperature] {
         &self.temperatures
     }
 
-    /// The curve of yes/no answers, if any: (predicted, corrected).
+    /// Returns the points (predicted, corrected) of the isotonic curve for yes/no answers; `None`
+    /// without a curve.
     pub fn isotonic(&self) -> Option<&[(f64, f64)]> {
         self.isotonic.as_deref()
     }
@@ -129,7 +134,7 @@ fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// The smallest of [`WIDTHS`] that is not below the option count.
+/// Returns the smallest of [`WIDTHS`] that is not below the option count.
 fn width(options: usize) -> usize {
     WIDTHS
         .into_iter()

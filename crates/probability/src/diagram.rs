@@ -5,19 +5,21 @@ use std::fmt::Write;
 
 use crate::judge::{Bin, Interval};
 
-/// Size of the image and of its plot, in pixels.
+/// Width and height of the image, in pixels. The plot is a square with sides of [`PLOT`] pixels;
+/// its upper left corner is at [`LEFT`], [`TOP`].
 const SIZE: (f64, f64) = (560.0, 600.0);
 const LEFT: f64 = 70.0;
 const TOP: f64 = 70.0;
 const PLOT: f64 = 440.0;
-/// Min width of a bar in pixels.
+/// Minimum width of a bar, in pixels.
 const NARROW: f64 = 6.0;
 
-/// Draws the diagram of these bins. The ECE, if given, is printed below the title.
+/// Returns the diagram of these bins as an SVG document. The expected calibration error, if given,
+/// is printed below the title.
 pub fn reliability(title: &str, bins: &[Bin], ece: Option<Interval>) -> String {
     let mut svg = String::new();
     let (width, height) = SIZE;
-    // Writing into a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(
         svg,
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" font-family="system-ui, 'DejaVu Sans', sans-serif" font-size="13" fill="#7a7a7a">
@@ -83,7 +85,8 @@ fn axes(svg: &mut String) {
     );
 }
 
-/// Draws a bar for each bin, as wide as its part of the axis, with its point and its count.
+/// Draws a bar for each bin, up to the middle between the predictions of neighboring bins, with a
+/// point at the bin's accuracy and the number of answers.
 fn bars(svg: &mut String, bins: &[Bin]) {
     for (place, bin) in bins.iter().enumerate() {
         let edge = |other: Option<&Bin>, end: f64| {
@@ -96,7 +99,7 @@ fn bars(svg: &mut String, bins: &[Bin]) {
         let to = across(edge(bins.get(place + 1), bin.predicted + half)) - 1.0;
         let (x, y, wide) = (across(bin.predicted), down(bin.right), (to - from).max(NARROW));
         let from = from.min(x - 1.0).max(LEFT);
-        // Rotates the count if the bar is too narrow for it.
+        // Rotates the number of answers if the bar is too narrow for it.
         let turned = if wide < 30.0 {
             format!(r#" transform="rotate(-90 {x:.1} {y:.1}) translate(9 4)""#)
         } else {
@@ -116,7 +119,7 @@ fn bars(svg: &mut String, bins: &[Bin]) {
     }
 }
 
-/// Escapes text for XML.
+/// Escapes text for XML. Replaces characters that XML does not allow by spaces.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -125,7 +128,7 @@ fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '&' => safe.push_str("&amp;"),
             '"' => safe.push_str("&quot;"),
-            // XML does not allow these characters.
+            // XML does not allow these characters, even in escaped form.
             other if other.is_control() || matches!(other, '\u{fffe}' | '\u{ffff}') => safe.push(' '),
             other => safe.push(other),
         }

@@ -1,9 +1,9 @@
-//! Estimates option probabilities from readings of labels. It calls no model:
-//! [`Estimator::pending`] returns the rounds to read, [`Estimator::record`] takes the readings.
+//! Estimates option probabilities from readings of labels. The estimator calls no model:
+//! [`Estimator::pending`] returns the rounds to read, [`Estimator::record`] accepts the readings.
 //!
 //! Options that fit into one round are shown in several orders, and their log-probabilities are
-//! averaged. More options are split into rounds; the leaders meet in a final, and one fit combines
-//! all rounds (`fit.rs`).
+//! averaged. More options are split into rounds. The strongest options of these rounds meet in a
+//! final round, and one fit combines all rounds (`fit.rs`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,51 +16,56 @@ use crate::reading::{Round, RoundReading, WholeReading, whole};
 use crate::simplex::{from_logs, mean, total_variation};
 use tollgate_types::decide::argmax;
 
-/// Max options of a round, if there are several: upstreams report only a limited number of top
-/// tokens.
+/// Maximum number of options of a round if a question has several rounds. Upstreams report only a
+/// limited number of top tokens.
 const MAX_ROUND_SIZE: usize = 16;
-/// Number of random splits into rounds.
+/// Default number of random splits into rounds.
 const DEALS: u32 = 2;
 
-/// How many orders and rounds an estimate uses.
+/// Options of an estimate: the number of orders and rounds, and the known label preferences.
 #[derive(Clone, Copy, Debug)]
 pub struct EstimateOptions<'a> {
-    /// Max labels that a reading reports; at least 2.
+    /// Maximum number of labels that a reading reports; at least 2.
     pub max_labels: usize,
-    /// Number of orders or of splits into rounds: 1 to 8. Capped where more would not differ: two
-    /// for a scale or for two options.
+    /// Number of orders or of random splits into rounds: 1 to 8. Orders are capped where further
+    /// orders would repeat earlier ones: at 2 for a scale or two options, at 6 for three options.
+    /// `None` uses the default for the number of options.
     pub permutations: Option<u32>,
-    /// Whether to show more options than `max_labels` in one round. Needs a label for each option.
+    /// Whether to show all options in one round, even if they exceed `max_labels`. The upstream
+    /// must have a label for each option.
     pub fast: bool,
-    /// Seed of the split into rounds.
+    /// Seed of the random splits into rounds.
     pub seed: u64,
-    /// Known label preferences of the model.
+    /// Known label preferences of the model. If they cover the number of options, the default is
+    /// one order.
     pub prior: Option<&'a LabelPrior>,
 }
 
 /// Result of an estimate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// Probability of each option; they sum to one.
+    /// Probability of each option; the probabilities sum to one.
     pub probabilities: Vec<f64>,
-    /// Smallest total probability of the reported labels in a round; for sampling, the share of
-    /// answers that were a label.
+    /// Smallest total probability of the reported labels of a round. For a sampled estimate, the
+    /// share of answers that were a label.
     pub mass: Option<f64>,
-    /// Number of orders in which the options were shown.
+    /// Number of orders or of random splits into rounds.
     pub permutations: u32,
-    /// Number of requested rounds.
+    /// Number of rounds of the estimate.
     pub calls: u32,
-    /// Disagreement of the orders: the share of pairs whose top option differs, 0 to 1. `None` with
-    /// one order, or if chance alone would make them differ.
+    /// Share of pairs of orders whose top option differs, 0 to 1. `None` with one order, and for a
+    /// sampled estimate, whose orders differ by chance.
     pub flips: Option<f64>,
-    /// Mean total variation distance between the orders, 0 to 1. `None` as above.
+    /// Mean total variation distance between the orders, 0 to 1. `None` in the same cases as
+    /// `flips`.
     pub spread: Option<f64>,
-    /// Label preferences in this question, for [`LabelPrior::learn`].
+    /// Label preferences in this question, for [`LabelPrior::learn`]. `None` if the readings do not
+    /// determine them or if known preferences were applied.
     pub observation: Option<PriorObservation>,
 }
 
-/// Min total probability of a round's labels. Below it the model answers with something else, and
-/// the labels carry no information about the options.
+/// Minimum total probability of a round's labels. Below it, the model answers with other text, and
+/// the labels contain no information about the options.
 const MIN_LABEL_MASS: f64 = 1e-4;
 
 /// Reason for a missing estimate.
@@ -68,8 +73,8 @@ const MIN_LABEL_MASS: f64 = 1e-4;
 pub enum EstimateError {
     /// Rounds are still pending.
     Unfinished,
-    /// No reading reported labels with enough total probability: the model answers with something
-    /// else.
+    /// No reading reported labels with a total probability of at least 1e-4, so the model answers
+    /// with other text.
     NoLabels,
 }
 
@@ -84,14 +89,14 @@ impl fmt::Display for EstimateError {
 
 impl std::error::Error for EstimateError {}
 
-/// Estimates the option probabilities of one question.
+/// Estimates the option probabilities of one question from label readings.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     options: usize,
     way: Way,
-    /// Rounds to read now.
+    /// Pending rounds, whose readings are not recorded yet.
     asked: Vec<Round>,
-    /// Readings of all batches so far.
+    /// Readings of all batches so far, without the known label preferences.
     readings: Vec<WholeReading>,
     /// Index of the last batch's first reading.
     last_batch: usize,
@@ -101,27 +106,28 @@ pub struct Estimator {
     preferences: BTreeMap<usize, Vec<f64>>,
 }
 
-/// Presentation of the options.
+/// Presentation of the options in rounds.
 #[derive(Clone, Debug)]
 enum Way {
-    /// All options in one round.
+    /// All options in one round, in several orders.
     Together,
-    /// Options split over several rounds.
+    /// Options split into several rounds.
     Rounds(Tournament),
 }
 
-/// State of a tournament.
+/// State of a question with several rounds.
 #[derive(Clone, Debug)]
 struct Tournament {
     random: Random,
     size: usize,
-    /// For each option, the id of its group: all options that rounds have linked.
+    /// Group of each option: all options that rounds have linked have the same id.
     linked: Vec<usize>,
     is_final: bool,
 }
 
 impl Estimator {
-    /// Starts a question with 2 to 255 options. `ordered` means that they form a scale.
+    /// Creates the estimator of a question with 2 to 255 options. `ordered` means that the options
+    /// form a scale.
     pub fn new(options: usize, ordered: bool, how: &EstimateOptions<'_>) -> Estimator {
         let max_labels = how.max_labels.max(2);
         let all: Vec<usize> = (0..options).collect();
@@ -162,13 +168,15 @@ impl Estimator {
         }
     }
 
-    /// Rounds to read now, in any order or concurrently; empty when all are read.
+    /// Returns the pending rounds, which may be read in any order or concurrently; empty if all
+    /// rounds are read.
     pub fn pending(&self) -> Vec<Round> {
         self.asked.clone()
     }
 
-    /// Records the readings of the pending rounds, in their order; `None` for a round without a
-    /// reading.
+    /// Records the readings of the pending rounds, in the order of the rounds; `None` for a round
+    /// without a reading. A question with several rounds then has new pending rounds until the
+    /// final round is read.
     pub fn record(&mut self, reported: Vec<Option<RoundReading>>) {
         let asked = std::mem::take(&mut self.asked);
         if asked.is_empty() {
@@ -195,7 +203,8 @@ impl Estimator {
         }
     }
 
-    /// Returns the estimate.
+    /// Returns the estimate. Returns an error if rounds are pending or if no reading has enough
+    /// label mass.
     pub fn finish(self) -> Result<Estimate, EstimateError> {
         if !self.asked.is_empty() {
             return Err(EstimateError::Unfinished);
@@ -225,14 +234,15 @@ impl Estimator {
 }
 
 impl Tournament {
-    /// Splits the options into rounds; drops rounds of one option.
+    /// Splits the options into rounds. Omits rounds with a single option.
     fn deal(&mut self, options: &[usize]) -> Vec<Round> {
         let dealt = orders::dealt(options, self.size, &mut self.random);
         rounds(dealt.into_iter().filter(|round| round.len() > 1).collect())
     }
 
-    /// Returns the next rounds: the leaders of each linked group, until all groups fit into one
-    /// round. That round is the final, filled up with the next best options.
+    /// Returns the next rounds. They contain the leader of each linked group, until all leaders fit
+    /// into one round. That round is the final round; the strongest other options fill its free
+    /// places.
     fn next(&mut self, before: &[Round], readings: &[WholeReading], number: usize) -> Vec<Round> {
         if self.is_final {
             return Vec::new();
@@ -257,7 +267,7 @@ impl Tournament {
         rounds(orders::of(&leaders, number))
     }
 
-    /// Merges the groups of all these options.
+    /// Merges the groups of all these options into one group.
     fn link(&mut self, met: &[usize]) {
         let Some(name) = met.first().map(|option| self.linked[*option]) else {
             return;
@@ -270,7 +280,7 @@ impl Tournament {
         }
     }
 
-    /// The strongest option of each group.
+    /// Returns the strongest option of each group.
     fn leaders(&self, strengths: &[f64]) -> Vec<usize> {
         let mut leaders: BTreeMap<usize, usize> = BTreeMap::new();
         for (option, group) in self.linked.iter().enumerate() {
@@ -287,7 +297,8 @@ fn rounds(orders: Vec<Vec<usize>>) -> Vec<Round> {
     orders.into_iter().map(|order| Round { order }).collect()
 }
 
-/// Log-probabilities averaged over readings of all options.
+/// Returns the probabilities from the mean log-probability of each option. Each reading contains
+/// all options.
 fn averaged(options: usize, readings: &[WholeReading]) -> Vec<f64> {
     let mut sums = vec![0.0; options];
     for reading in readings {
@@ -298,7 +309,8 @@ fn averaged(options: usize, readings: &[WholeReading]) -> Vec<f64> {
     from_logs(&sums)
 }
 
-/// Strengths of all options. An option that no reading reported gets the strength of the weakest.
+/// Returns the strengths of all options. An option without a reading has the strength of the
+/// weakest option.
 fn ranked(options: usize, readings: &[WholeReading]) -> Vec<f64> {
     let strengths = fit::strengths(options, readings);
     let weakest = strengths
@@ -313,7 +325,8 @@ fn ranked(options: usize, readings: &[WholeReading]) -> Vec<f64> {
         .collect()
 }
 
-/// Disagreement between readings of the same options: flips and spread.
+/// Returns the share of reading pairs with different top options, and the mean total variation
+/// distance of the pairs. `None` for fewer than two readings.
 fn disagreement(options: usize, readings: &[WholeReading]) -> (Option<f64>, Option<f64>) {
     let alone = |reading: &WholeReading| {
         let mut logs = vec![f64::NEG_INFINITY; options];

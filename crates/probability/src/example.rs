@@ -15,53 +15,54 @@ use crate::simplex::normalised;
 pub enum AnswerKind {
     /// Yes or no: two probabilities, yes first.
     Noul,
-    /// One of several options.
+    /// One of several options, without an order.
     Choice,
-    /// A level of a scale, lowest first.
+    /// A level of a scale; the probabilities start with the lowest level.
     Score,
     /// One of several functions (tools).
     Tool,
 }
 
-/// The correct answer.
+/// The correct answer of a labeled decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Truth {
     /// Index of the correct option, from 0.
     Option(usize),
-    /// A probability for each option, such as the share of people who chose it.
+    /// A probability for each option, such as the share of annotators who chose it.
     Soft(Vec<f64>),
 }
 
-/// A labeled decision.
+/// A labeled decision: the predicted probabilities and the correct answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Example {
-    /// Answer kind; `type` in JSON.
+    /// Answer kind of the question; `type` in JSON.
     #[serde(rename = "type")]
     pub kind: AnswerKind,
     /// Predicted probability of each option.
     pub probabilities: Vec<f64>,
     /// The correct answer.
     pub truth: Truth,
-    /// Predicted probability that the question cannot be answered, and whether that is so.
+    /// Predicted probability that the question cannot be answered, and whether it really cannot be
+    /// answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abstain: Option<(f64, bool)>,
-    /// Confidence of the answer; derived from the probabilities if it is missing.
+    /// Confidence of the answer, 0 to 1; derived from the probabilities if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Group of the report, such as a data set.
+    /// Group for [`judge_groups`](crate::judge::judge_groups), such as the name of a data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// The reason why an example is rejected.
+/// Reason why an example is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidExample {
     /// Index of the example, from 0.
     pub place: usize,
     /// Name of the invalid field.
     pub member: &'static str,
-    /// Description of the fault.
+    /// Description of the fault, for an error message.
     pub what: &'static str,
 }
 
@@ -73,10 +74,10 @@ impl fmt::Display for InvalidExample {
 
 impl std::error::Error for InvalidExample {}
 
-/// Max deviation of the sum from one; sources round their probabilities.
+/// Maximum deviation of a sum of probabilities from one, because sources round their probabilities.
 const ROUNDED: f64 = 0.02;
 
-/// A validated example.
+/// A validated example with normalized probabilities.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub kind: AnswerKind,
@@ -89,12 +90,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Predicted probability of the answer.
+    /// Returns the predicted probability of the answer, which is the most probable option.
     pub(crate) fn predicted(&self) -> f64 {
         self.probabilities.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Correctness of the answer: 0 or 1, or its share of a soft truth.
+    /// Returns the correctness of the answer: 0 or 1, or the share of the answer in a soft truth.
     pub(crate) fn right(&self) -> f64 {
         self.truth
             .get(argmax(&self.probabilities))
@@ -108,7 +109,8 @@ impl Known {
     }
 }
 
-/// Validates examples and normalizes their probabilities.
+/// Validates examples and normalizes their probabilities. Returns an error for the first invalid
+/// example.
 pub(crate) fn checked(examples: &[Example]) -> Result<Vec<Known>, InvalidExample> {
     let each = examples.iter().enumerate();
     each.map(|(place, example)| {
@@ -117,7 +119,7 @@ pub(crate) fn checked(examples: &[Example]) -> Result<Vec<Known>, InvalidExample
     .collect()
 }
 
-/// Validates one example. The error is the field and its fault.
+/// Validates one example. The error contains the field and the description of the fault.
 fn known(example: &Example) -> Result<Known, (&'static str, &'static str)> {
     let number = example.probabilities.len();
     if !OPTIONS.contains(&number) || (example.kind == AnswerKind::Noul && number != 2) {

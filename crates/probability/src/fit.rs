@@ -1,25 +1,27 @@
-//! Option strengths from rounds that each show only some of the options.
+//! Fits option strengths to rounds that each show only some of the options.
 //!
 //! A label's log-probability is modeled as the sum of its option's strength, a position effect and
 //! a constant of its round (Plackett and Luce: the other options do not matter). Weighted least
-//! squares fit them jointly, so that every shared option links rounds. If rounds share only their
-//! winners, the result is `p(i) = p_final(winner) * p_round(i) / p_round(winner)`.
+//! squares fit all of them jointly, so that every shared option links rounds. If rounds share only
+//! their winners, the result is `p(i) = p_final(winner) * p_round(i) / p_round(winner)`.
 
 use crate::reading::WholeReading;
 use crate::simplex::log_sum_exp;
 
-/// Regularization of position effects towards 0, in observations.
+/// Regularization that pulls position effects towards 0. It has the weight of this number of
+/// observations.
 const PULL_OF_PLACES: f64 = 4.0;
-/// Makes the system solvable: strengths are defined up to a constant.
+/// Small regularization of the strengths. It makes the system solvable, because strengths are
+/// defined only up to a constant.
 const PULL_OF_STRENGTHS: f64 = 1e-8;
-/// Weight of an unreported label, whose value is only a bound.
+/// Weight factor of an unreported label, whose value is only an upper bound.
 const WEIGHT_OF_BOUND: f64 = 0.1;
-/// Min weight of a reported label. Small probabilities are less precise and matter less in
-/// comparing rounds.
+/// Minimum weight of a label. Small probabilities are less precise and less important for the
+/// comparison of rounds.
 const MIN_WEIGHT: f64 = 0.15;
 
 /// Returns the strength of each option: a logarithm up to a constant, which linked options share.
-/// `None` for an option in no reading.
+/// `None` for an option that no reading contains.
 pub(crate) fn strengths(options: usize, readings: &[WholeReading]) -> Vec<Option<f64>> {
     let places = readings
         .iter()
@@ -54,8 +56,8 @@ pub(crate) fn strengths(options: usize, readings: &[WholeReading]) -> Vec<Option
                     system.add(one, two, *weight);
                 }
             }
-            // The round's constant is the weighted mean of the residuals. It is eliminated here and
-            // is no unknown.
+            // The round's constant is the weighted mean of the residuals. Elimination here saves an
+            // unknown of the system.
             for (other, with) in weights.iter().enumerate() {
                 let (second, also) = centred(other);
                 for one in [option, added] {
@@ -81,7 +83,8 @@ pub(crate) fn strengths(options: usize, readings: &[WholeReading]) -> Vec<Option
         .collect()
 }
 
-/// The weight of each label in the fit.
+/// Returns the weight of each label in the fit: the square root of its share of the label mass, at
+/// least [`MIN_WEIGHT`], and less for unreported labels.
 fn weights(reading: &WholeReading) -> Vec<f64> {
     let whole = log_sum_exp(&reading.logprobs);
     let labels = reading.logprobs.iter().zip(&reading.reported);

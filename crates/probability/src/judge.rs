@@ -15,17 +15,18 @@ pub use calibrated::{BINS, Bin, Interval};
 use crate::example::{AnswerKind, Example, InvalidExample, Known, checked};
 use crate::simplex::mean;
 
-/// Lower bound of probabilities before the logarithm: a wrong certainty costs 27.6 nats.
+/// Lower bound of probabilities before the logarithm: a wrong answer with probability 1 costs 27.6
+/// nats.
 const MIN_PROBABILITY: f64 = 1e-12;
 
 /// Options of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JudgeOptions {
-    /// Accepted error rate of automatic decisions, for [`Report::coverage`].
+    /// Maximum error rate of automatic decisions, 0 to 1, for [`Report::coverage`].
     pub errors: f64,
-    /// Number of bootstrap resamples of an interval.
+    /// Number of bootstrap resamples for an interval.
     pub resamples: u32,
-    /// Seed of the resamples.
+    /// Seed of the bootstrap resamples.
     pub seed: u64,
 }
 
@@ -39,41 +40,44 @@ impl Default for JudgeOptions {
     }
 }
 
-/// Metrics of decisions. `None` where the examples do not determine a metric.
+/// Metrics of decisions. A metric is `None` if the examples do not determine it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Number of examples.
     pub examples: usize,
     /// Share of answers that are the top option of the truth.
     pub accuracy: f64,
-    /// Brier score: half the squared distance to the truth, 0 to 1; `(p - t)²` for yes/no.
+    /// Mean Brier score: half the squared distance to the truth, 0 to 1; `(p - t)²` for yes/no
+    /// answers.
     pub brier: f64,
     /// Mean log loss in nats.
     pub log_loss: f64,
     /// Expected calibration error over 15 bins of about equal size, with its 95 % interval.
     pub ece: Interval,
-    /// AUROC of confidence as a predictor of correct answers: 0.5 is chance, 1 is perfect.
+    /// AUROC of confidence as a predictor of correct answers: 0.5 for chance, 1 for a perfect
+    /// predictor.
     pub auroc: Option<f64>,
-    /// Area under the risk-coverage curve: the mean error rate among the most confident answers. 0
-    /// is best.
+    /// Area under the risk-coverage curve: the error rate of the n most confident answers, averaged
+    /// over all n. 0 is best.
     pub aurc: f64,
-    /// Largest share of answers, the most confident ones, with an error rate of at most `errors`.
+    /// Largest share of answers, the most confident ones, with an error rate of at most
+    /// [`JudgeOptions::errors`].
     pub coverage: f64,
-    /// AUROC of `abstain` as a predictor of unanswerable questions.
+    /// AUROC of the predicted `abstain` probability as a predictor of unanswerable questions.
     pub abstain_auroc: Option<f64>,
-    /// Mean absolute error of the expected level of a score, in levels.
+    /// Mean absolute error of a score's expected level, in levels.
     pub score_error: Option<f64>,
-    /// The bins, for [`crate::diagram::reliability`].
+    /// Bins of the calibration error, for [`crate::diagram::reliability`].
     pub bins: Vec<Bin>,
 }
 
-/// Evaluates decisions; `None` if there are none.
+/// Evaluates decisions. Returns `None` without examples, and an error for an invalid example.
 pub fn judge(examples: &[Example], how: &JudgeOptions) -> Result<Option<Report>, InvalidExample> {
     let known = checked(examples)?;
     Ok((!known.is_empty()).then(|| report(&known, how)))
 }
 
-/// Evaluates decisions by group; those without a group share the empty name.
+/// Evaluates decisions by group. Examples without a group have the empty name.
 pub fn judge_groups(
     examples: &[Example],
     how: &JudgeOptions,
@@ -89,8 +93,8 @@ pub fn judge_groups(
         .collect())
 }
 
-/// Share of pairs whose top option differs between two orders of the same options. Both
-/// distributions list the options in the same order. `None` without pairs.
+/// Returns the share of pairs whose top option differs between two orders of the same options. Both
+/// distributions of a pair list the options in the same order. `None` without pairs.
 pub fn flip_rate(pairs: &[(Vec<f64>, Vec<f64>)]) -> Option<f64> {
     let flips = pairs
         .iter()
@@ -99,8 +103,8 @@ pub fn flip_rate(pairs: &[(Vec<f64>, Vec<f64>)]) -> Option<f64> {
     (!pairs.is_empty()).then(|| flips as f64 / pairs.len() as f64)
 }
 
-/// Probability that a positive example has a greater number than a negative one; ties count half.
-/// `None` if all examples have the same class.
+/// Returns the probability that a positive example has a greater number than a negative one; ties
+/// count half. `None` if all examples have the same class.
 pub fn auroc(examples: &[(f64, bool)]) -> Option<f64> {
     ranking::auroc(examples)
 }

@@ -1,21 +1,21 @@
-//! Option strengths from counts of rounds that each show only some options. Fitted by maximum
-//! likelihood under Luce's rule, with pseudo-counts: an option is answered in proportion to its
-//! share of the strengths shown. Hunter, "MM algorithms for generalized Bradley-Terry models",
-//! 2004.
+//! Fits option strengths to answer counts of rounds that each show only some of the options. Under
+//! Luce's rule, an option is answered in proportion to its share of the strengths shown. The fit is
+//! a maximum-likelihood estimate with pseudo-counts (Hunter, "MM algorithms for generalized
+//! Bradley-Terry models", 2004).
 
 use crate::sampler::WholeDraws;
 use crate::simplex::normalised;
 
-/// Pseudo-counts of all options together, for questions with many options.
+/// Total of the pseudo-counts of all options, for questions with more than ten options.
 const PSEUDO_COUNTS: f64 = 5.0;
-/// Max steps; more do not change the result noticeably.
+/// Maximum number of iterations. More iterations do not change the result noticeably.
 const STEPS: usize = 500;
-/// Convergence threshold of a step's largest change.
+/// Convergence threshold: the iteration stops when every strength changes by less than this.
 const STILL: f64 = 1e-9;
 
 /// Returns the probability of each option. If every round shows all options, it is the mean of the
-/// Dirichlet posterior: `(n_i + a) / (n + k a)`, with `a` 1 for two options, and 0.5 or less for
-/// more.
+/// Dirichlet posterior: `(n_i + a) / (n + k a)`, where `a` is 1 for two options, and at most 0.5
+/// for more.
 pub(crate) fn posterior(options: usize, drawn: &[WholeDraws]) -> Vec<f64> {
     let pseudo = match options {
         0..=2 => 1.0,
@@ -43,9 +43,10 @@ pub(crate) fn posterior(options: usize, drawn: &[WholeDraws]) -> Vec<f64> {
     strengths
 }
 
-/// One step: each option's wins, divided by its expected wins at strength one.
+/// Executes one iteration: divides each option's wins by its expected wins at strength one, and
+/// normalizes the quotients.
 fn step(strengths: &[f64], wins: &[f64], pseudo: f64, drawn: &[WholeDraws]) -> Vec<f64> {
-    // The pseudo-counts act as draws of a round with all options.
+    // The pseudo-counts count as draws of a round with all options.
     let mut chances = vec![pseudo * strengths.len() as f64; strengths.len()];
     for draws in drawn {
         let answers: f64 = draws.counts.iter().copied().map(f64::from).sum();

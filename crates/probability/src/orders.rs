@@ -1,14 +1,16 @@
-//! Orders of options that balance the effect of a label's position over all options.
+//! Orders of options. They distribute the effect of a label's position evenly over all options.
 
 use crate::random::Random;
 
-/// Max orders of a question.
+/// Maximum number of orders of a question.
 pub(crate) const MAX_ORDERS: u32 = 8;
 
-/// Returns the number of orders for options that fit into one round.
+/// Returns the number of orders for options that fit into one round: `asked`, limited to the number
+/// of useful orders, or the default.
 ///
-/// A scale has two useful orders: forward and reverse. Choices of up to eight options have four
-/// orders, or all shifts if those are fewer; wider ones have two.
+/// By default, options with a known label preference have one order, and a scale has two: forward
+/// and reverse. Up to four options have one order for each option, five to eight options have four
+/// orders, and more options have two.
 pub(crate) fn number(options: usize, ordered: bool, asked: Option<u32>, has_prior: bool) -> usize {
     let max = match options {
         2 => 2,
@@ -26,21 +28,23 @@ pub(crate) fn number(options: usize, ordered: bool, asked: Option<u32>, has_prio
     asked.unwrap_or(default_count).clamp(1, max) as usize
 }
 
-/// Returns `number` orders of the options: the given one, its reverse, then spread shifts and their
-/// reverses. With as many orders as options, each option has each position once.
+/// Returns `number` orders of the options: the given order, its reverse, then evenly spread
+/// rotations and their reverses. With as many orders as options, each option has each position
+/// once; if that number is odd, all orders are rotations.
 pub(crate) fn of(options: &[usize], number: usize) -> Vec<Vec<usize>> {
     let size = options.len();
     let shifted = |by: usize| -> Vec<usize> {
         let (before, after) = options.split_at(by % size.max(1));
         [after, before].concat()
     };
-    // Reverses have the other parity of places, so they fill a square of an even size and not of an
-    // odd one.
+    // A reverse order changes the parity of the positions. Rotations and their reverses therefore
+    // give each option each position once only if the number of options is even.
     if number == size && size % 2 == 1 {
         return (0..size).map(shifted).collect();
     }
     let pairs = number.div_ceil(2).max(1);
-    // With an even size an odd shift would bring some options to a place twice.
+    // With an even number of options, an odd rotation would give some options the same position
+    // twice.
     let is_even = size.is_multiple_of(2) && pairs <= size / 2;
     let both = (0..pairs).flat_map(|pair| {
         let shift = pair * size / pairs;
@@ -51,7 +55,8 @@ pub(crate) fn of(options: &[usize], number: usize) -> Vec<Vec<usize>> {
     both.take(number).collect()
 }
 
-/// Splits the options randomly into parts of at most `size`, whose sizes differ by at most one.
+/// Splits the options randomly into parts of at most `size` options. The sizes of the parts differ
+/// by at most one.
 pub(crate) fn dealt(options: &[usize], size: usize, random: &mut Random) -> Vec<Vec<usize>> {
     let mut order = options.to_vec();
     random.shuffle(&mut order);

@@ -1,6 +1,6 @@
-//! A model's preference for labels by position and name. It is learned from questions with several
-//! orders and divided out, so that one order is enough ("Large language models are not robust
-//! multiple choice selectors", arXiv 2309.03882).
+//! A model's preference for labels by position and name. The preference is learned from questions
+//! with several orders and subtracted from log-probabilities, so that one order is sufficient
+//! ("Large language models are not robust multiple choice selectors", arXiv 2309.03882).
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,24 @@ use serde::{Deserialize, Serialize};
 use crate::reading::WholeReading;
 use crate::simplex::mean;
 
-/// Min questions before a preference is used.
+/// Minimum number of learned questions before a preference is used.
 const MIN_SAMPLES: u32 = 8;
-/// Max effective number of questions, so that the preference follows a changing model.
+/// Maximum effective number of questions in the mean, so that the preference follows a changing
+/// model.
 const SAMPLE_WINDOW: u32 = 1_000;
-/// Max absolute log-preference: a factor of e^10.
+/// Maximum absolute value of a log-preference: a factor of e^10.
 const MAX_PREFERENCE: f64 = 10.0;
-/// Iterations that separate options and positions.
+/// Number of iterations that separate the effects of options and positions.
 const STEPS: usize = 60;
 
-/// Label preferences of a model, by the number of labels.
+/// Label preferences of a model, by the number of labels of a question.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<usize, Learned>", into = "BTreeMap<usize, Learned>")]
 pub struct LabelPrior {
     by_number: BTreeMap<usize, Learned>,
 }
 
-/// The learned preference for one number of labels.
+/// The learned preference for one number of labels, and the number of learned questions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Learned {
     samples: u32,
@@ -39,7 +40,7 @@ pub struct PriorObservation {
 }
 
 impl LabelPrior {
-    /// Updates the preference with one question.
+    /// Updates the preference with the observation of one question.
     pub fn learn(&mut self, observation: &PriorObservation) {
         let number = observation.preference.len();
         let learned = self.by_number.entry(number).or_insert_with(|| Learned {
@@ -53,12 +54,12 @@ impl LabelPrior {
         }
     }
 
-    /// Number of learned questions with this number of labels.
+    /// Returns the number of learned questions with this number of labels.
     pub fn samples(&self, labels: usize) -> u32 {
         self.by_number.get(&labels).map_or(0, |learned| learned.samples)
     }
 
-    /// The log-preference of each label; `None` before enough questions.
+    /// Returns the log-preference of each label; `None` before eight learned questions.
     pub fn preference(&self, labels: usize) -> Option<&[f64]> {
         let learned = self.by_number.get(&labels)?;
         (learned.samples >= MIN_SAMPLES).then_some(learned.preference.as_slice())
@@ -68,8 +69,9 @@ impl LabelPrior {
 /// Returns the label preference in readings of the same options in several orders. `None` with a
 /// single order, or if a label was not reported.
 ///
-/// For two reverse orders it is half the difference between a position and its mirror. The other
-/// half cannot be separated from the strengths, and also remains in the mean of the two orders.
+/// Two reversed orders determine only the antisymmetric part of the preference: half the difference
+/// between a position and the position mirrored at the middle. They cannot distinguish the
+/// symmetric part from the options' own probabilities, so it remains in the mean of both orders.
 pub(crate) fn observation(readings: &[WholeReading]) -> Option<PriorObservation> {
     let size = readings.first()?.order.len();
     let is_whole = |reading: &WholeReading| {
@@ -78,8 +80,8 @@ pub(crate) fn observation(readings: &[WholeReading]) -> Option<PriorObservation>
     if readings.len() < 2 || !readings.iter().all(is_whole) {
         return None;
     }
-    // Each label of each reading: its option, its place, and how far it is from the mean of its
-    // reading.
+    // For each label of each reading: the option as its index in the first reading, the position,
+    // and the deviation of the log-probability from the mean of the reading.
     let local: BTreeMap<usize, usize> = readings.first()?.order.iter().copied().zip(0..).collect();
     let labels: Vec<(usize, usize, f64)> = readings
         .iter()

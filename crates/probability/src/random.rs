@@ -1,5 +1,5 @@
-//! Deterministic pseudo-random numbers: a seed gives the same orders and intervals on all machines.
-//! Not for secrets.
+//! Deterministic pseudo-random numbers: a seed produces the same orders and intervals on all
+//! machines. They are not suitable for secrets.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ impl Random {
         Random { state: seed }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -22,13 +22,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `bound` (exclusive); 0 if `bound` is 0. The bias is below 2^-32 for the
-    /// bounds in this crate.
+    /// Returns a number from 0 to `bound` (exclusive); 0 if `bound` is 0. The bias is below 2^-32
+    /// for the bounds in this crate.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.bits()) * bound as u128) >> 64) as usize
     }
 
-    /// A number from 0 to 1 (exclusive).
+    /// Returns a number from 0 to 1 (exclusive).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -45,7 +45,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// The first numbers of seed 1234567, as its reference implementation prints them.
+    /// The numbers are those that the reference implementation prints for seed 1234567.
     #[test]
     fn numbers_are_those_of_the_reference() {
         let mut random = Random::new(1_234_567);
@@ -71,7 +71,7 @@ mod tests {
                 seen[place][item] += 1;
             }
         }
-        // Six standard deviations of 6,000 are 402.
+        // The expected count is 6,000; 402 is six standard deviations.
         assert!(
             seen.iter().flatten().all(|count| count.abs_diff(6_000) < 402),
             "{seen:?}"

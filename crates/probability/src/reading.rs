@@ -2,38 +2,41 @@
 
 use std::f64::consts::LN_2;
 
-/// Options that are shown together, as indices into the question's options: the first has label A,
-/// the next one B.
+/// Options that are shown together, as indices into the question's options. The first option has
+/// label A, the next one B.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Round {
-    /// Two or more options without repetition.
+    /// Two or more different options, in the order of their labels.
     pub order: Vec<usize>,
 }
 
-/// Label probabilities of a round.
+/// Label probabilities that an upstream reported for a round.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct RoundReading {
-    /// Natural logarithm of each label's probability among all tokens, in label order; `None` if it
-    /// was not reported.
+    /// Natural logarithm of each label's probability among all tokens, in label order; `None` for
+    /// an unreported label.
     pub logprobs: Vec<Option<f64>>,
-    /// Upper bound of the unreported labels, as a logarithm.
+    /// Upper bound of the log-probability of each unreported label; `None` if the upstream implies
+    /// none.
     pub rest: Option<f64>,
 }
 
-/// Log-probabilities below this count as unreported: some upstreams use -9999 for masked tokens.
+/// Log-probabilities up to this value count as unreported: some upstreams report -9999 for masked
+/// tokens.
 const UNREPORTED_LOGPROB: f64 = -1_000.0;
-/// Max gap to the round's top label, in nats: otherwise a single zero would outweigh all other
-/// orders.
+/// Maximum difference from the log-probability of the round's top label, in nats. Without the
+/// limit, a probability near zero in one order would outweigh all other orders.
 const MAX_LOG_GAP: f64 = 30.0;
-/// Min probability left for unreported labels, since reported values may be rounded.
+/// Minimum total probability of the unreported labels. Reported values may be rounded up to a sum
+/// of one.
 const MIN_UNREPORTED_MASS: f64 = 1e-9;
 
-/// A reading with a value for every label.
+/// A completed reading, with a value for every label.
 #[derive(Clone, Debug)]
 pub(crate) struct WholeReading {
-    /// Option of each label.
+    /// Option of each label, as an index into the question's options.
     pub order: Vec<usize>,
-    /// Log-probability of each label: finite, at most 0.
+    /// Log-probability of each label: finite and at most 0.
     pub logprobs: Vec<f64>,
     /// Whether each label was reported.
     pub reported: Vec<bool>,
@@ -43,8 +46,9 @@ pub(crate) struct WholeReading {
 
 /// Completes a reading; `None` if it reports no label.
 ///
-/// An unreported label is at most as probable as `rest` and as the least probable reported one. It
-/// gets half of that bound, or an equal share of the remaining probability if that is less.
+/// An unreported label is at most as probable as `rest` and as the least probable reported label.
+/// Its value is half of that bound, or an equal share of the remaining probability if that is less.
+/// No value is more than [`MAX_LOG_GAP`] below the top label.
 pub(crate) fn whole(round: &Round, reading: &RoundReading) -> Option<WholeReading> {
     let reported = |place: usize| {
         let logprob = reading.logprobs.get(place).copied().flatten()?;

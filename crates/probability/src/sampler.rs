@@ -1,9 +1,10 @@
 //! Estimates option probabilities from sampled answers, for upstreams without log-probabilities.
 //!
-//! The first draw runs alone: if the answer is no label, the model refused and sampling stops. With
-//! few options, all are sampled. With many, a first stage selects a shortlist and a second one
-//! samples only that, so that no draws are wasted. Options that were never drawn keep a small
-//! probability: counts are small, so no option is impossible or certain.
+//! The first draw runs alone: if its answer is no label, the model refused the question and
+//! sampling stops. For up to 20 options, all options are sampled. For more options, the first stage
+//! selects a shortlist and the second stage samples only the shortlist, so that no draws are
+//! wasted. Options that were never drawn have a small probability: the counts are small, so no
+//! option is impossible or certain.
 
 use crate::estimator::{Estimate, EstimateError};
 use crate::luce;
@@ -11,36 +12,38 @@ use crate::orders;
 use crate::random::Random;
 use crate::reading::Round;
 
-/// Max options without a shortlist, and max options of a shortlist.
+/// Maximum number of options without a shortlist, and maximum number of options of a shortlist.
 const MAX_WITHOUT_SHORTLIST: usize = 20;
-/// Max options of a round, if there are several.
+/// Maximum number of options of a round if the first stage has several rounds.
 const MAX_ROUND_SIZE: usize = 16;
-/// Default number of orders.
+/// Default number of option orders per question.
 const ORDERS: u32 = 2;
-/// Divisor of the draws of a shortlist round.
+/// Divisor of [`SampleOptions::draws`] for a round that selects the shortlist, if the options are
+/// split into rounds.
 const SHORTLIST_DRAW_DIVISOR: u32 = 8;
 
 /// Options of a sampled estimate.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleOptions {
-    /// Max labels in one round; at least 2.
+    /// Maximum number of labels in one round; at least 2.
     pub max_labels: usize,
-    /// Number of answers over all orders. A question with many options takes as many again for its
-    /// shortlist.
+    /// Number of answers to draw over all orders. A question with many options additionally draws
+    /// answers to select its shortlist.
     pub draws: u32,
-    /// Number of orders: 1 to 8. Capped where more would not differ.
+    /// Number of orders or of random splits into rounds: 1 to 8. Capped where further orders would
+    /// repeat earlier ones. `None` means 2.
     pub permutations: Option<u32>,
-    /// Seed of the split into rounds.
+    /// Seed of the random splits into rounds and of the shortlist's order.
     pub seed: u64,
-    /// Whether the model is known to vary its answers to one prompt. Otherwise equal answers to one
-    /// prompt may be repetitions, and count once.
+    /// Whether the model is known to return different answers to the same prompt. If not, and if
+    /// all answers to each prompt are equal, the answers may be repetitions and count once.
     pub varies: bool,
 }
 
-/// A round and its number of draws.
+/// A round and the number of answers to draw in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrawRound {
-    /// Options that are shown.
+    /// The round, which contains the options to show.
     pub round: Round,
     /// Number of answers to draw.
     pub draws: u32,
@@ -49,56 +52,57 @@ pub struct DrawRound {
 /// Counts of the answers in a round.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RoundDraws {
-    /// Count of each label, in label order.
+    /// Number of answers for each label, in label order.
     pub counts: Vec<u32>,
-    /// Answers that were no label of the round.
+    /// Number of answers that were no label of the round.
     pub others: u32,
 }
 
-/// Draws of a round, with one count for each option.
+/// Accumulated draws of a round.
 #[derive(Clone, Debug)]
 pub(crate) struct WholeDraws {
-    /// Option of each label.
+    /// Option of each label, as an index into the question's options.
     pub order: Vec<usize>,
-    /// Count of each label.
+    /// Number of answers for each label.
     pub counts: Vec<u32>,
-    /// Answers that were no label.
+    /// Number of answers that were no label.
     pub others: u32,
 }
 
 impl WholeDraws {
-    /// Whether the answers to this prompt varied.
+    /// Whether the answers in this round differ, including those that are no label.
     fn varies(&self) -> bool {
         let counts = self.counts.iter().chain([&self.others]);
         counts.filter(|count| **count > 0).count() > 1
     }
 
-    /// Returns the draws with equal answers counted once.
+    /// Returns the draws, with equal answers counted once.
     fn once(mut self) -> Self {
         self.counts.iter_mut().for_each(|count| *count = (*count).min(1));
         self
     }
 }
 
-/// Estimates the option probabilities of one question from draws.
+/// Estimates the option probabilities of one question from sampled answers.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     options: usize,
     how: SampleOptions,
     random: Random,
-    /// Rounds of this stage with their missing draws.
+    /// Rounds of the current stage that miss draws, with the number of missing draws.
     missing: Vec<DrawRound>,
-    /// One entry for each round, in the order of its first draw.
+    /// Draws of each round, in the order of the first draw.
     drawn: Vec<WholeDraws>,
     permutations: u32,
     calls: u32,
     is_first: bool,
-    /// Whether this is the last stage.
+    /// Whether the current stage is the last one.
     is_last: bool,
 }
 
 impl Sampler {
-    /// Starts a question with 2 to 255 options. `ordered` means that they form a scale.
+    /// Creates the sampler of a question with 2 to 255 options. `ordered` means that the options
+    /// form a scale.
     pub fn new(options: usize, ordered: bool, how: &SampleOptions) -> Sampler {
         let max_labels = how.max_labels.max(2);
         let all: Vec<usize> = (0..options).collect();
@@ -132,7 +136,8 @@ impl Sampler {
         }
     }
 
-    /// Rounds to draw now, in any order or concurrently; empty when all are drawn.
+    /// Returns the pending rounds, which may be drawn in any order or concurrently; empty if no
+    /// draws are missing. Before the first draw, this is one draw of the first round.
     pub fn pending(&self) -> Vec<DrawRound> {
         if !self.is_first {
             return self.missing.clone();
@@ -144,9 +149,9 @@ impl Sampler {
         first.into_iter().collect()
     }
 
-    /// Records the draws of the pending rounds, in their order; `None` for a round without draws so
-    /// far. A round with too few answers stays pending for the rest; one with no answers is
-    /// dropped.
+    /// Records the draws of the pending rounds, in the order of the rounds; `None` for a round that
+    /// was not drawn yet. A round with too few answers remains pending for the missing ones. A
+    /// round with no answers is dropped.
     pub fn record(&mut self, reported: Vec<Option<RoundDraws>>) {
         let asked = match self.is_first {
             true => self.missing.drain(..1.min(self.missing.len())).collect(),
@@ -176,7 +181,7 @@ impl Sampler {
         }
     }
 
-    /// Stops sampling: the estimate uses the draws so far.
+    /// Stops sampling. The estimate uses the draws so far.
     pub fn stop(&mut self) {
         self.missing.clear();
         (self.is_first, self.is_last) = (false, true);
@@ -187,12 +192,12 @@ impl Sampler {
         self.labels() > 0
     }
 
-    /// Whether the answers to one prompt varied.
+    /// Whether the answers to the same prompt differed, in at least one round.
     pub fn has_varied(&self) -> bool {
         self.drawn.iter().any(WholeDraws::varies)
     }
 
-    /// Returns the estimate.
+    /// Returns the estimate. Returns an error if draws are missing or if no answer was a label.
     pub fn finish(self) -> Result<Estimate, EstimateError> {
         if !self.missing.is_empty() {
             return Err(EstimateError::Unfinished);
@@ -223,7 +228,7 @@ impl Sampler {
         counts.map(|count| u64::from(*count)).sum()
     }
 
-    /// Adds draws to the earlier draws of the round, and returns the number of answers.
+    /// Adds draws to the earlier draws of the round. Returns the number of added answers.
     fn count(&mut self, round: &Round, came: &RoundDraws) -> u32 {
         let place = match self.drawn.iter().position(|drawn| drawn.order == round.order) {
             Some(place) => place,
@@ -246,7 +251,7 @@ impl Sampler {
         answers
     }
 
-    /// Rounds of the shortlisted options; empty if there are fewer than two.
+    /// Returns the rounds of the shortlisted options; empty if fewer than two options were drawn.
     fn shortlist(&mut self) -> Vec<DrawRound> {
         let mut shares = vec![0.0; self.options];
         for draws in &self.drawn {
@@ -268,7 +273,7 @@ impl Sampler {
     }
 }
 
-/// Distributes the draws over these orders; each gets at least one.
+/// Distributes the draws over these orders. Each order has at least one draw.
 fn shared(orders: Vec<Vec<usize>>, draws: u32) -> Vec<DrawRound> {
     let (mut rest, mut left) = (draws, orders.len() as u32);
     let rounds = orders.into_iter().map(|order| {

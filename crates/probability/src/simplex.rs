@@ -1,6 +1,6 @@
 //! Arithmetic of probabilities and their logarithms.
 
-/// The logarithm of the sum of the exponentials; negative infinity for an empty slice.
+/// Returns the logarithm of the sum of the exponentials; negative infinity for an empty slice.
 pub(crate) fn log_sum_exp(logs: &[f64]) -> f64 {
     let max = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if !max.is_finite() {
@@ -9,8 +9,8 @@ pub(crate) fn log_sum_exp(logs: &[f64]) -> f64 {
     max + logs.iter().map(|log| (log - max).exp()).sum::<f64>().ln()
 }
 
-/// Converts logarithms (up to a common constant) to probabilities that sum to one. Uniform if no
-/// logarithm is finite.
+/// Converts logarithms (up to a common constant) to probabilities that sum to one. The result is
+/// uniform if no logarithm is finite.
 pub(crate) fn from_logs(logs: &[f64]) -> Vec<f64> {
     let whole = log_sum_exp(logs);
     if !whole.is_finite() {
@@ -19,7 +19,7 @@ pub(crate) fn from_logs(logs: &[f64]) -> Vec<f64> {
     normalised(&logs.iter().map(|log| (log - whole).exp()).collect::<Vec<_>>())
 }
 
-/// Scales the weights to a sum of one. Uniform if the sum is zero or not finite.
+/// Scales the weights to a sum of one. The result is uniform if the sum is zero or not finite.
 pub(crate) fn normalised(weights: &[f64]) -> Vec<f64> {
     let sum: f64 = weights.iter().sum();
     if sum > 0.0 && sum.is_finite() {
@@ -29,8 +29,8 @@ pub(crate) fn normalised(weights: &[f64]) -> Vec<f64> {
     }
 }
 
-/// Total variation distance: half the sum of the differences. 0 for equal distributions, 1 for
-/// disjoint ones.
+/// Returns the total variation distance: half the sum of the absolute differences. It is 0 for
+/// equal distributions and 1 for disjoint ones.
 pub(crate) fn total_variation(one: &[f64], two: &[f64]) -> f64 {
     one.iter()
         .zip(two)
@@ -39,7 +39,7 @@ pub(crate) fn total_variation(one: &[f64], two: &[f64]) -> f64 {
         / 2.0
 }
 
-/// The arithmetic mean; 0 for an empty slice.
+/// Returns the arithmetic mean; 0 for an empty slice.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }

@@ -1,4 +1,4 @@
-//! Properties that hold for any reading.
+//! Property tests of the estimators: the estimates are valid for any reading.
 
 use proptest::prelude::*;
 use tollgate_probability::{
@@ -6,7 +6,7 @@ use tollgate_probability::{
     RoundReading, SampleOptions, Sampler, Truth,
 };
 
-/// Log-probability of a label as upstreams report it.
+/// Returns a strategy for the log-probability of a label, as upstreams report it.
 fn logprob() -> impl Strategy<Value = Option<f64>> {
     prop_oneof![
         4 => (-25.0..0.0).prop_map(Some),
@@ -16,14 +16,14 @@ fn logprob() -> impl Strategy<Value = Option<f64>> {
     ]
 }
 
-/// Readings that are reported in a cycle.
+/// Returns a strategy for readings, which the test reports in a cycle.
 fn readings() -> impl Strategy<Value = Vec<Option<RoundReading>>> {
     let reading = (prop::collection::vec(logprob(), 0..40), logprob());
     let reading = reading.prop_map(|(logprobs, rest)| RoundReading { logprobs, rest });
     prop::collection::vec(prop::option::weighted(0.9, reading), 1..12)
 }
 
-/// Checks that numbers are probabilities.
+/// Checks that an estimate has one valid probability for each option.
 fn check(found: Result<Estimate, EstimateError>, options: usize) -> Result<(), TestCaseError> {
     let Ok(found) = found else {
         prop_assert_eq!(found, Err(EstimateError::NoLabels));
@@ -90,8 +90,8 @@ proptest! {
         let mut next = counts.iter().cycle().copied();
         let mut batches = 0;
         while !sampler.pending().is_empty() {
-            // Each batch has an answer of each round, so there are at most as many batches as
-            // draws.
+            // Each batch has an answer of each round, so the number of batches is at most the
+            // number of draws.
             batches += 1;
             prop_assert!(batches <= 2 * draws.max(8) + 2, "{batches}");
             let asked = sampler.pending();

@@ -6,7 +6,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Words of 300 ms each, 50 ms apart; `|` is a pause of 600 ms.
+/// Returns words of 300 ms each, 50 ms apart. `|` is a pause of 600 ms.
 fn words(text: &str) -> Vec<Word> {
     let mut at = 0;
     let mut words = Vec::new();
@@ -137,7 +137,7 @@ fn texts_are_escaped() {
         panic!("{events:?}");
     };
     let (_, escaped_line) = event.split_once(",,0,0,0,,").unwrap();
-    // The word is long, so its only command is the font size.
+    // The word is too wide for the video, so its only command sets the font size.
     let (command, escaped_line) = escaped_line.split_once('}').unwrap();
     assert!(command.starts_with("{\\fs"), "{command}");
     let letters: Vec<char> = escaped_line.chars().collect();

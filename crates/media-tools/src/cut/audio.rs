@@ -14,41 +14,44 @@ use crate::video::{SAMPLE_RATE, TIMEOUT};
 
 use super::{AudioClip, CutSpec, Music};
 
-/// Loudness of voices and music before mixing, in tenths of LUFS.
+/// Loudness of voices and music before they are mixed, in tenths of LUFS.
 const INPUT_LOUDNESS: i32 = -180;
-/// Max gain in tenths of decibels, so that almost silent audio stays quiet.
+/// Maximum gain in tenths of decibels, so that almost silent audio stays quiet.
 const MAX_GAIN: i32 = 400;
-/// Peak limit of a sample, 1.5 dB below full scale.
+/// Maximum amplitude of a sample: 1.5 dB below full scale.
 const PEAK: f64 = 0.84;
-/// Fade-in and fade-out of the music.
+/// Duration of the fade-in of the music.
 const FADE_IN: Duration = Duration::from_millis(500);
+/// Duration of the fade-out of the music.
 const FADE_OUT: Duration = Duration::from_millis(1_200);
-/// Ducks the music by the full amount during speech; the mix with the unchanged music then limits
-/// it to the requested decibels.
+/// ffmpeg filter that attenuates music and clips strongly during speech. Its `mix` option adds the
+/// unchanged signal, so that the attenuation is the requested one.
 const DUCKING: &str = "sidechaincompress=threshold=0.01:ratio=20:attack=15:release=350:makeup=1";
 /// Ducking of clips in decibels if there is no music.
 const DEFAULT_DUCK_DB: u32 = 12;
 /// Sample format while mixing.
 const FORMAT: &str = "aformat=sample_fmts=fltp:sample_rates=48000:channel_layouts=stereo";
-/// Intermediate files are 32-bit float, which does not clip.
+/// ffmpeg options of intermediate files: 32-bit float samples, which do not clip.
 const INTERMEDIATE_ARGS: [&str; 4] = ["-c:a", "pcm_f32le", "-f", "wav"];
 
-/// A mix and its final filters.
+/// A mix of all audio, and the filters to apply to it.
 pub(super) struct Mix {
     /// Path of the mixed file.
     pub(super) path: PathBuf,
-    /// Filters that normalize the loudness.
+    /// ffmpeg filters that normalize the loudness and limit the peaks.
     pub(super) last: String,
 }
 
-/// A track of the mix in a file as long as the video, with its loudness in tenths of LUFS.
+/// A track of the mix: a file as long as the video, and its loudness in tenths of LUFS. The
+/// loudness of silence is `None`.
 struct Track {
     path: PathBuf,
     loudness: Option<i32>,
 }
 
 impl Track {
-    /// The gain in decibels that brings the track to the wanted loudness.
+    /// Returns the gain in decibels that brings the track to the wanted loudness, at most
+    /// [`MAX_GAIN`].
     fn gain(&self, wanted: i32) -> f64 {
         let gain = self.loudness.map_or(0, |found| wanted - found);
         f64::from(gain.min(MAX_GAIN)) / 10.0
@@ -56,7 +59,7 @@ impl Track {
 }
 
 impl Tools {
-    /// Mixes voices, clips and music.
+    /// Mixes voices, clips and music into one file as long as the video.
     pub(super) async fn mix(&self, spec: &CutSpec, scratch: &Scratch) -> Result<Mix> {
         let length = samples(spec.duration());
         let music: Vec<AudioClip> = spec.music.iter().map(whole).collect();
@@ -159,7 +162,7 @@ impl Tools {
     }
 }
 
-/// The music as a clip that starts with the video.
+/// Returns the music as a clip that starts with the video.
 fn whole(music: &Music) -> AudioClip {
     AudioClip {
         path: music.path.clone(),
@@ -169,13 +172,13 @@ fn whole(music: &Music) -> AudioClip {
     }
 }
 
-/// The filter that brings a track to the loudness of the mix.
+/// Returns the filter that brings a track to [`INPUT_LOUDNESS`].
 fn level(track: &Option<Track>) -> String {
     let gain = track.as_ref().map_or(0.0, |track| track.gain(INPUT_LOUDNESS));
     format!("volume={gain:.1}dB")
 }
 
-/// The filters for volume, fade-in and fade-out of the music.
+/// Returns the filters for volume, fade-in and fade-out of the music.
 fn bed(spec: &CutSpec) -> String {
     let volume = spec.music.as_ref().map_or(0.0, |music| music.volume);
     let length = spec.duration();
@@ -188,12 +191,12 @@ fn bed(spec: &CutSpec) -> String {
     )
 }
 
-/// The filter that mixes the inputs without changing their volume.
+/// Returns the filter that mixes the inputs without changing their volume.
 fn amix(inputs: usize) -> String {
     format!("amix=inputs={inputs}:normalize=0:duration=longest")
 }
 
-/// The filters that measure the loudness, into `{name}.txt` in the scratch folder.
+/// Returns the filters that write the loudness to `{name}.txt` in the scratch folder.
 fn measured(name: &str) -> String {
     format!("ebur128=metadata=1,ametadata=mode=print:key=lavfi.r128.I:file={name}.txt")
 }

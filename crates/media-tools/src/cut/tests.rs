@@ -7,7 +7,7 @@ use super::*;
 
 const SIZE: Dimensions = Dimensions::new(64, 96);
 
-/// Segments with these gray values, lengths in frames and transitions.
+/// Creates segments with these gray values, numbers of frames and transitions.
 async fn segments(tools: &Tools, scratch: &Scratch, rate: u32, scenes: &[(u8, u64, Transition)]) -> CutSpec {
     let mut scene_list = Vec::new();
     for (number, (grey, frames, transition)) in scenes.iter().enumerate() {
@@ -40,7 +40,7 @@ async fn segments(tools: &Tools, scratch: &Scratch, rate: u32, scenes: &[(u8, u6
     }
 }
 
-/// Gray value in the middle of each frame.
+/// Returns the gray value at the center of each frame.
 async fn greys(tools: &Tools, video: &Path) -> Vec<u8> {
     let run = Run::new(Program::Ffmpeg, TIMEOUT).source(video).args([
         "-vf",
@@ -111,7 +111,7 @@ async fn equal_scenes_give_equal_bytes() {
         videos.push(std::fs::read(place).unwrap());
     }
     assert_eq!(videos.first(), videos.last());
-    // The index precedes the data, for playback during the download.
+    // The index precedes the data, so that playback can start during the download.
     let at = |name: &[u8]| videos[0].windows(4).position(|four| four == name);
     assert!(at(b"moov") < at(b"mdat"));
 }
@@ -130,7 +130,7 @@ async fn tone(tools: &Tools, scratch: &Scratch, name: &str, graph: &str, at: u64
     }
 }
 
-/// Loudness in a band around this frequency, in decibels, per tenth of a second.
+/// Returns the loudness in a band around this frequency, in decibels, for each tenth of a second.
 async fn loudness(tools: &Tools, video: &Path, hertz: u32) -> Vec<f64> {
     let band = format!("bandpass=f={hertz}:width_type=h:w=60,bandpass=f={hertz}:width_type=h:w=60");
     let run = Run::new(Program::Ffmpeg, TIMEOUT)
@@ -188,7 +188,7 @@ async fn music_is_ducked_under_voices() {
             loudness(&tools, &place, 500).await,
             loudness(&tools, &place, 2_000).await,
         );
-        // The voice is audible only in its part.
+        // The voice is audible only in its time range.
         assert!(mean(&voice[32..48]) > mean(&voice[10..28]) + 25.0, "{voice:?}");
         assert!(mean(&voice[32..48]) > mean(&voice[54..75]) + 25.0);
         let depth = mean(&music[10..28]) - mean(&music[34..48]);

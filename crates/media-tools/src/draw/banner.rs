@@ -1,20 +1,21 @@
-//! The banner of an image: the simulation mark, the prompt, and the position in a set.
+//! The banner of an image: the simulation mark, the prompt, and the position in an image set.
 
 use crate::image::{Dimensions, Image};
 
 use super::letters::{HIGH, WIDE, rows};
 
-/// The mark on every image.
+/// Text of the mark on every image.
 const MARK: &str = "SIMULATED";
-/// Background and text color of the mark.
+/// Background color of the mark, which also identifies a banner.
 const CHIP: [u8; 3] = [0xFF, 0xB8, 0x2E];
-/// Max deviation of a color channel of the mark.
+/// Bound (exclusive) of the deviation of a color channel in a detected mark. Lossy encoding changes
+/// colors.
 const LOSS: u8 = 40;
 const INK: [u8; 3] = [0x1A, 0x14, 0x10];
 const PAPER: [u8; 3] = [0xFF, 0xFF, 0xFF];
-/// Background of the banner.
+/// Background color of the banner.
 const SHADE: [u8; 3] = [0x08, 0x0A, 0x12];
-/// Default opacity of the background.
+/// Default opacity of the banner's background.
 pub(super) const OPACITY: f32 = 0.62;
 
 /// A rectangle in pixels.
@@ -26,7 +27,7 @@ struct Area {
     height: u32,
 }
 
-/// Areas of the banner and of the mark in it.
+/// Returns the areas of the banner and of the mark in it.
 fn layout(size: Dimensions) -> (Area, Area) {
     let scale = scale_of(size.width, size.height);
     let pad = scale * 3;
@@ -46,8 +47,8 @@ fn layout(size: Dimensions) -> (Area, Area) {
     (foot, chip)
 }
 
-/// The size of an image above its banner; `None` without a banner. The mark's color identifies it,
-/// also after lossy encoding.
+/// Returns the size of an image above its banner; `None` without a banner. A banner is detected by
+/// the color of its mark, even after lossy encoding.
 pub(super) fn above(image: &Image) -> Option<Dimensions> {
     let size = image.size();
     let (foot, chip) = layout(size);
@@ -102,7 +103,7 @@ pub(super) fn write(image: &mut Image, words: &str, number: Option<(u32, u32)>, 
     }
 }
 
-/// Draws the position in a set in the upper right corner.
+/// Draws the position in an image set in the upper right corner.
 fn badge(image: &mut Image, text: &str, scale: u32) {
     let (size, pad) = (image.size(), scale * 3);
     let width = width_of(text.chars().count(), scale) + 2 * pad;
@@ -116,7 +117,7 @@ fn badge(image: &mut Image, text: &str, scale: u32) {
     letter_by_letter(image, text, area.left + pad, area.top + pad, scale, PAPER);
 }
 
-/// Pixels per dot of a letter: the mark is legible, and fits.
+/// Returns the pixels per dot of a letter, so that the mark is legible and fits into the image.
 fn scale_of(width: u32, height: u32) -> u32 {
     let by_side = (width.min(height) as f32 / 300.0).round() as u32;
     let fits = width / (width_of(MARK.chars().count(), 1) + 12);
@@ -128,7 +129,8 @@ fn width_of(letters: usize, scale: u32) -> u32 {
     letters.saturating_mul((WIDE + 1) * scale).saturating_sub(scale)
 }
 
-/// The start of the text that fits, with drawable characters only.
+/// Returns the first words that fit into the width, with drawable characters only. An ellipsis
+/// marks omitted words.
 fn fitting(words: &str, available_width: u32, scale: u32) -> String {
     let legible: String = words
         .chars()

@@ -1,4 +1,4 @@
-//! Colors and palettes.
+//! Colors of drawings, and palettes for the times of day.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::image::Image;
 
 use super::noise::mix;
 
-/// Red, green and blue from 0 to 1.
+/// A color: red, green and blue from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Colour {
     pub(super) red: f32,
@@ -18,7 +18,7 @@ impl Colour {
     pub(super) const WHITE: Colour = Colour::of(0xFF_FF_FF);
     pub(super) const BLACK: Colour = Colour::of(0x00_00_00);
 
-    /// Parses `0xRRGGBB`, as in CSS.
+    /// Returns the color of an RGB value `0xRRGGBB`, as in CSS.
     pub(super) const fn of(hex: u32) -> Self {
         Self {
             red: (hex >> 16 & 0xFF) as f32 / 255.0,
@@ -32,7 +32,7 @@ impl Colour {
         Self { red, green, blue }
     }
 
-    /// The color `tone` in the brightness of this color.
+    /// Returns the color `tone`, in the brightness of this color.
     pub(super) fn toned(self, tone: Colour) -> Self {
         let share = self.brightness();
         let toned = match share < 0.5 {
@@ -42,7 +42,7 @@ impl Colour {
         self.towards(toned, 0.82)
     }
 
-    /// Mixes this color with `share` (0 to 1) of another.
+    /// Returns this color, mixed with `share` (0 to 1) of another.
     pub(super) fn towards(self, other: Colour, share: f32) -> Self {
         let between = |from: f32, to: f32| from + (to - from) * share;
         Self {
@@ -52,7 +52,7 @@ impl Colour {
         }
     }
 
-    /// This color lit by another one (screen blending).
+    /// Returns this color, lit by another one (screen blending).
     pub(super) fn lit(self, light: Colour, share: f32) -> Self {
         let screen = |under: f32, over: f32| 1.0 - (1.0 - under) * (1.0 - over * share);
         Self {
@@ -62,7 +62,7 @@ impl Colour {
         }
     }
 
-    /// Perceived brightness, 0 to 1.
+    /// Returns the perceived brightness, 0 to 1.
     pub(super) fn brightness(self) -> f32 {
         0.30 * self.red + 0.59 * self.green + 0.11 * self.blue
     }
@@ -77,17 +77,17 @@ impl Colour {
     }
 }
 
-/// Colors of a scene, each as `0xRRGGBB`. A palette of another image is a compact record of its
-/// colors.
+/// Colors of a scene, each as `0xRRGGBB`. The palette of an existing image is a compact summary of
+/// its colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Palette {
-    /// The sky, from the top to the horizon.
+    /// Colors of the sky, from the top to the horizon.
     pub sky: [u32; 3],
-    /// Sun, moon and other lights.
+    /// Color of the sun, the moon and other lights.
     pub light: u32,
-    /// Land far from the viewer.
+    /// Color of distant land.
     pub far: u32,
-    /// Land close to the viewer.
+    /// Color of near land.
     pub near: u32,
 }
 
@@ -100,7 +100,7 @@ const fn palette(sky: [u32; 3], light: u32, far: u32, near: u32) -> Palette {
     }
 }
 
-/// A time of day, with the words that select it.
+/// Palettes of a time of day, and the words that select it.
 struct TimeOfDay {
     words: &'static [&'static str],
     palettes: &'static [Palette],
@@ -153,7 +153,7 @@ const TIMES_OF_DAY: &[TimeOfDay] = &[
 ];
 
 impl Palette {
-    /// Chooses the palette by the words of a prompt, else by the seed.
+    /// Selects a palette by the words of a prompt, or by the seed if no word matches.
     pub(super) fn choose(words: &[String], seed: u64) -> Self {
         let named = TIMES_OF_DAY
             .iter()
@@ -173,7 +173,7 @@ impl Palette {
     }
 
     /// Extracts the palette of an image: its colors from top to bottom, its brightest and its
-    /// darkest.
+    /// darkest color.
     pub fn of(image: &Image) -> Self {
         let small = image.resized(crate::image::Dimensions::new(8, 8));
         let colours: Vec<Colour> = small
@@ -202,7 +202,7 @@ impl Palette {
         }
     }
 
-    /// The palette tinted with one color.
+    /// Returns the palette, tinted with one color.
     pub(super) fn toned(self, tone: Colour) -> Self {
         let toned = |hex: u32| Colour::of(hex).toned(tone).hex();
         Self {
@@ -217,12 +217,12 @@ impl Palette {
         Colour::of(self.light)
     }
 
-    /// The color of land: 0 is distant, 1 is near.
+    /// Returns the color of land: 0 is distant, 1 is near.
     pub(super) fn land(&self, nearness: f32) -> Colour {
         Colour::of(self.far).towards(Colour::of(self.near), nearness)
     }
 
-    /// The color of the sky: 0 is the top, 1 is the horizon.
+    /// Returns the color of the sky: 0 is the top, 1 is the horizon.
     pub(super) fn sky_at(&self, depth: f32) -> Colour {
         let [top, middle, low] = self.sky.map(Colour::of);
         let depth = depth.clamp(0.0, 1.0);
@@ -232,7 +232,7 @@ impl Palette {
         }
     }
 
-    /// Whether the sky is a night sky.
+    /// Whether the sky is dark, as at night.
     pub(super) fn is_dark(&self) -> bool {
         let [top, middle, _] = self.sky.map(Colour::of);
         top.brightness() + middle.brightness() < 0.5

@@ -1,12 +1,13 @@
-//! The layers of a scene, painted over each other row by row, so that large images need little
-//! memory.
+//! The layers of a scene. They are painted over each other row by row, so that large images need
+//! little memory.
 
 use super::colour::{Colour, Palette};
 use super::noise::{Rng, along, rough_plane, smooth};
 
 /// A layer of a scene.
 pub(super) trait Layer {
-    /// Paints its part of a row over the layers below.
+    /// Paints the layer's part of a row over the layers below. `y` is the vertical position of the
+    /// row, in pixels.
     fn paint(&self, y: f32, row: &mut [Colour]);
 }
 
@@ -22,7 +23,7 @@ impl Layer for Sky {
     }
 }
 
-/// Stars: bright points.
+/// Stars: bright points with an `x`, a `y` and a brightness from 0 to 1.
 pub(super) struct Stars {
     pub(super) stars: Vec<(f32, f32, f32)>,
     pub(super) size: f32,
@@ -76,7 +77,7 @@ pub(super) struct Disc {
     pub(super) colour: Colour,
     /// Strength of the glow, 0 to 1.
     pub(super) glow: f32,
-    /// Share of the diameter in the shade, for a crescent.
+    /// Share of the diameter that is in the shade, for a crescent; 0 for a full disc.
     pub(super) shade: f32,
 }
 
@@ -105,9 +106,9 @@ pub(super) struct Clouds {
     pub(super) seed: u64,
     pub(super) colour: Colour,
     pub(super) horizon: f32,
-    /// The shorter side of the image.
+    /// Length of the shorter side of the image.
     pub(super) unit: f32,
-    /// Share of the sky that they cover, 0 to 1.
+    /// Share of the sky that the clouds cover, 0 to 1.
     pub(super) amount: f32,
 }
 
@@ -130,21 +131,21 @@ impl Layer for Clouds {
     }
 }
 
-/// The area below a line: hills, woods, roofs, dunes.
+/// The area below a line, such as hills, woods, roofs or dunes.
 pub(super) struct Ridge {
-    /// Its upper edge in each column.
+    /// Vertical position of the upper edge in each column.
     pub(super) tops: Vec<f32>,
     pub(super) top: Colour,
     pub(super) foot: Colour,
-    /// Height of the color gradient.
+    /// Height of the color gradient, in pixels.
     pub(super) depth: f32,
-    /// Start of the gradient; `None` starts at each column's top, which would show the teeth of a
-    /// jagged line.
+    /// Vertical position at which the gradient starts. `None` starts it at each column's top, which
+    /// would repeat the shape of a jagged line.
     pub(super) level: Option<f32>,
-    /// Strength of the light on the upper edge, 0 to 1, and its color.
+    /// Strength of the light on the upper edge, 0 to 1.
     pub(super) rim: f32,
     pub(super) light: Colour,
-    /// Width of that light.
+    /// Height of the lit edge, in pixels.
     pub(super) edge: f32,
 }
 
@@ -169,7 +170,7 @@ pub(super) struct Snow {
     pub(super) seed: u64,
     pub(super) tops: Vec<f32>,
     pub(super) colour: Colour,
-    /// Lower limit of the snow.
+    /// Vertical position of the lower limit of the snow.
     pub(super) line: f32,
     pub(super) unit: f32,
 }
@@ -190,7 +191,7 @@ impl Layer for Snow {
     }
 }
 
-/// Water below the horizon, with the reflection of the light.
+/// Water below the horizon, which reflects the light.
 pub(super) struct Water {
     pub(super) seed: u64,
     pub(super) palette: Palette,
@@ -229,7 +230,7 @@ impl Layer for Water {
 
 /// Windows that are lit from inside.
 pub(super) struct Windows {
-    /// Left, top and brightness.
+    /// Left and top position and brightness of each window.
     pub(super) windows: Vec<(f32, f32, f32)>,
     pub(super) width: f32,
     pub(super) height: f32,
@@ -258,7 +259,7 @@ pub(super) struct Circle {
     pub(super) x: f32,
     pub(super) y: f32,
     pub(super) radius: f32,
-    /// Width of the ring; the radius for a disc.
+    /// Width of the ring; equal to the radius for a disc.
     pub(super) ring: f32,
     pub(super) colour: Colour,
     pub(super) opacity: f32,
@@ -279,7 +280,7 @@ impl Layer for Circle {
     }
 }
 
-/// Darkens the corners.
+/// Darkening of the corners of the image.
 pub(super) struct Vignette {
     pub(super) width: f32,
     pub(super) height: f32,

@@ -1,15 +1,15 @@
-//! Letters of five columns and seven rows: capitals, digits and punctuation.
+//! Bitmaps of letters of five columns and seven rows: capitals, digits and punctuation.
 
-/// Columns of a letter.
+/// Number of columns of a letter.
 pub(super) const WIDE: u32 = 5;
-/// Rows of a letter.
+/// Number of rows of a letter.
 pub(super) const HIGH: u32 = 7;
 
-/// The rows of a letter from top to bottom; the highest of the five bits is the left column.
+/// Rows of a letter from top to bottom. The highest of the five bits is the left column.
 type Rows = [u8; HIGH as usize];
 
-/// The bitmap of a character; lower case and accented letters use the capital. `None` without a
-/// bitmap.
+/// Returns the bitmap of a character; `None` if it has no bitmap. Lower-case and accented letters
+/// use the bitmap of the capital.
 pub(super) fn rows(character: char) -> Option<&'static Rows> {
     let plain = plain(character);
     let found = LETTERS.iter().find(|(letter, _)| *letter == plain)?;

@@ -1,4 +1,4 @@
-//! Deterministic pseudo-random numbers, equal on all machines.
+//! Deterministic pseudo-random numbers, the same on all machines.
 
 /// Mixes the bits of a number (SplitMix64).
 pub(super) fn mix(number: u64) -> u64 {
@@ -8,7 +8,7 @@ pub(super) fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Hashes a number to 0 (inclusive) to 1 (exclusive).
+/// Hashes a number to a number from 0 (inclusive) to 1 (exclusive).
 fn unit(number: u64) -> f32 {
     (mix(number) >> 40) as f32 / (1_u32 << 24) as f32
 }
@@ -25,24 +25,24 @@ impl Rng {
         Self { state: mix(seed) }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.state)
     }
 
-    /// A random number from `low` to `high`.
+    /// Returns a random number from `low` to `high`.
     pub(crate) fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * unit(self.next())
     }
 
-    /// True with the probability `share`, 0 to 1.
+    /// Returns true with the probability `share`, 0 to 1.
     pub(crate) fn hits(&mut self, share: f32) -> bool {
         unit(self.next()) < share
     }
 }
 
-/// Smooth noise along a line, 0 to 1, with a wavelength of about one.
+/// Returns smooth noise along a line, 0 to 1, with a wavelength of about one.
 pub(super) fn along(seed: u64, x: f32) -> f32 {
     let whole = x.floor();
     let at = |step: f32| unit(seed ^ mix((whole + step) as i64 as u64));
@@ -50,7 +50,7 @@ pub(super) fn along(seed: u64, x: f32) -> f32 {
     at(0.0) * (1.0 - t) + at(1.0) * t
 }
 
-/// Smooth noise in the plane, 0 to 1.
+/// Returns smooth noise in the plane, 0 to 1.
 fn plane(seed: u64, x: f32, y: f32) -> f32 {
     let (column, row) = (x.floor(), y.floor());
     let at = |right: f32, down: f32| {
@@ -63,12 +63,12 @@ fn plane(seed: u64, x: f32, y: f32) -> f32 {
     above * (1.0 - t) + below * t
 }
 
-/// Fractal noise along a line: several octaves of [`along`].
+/// Returns fractal noise along a line: the sum of several octaves of [`along`].
 pub(super) fn rough_line(seed: u64, x: f32, octaves: u32) -> f32 {
     octave_sum(octaves, |octave, scale| along(seed ^ mix(octave), x * scale))
 }
 
-/// Fractal noise in the plane, of several octaves.
+/// Returns fractal noise in the plane: the sum of several octaves of [`plane`].
 pub(super) fn rough_plane(seed: u64, x: f32, y: f32, octaves: u32) -> f32 {
     octave_sum(octaves, |octave, scale| {
         plane(seed ^ mix(octave), x * scale, y * scale)
@@ -86,7 +86,7 @@ fn octave_sum(octaves: u32, noise: impl Fn(u64, f32) -> f32) -> f32 {
     sum / weights
 }
 
-/// A smooth step from 0 to 1.
+/// Returns a smooth step from 0 to 1.
 pub(super) fn smooth(t: f32) -> f32 {
     let t = t.clamp(0.0, 1.0);
     t * t * (3.0 - 2.0 * t)

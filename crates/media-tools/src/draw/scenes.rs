@@ -1,4 +1,4 @@
-//! Motifs: landscapes and patterns, each built of a few layers.
+//! Motifs of images: landscapes and patterns, each a stack of layers.
 
 use std::f32::consts::{PI, TAU};
 
@@ -20,7 +20,7 @@ pub(super) enum Motif {
     Circles,
 }
 
-/// The words that select a motif.
+/// Words of a prompt that select a motif.
 const WORDS: &[(Motif, &[&str])] = &[
     (
         Motif::City,
@@ -101,7 +101,7 @@ const WORDS: &[(Motif, &[&str])] = &[
 ];
 
 impl Motif {
-    /// Chooses the motif by the words of a prompt, else by the seed.
+    /// Selects the motif by the words of a prompt, or by the seed if no word matches.
     pub(super) fn choose(words: &[String], seed: u64) -> Self {
         let requested = words.iter().find_map(|word| {
             let row = WORDS.iter().find(|(_, asking)| asking.contains(&word.as_str()))?;
@@ -120,14 +120,14 @@ pub(super) struct SceneBuilder {
     pub(super) height: f32,
     pub(super) palette: Palette,
     pub(super) seed: u64,
-    /// Progress of the scene, 0 to 1: the only difference between the images of a set.
+    /// Progress within an image set, 0 to 1. The scenes of a set differ only in the progress.
     pub(super) progress: f32,
 }
 
 type Layers = Vec<Box<dyn Layer>>;
 
 impl SceneBuilder {
-    /// All layers, the farthest first.
+    /// Returns all layers of a motif and of an optional object, the farthest first.
     pub(super) fn build(&self, motif: Motif, thing: Option<(SceneObject, Option<Colour>)>) -> Layers {
         let mut layers = match motif {
             Motif::Hills => self.hills(),
@@ -149,7 +149,7 @@ impl SceneBuilder {
         layers
     }
 
-    /// Places an object near the center of the scene.
+    /// Returns the layers of an object near the center of the scene.
     fn place(&self, thing: SceneObject, colour: Option<Colour>) -> Layers {
         let mut rng = self.rng(121);
         let aside = rng.between(0.36, 0.64) + 0.06 * self.progress;
@@ -168,12 +168,12 @@ impl SceneBuilder {
         Rng::new(self.seed ^ mix(purpose))
     }
 
-    /// The shorter side; objects scale with it.
+    /// Returns the length of the shorter side. The sizes of objects are relative to it.
     fn unit(&self) -> f32 {
         self.width.min(self.height)
     }
 
-    /// Layers for sky, lights and clouds, and the horizontal position of the light.
+    /// Returns the layers of sky, lights and clouds, and the horizontal position of the light.
     fn sky_layers(&self, horizon: f32, clouds: f32) -> (Layers, f32) {
         let (unit, palette) = (self.unit(), self.palette);
         let mut rng = self.rng(1);
@@ -211,13 +211,13 @@ impl SceneBuilder {
         (layers, x)
     }
 
-    /// Offset of the clouds.
+    /// Returns the offset of the clouds, which changes in twelve steps over an image set.
     fn drift(&self) -> f32 {
         (self.progress * 12.0).floor()
     }
 
-    /// The line of a ridge. `middle` and `high` are shares of the height, `bends` is a share of the
-    /// shorter side.
+    /// Returns the line of a ridge. `middle` is a share of the height; `high` and `bends` are
+    /// shares of the shorter side.
     fn line(&self, purpose: u64, middle: f32, high: f32, bends: f32, octaves: u32) -> Vec<f32> {
         let seed = self.seed ^ mix(purpose);
         let scroll = self.progress * 0.12 * (purpose % 10) as f32;
@@ -230,7 +230,7 @@ impl SceneBuilder {
             .collect()
     }
 
-    /// A ridge in the color of land: 0 is distant, 1 is near.
+    /// Returns a ridge in the color of land: 0 is distant, 1 is near.
     fn ridge(&self, tops: Vec<f32>, nearness: f32, mist: f32) -> Ridge {
         let haze = self.palette.sky_at(1.0);
         let top = self.palette.land(nearness).towards(haze, 0.30 * (1.0 - nearness));
@@ -246,7 +246,7 @@ impl SceneBuilder {
         }
     }
 
-    /// A ridge with horizontal mist, for steep lines.
+    /// Returns a ridge with horizontal mist, for steep lines.
     fn jagged(&self, tops: Vec<f32>, nearness: f32, mist: f32) -> Ridge {
         let highest = tops.iter().copied().fold(self.height, f32::min);
         let ridge = self.ridge(tops, nearness, mist);
@@ -291,7 +291,7 @@ impl SceneBuilder {
         layers
     }
 
-    /// A line with sharp peaks.
+    /// Returns a line with sharp peaks.
     fn peaks(&self, purpose: u64, foot: f32, high: f32) -> Vec<f32> {
         let seed = self.seed ^ mix(purpose);
         let scroll = self.progress * 0.05 * (purpose % 10) as f32;
@@ -324,7 +324,7 @@ impl SceneBuilder {
         layers
     }
 
-    /// Adds firs to a ridge; `high` is their max height.
+    /// Adds firs to a ridge. `high` is their maximum height, as a share of the shorter side.
     fn plant(&self, tops: &mut [f32], purpose: u64, high: f32) {
         let mut rng = self.rng(purpose);
         let ground = tops.to_vec();
@@ -411,7 +411,7 @@ impl SceneBuilder {
         layers
     }
 
-    /// Roofs between two heights of the image, and windows below them.
+    /// Returns roofs between two heights of the image, and the windows below them.
     fn houses(&self, purpose: u64, high: f32, low: f32) -> (Vec<f32>, Windows) {
         let (mut rng, unit) = (self.rng(purpose), self.unit());
         let mut tops = vec![self.height; self.width as usize];

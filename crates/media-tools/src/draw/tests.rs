@@ -49,7 +49,7 @@ fn words_choose_the_motif_and_the_hour() {
     assert_eq!(any.len(), 8);
 }
 
-/// Number of pixels with this color.
+/// Returns the number of pixels with this color.
 fn count(image: &Image, colour: [u8; 4]) -> usize {
     image
         .rgba()

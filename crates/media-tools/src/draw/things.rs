@@ -18,7 +18,7 @@ pub(super) enum SceneObject {
     Sun,
 }
 
-/// The words that select an object.
+/// Words of a prompt that select an object.
 const WORDS: &[(SceneObject, &[&str])] = &[
     (SceneObject::Lighthouse, &["lighthouse", "lighthouses", "beacon"]),
     (
@@ -36,7 +36,7 @@ const WORDS: &[(SceneObject, &[&str])] = &[
     (SceneObject::Sun, &["sun", "sunny", "sunshine"]),
 ];
 
-/// Color names and their values.
+/// Names of colors and their RGB values.
 const COLOURS: &[(&str, u32)] = &[
     ("red", 0xD6_2B_2B),
     ("orange", 0xF0_86_2A),
@@ -56,7 +56,7 @@ const COLOURS: &[(&str, u32)] = &[
     ("gray", 0x8A_8D_93),
 ];
 
-/// The color with this name.
+/// Returns the color with this name; `None` for other words.
 fn colour_of(word: &str) -> Option<Colour> {
     let row = COLOURS.iter().find(|(name, _)| *name == word)?;
     Some(Colour::of(row.1))
@@ -68,7 +68,8 @@ impl SceneObject {
         Some(row.0)
     }
 
-    /// The first object in the words, and its color if that precedes it.
+    /// Returns the first object that the words name, and its color if the word before it is a
+    /// color.
     pub(super) fn choose(words: &[String]) -> Option<(Self, Option<Colour>)> {
         let place = words.iter().position(|word| Self::of(word).is_some())?;
         let thing = Self::of(words.get(place)?)?;
@@ -76,7 +77,7 @@ impl SceneObject {
         Some((thing, before.and_then(|word| colour_of(word))))
     }
 
-    /// The default scene of the object.
+    /// Returns the default motif for the object.
     pub(super) fn motif(self) -> Motif {
         match self {
             Self::Lighthouse | Self::Boat => Motif::Sea,
@@ -94,8 +95,8 @@ impl SceneObject {
         })
     }
 
-    /// The shapes of the object. `(x, y)` is the center of its bottom, `high` its height, in
-    /// pixels.
+    /// Returns the shapes of the object. `(x, y)` is the center of its bottom, `high` its height,
+    /// in pixels.
     pub(super) fn shapes(self, colour: Option<Colour>, (x, y): (f32, f32), high: f32) -> Vec<Box<dyn Layer>> {
         let main = colour.unwrap_or(self.default_colour());
         let dark = main.towards(Colour::BLACK, 0.45);
@@ -169,7 +170,7 @@ impl SceneObject {
     }
 }
 
-/// The color of a prompt without a colored object, such as "make it red".
+/// Returns the color that a prompt names without an object, as in "make it red".
 pub(super) fn tone(words: &[String]) -> Option<Colour> {
     let has_one = SceneObject::choose(words).is_some_and(|(_, colour)| colour.is_some());
     match has_one {
@@ -180,7 +181,7 @@ pub(super) fn tone(words: &[String]) -> Option<Colour> {
 
 type Outline = Vec<(f32, f32)>;
 
-/// A symmetric shape: half its width at the bottom and at the top.
+/// Returns a symmetric shape. `foot` and `top` are half of its width at the bottom and at the top.
 fn quad(low: f32, foot: f32, high: f32, top: f32) -> Outline {
     vec![(-low, foot), (low, foot), (high, top), (-high, top)]
 }
@@ -208,13 +209,13 @@ fn ray_of(turn: f32) -> Outline {
     ]
 }
 
-/// A polygon of one colour.
+/// A polygon with one color.
 struct Shape {
     points: Vec<(f32, f32)>,
     colour: Colour,
 }
 
-/// Samples per row, for smooth slanted edges.
+/// Number of samples for each row of pixels, for smooth slanted edges.
 const LINES: u32 = 4;
 
 impl Layer for Shape {
@@ -243,7 +244,7 @@ impl Layer for Shape {
 }
 
 impl Shape {
-    /// The points where the outline crosses a line, from left to right.
+    /// Returns the points where the outline crosses a horizontal line, from left to right.
     fn crossings(&self, y: f32) -> Vec<f32> {
         let next = self.points.iter().cycle().skip(1);
         let edges = self.points.iter().zip(next);

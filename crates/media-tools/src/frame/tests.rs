@@ -8,7 +8,7 @@ fn plain(grey: u8) -> Image {
     Image::from_rgba(Dimensions::new(64, 48), [grey, grey, grey, 255].repeat(64 * 48)).unwrap()
 }
 
-/// A video that changes from dark to bright.
+/// Creates a video that changes from dark to bright.
 async fn video(tools: &Tools, scratch: &Scratch, millis: u64) -> PathBuf {
     let spec = VideoSpec {
         size: Dimensions::new(64, 48),

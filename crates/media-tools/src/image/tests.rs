@@ -10,7 +10,7 @@ fn see_through() -> Image {
     Image::from_rgba(Dimensions::new(2, 1), vec![200, 0, 0, 0, 0, 0, 200, 255]).unwrap()
 }
 
-/// A PNG of only a header with this size.
+/// Returns a PNG file that consists only of a header with this size.
 fn header_of(width: u32, height: u32) -> Vec<u8> {
     let mut chunk = b"IHDR".to_vec();
     chunk.extend(width.to_be_bytes());

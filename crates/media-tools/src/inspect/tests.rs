@@ -4,7 +4,7 @@ use super::*;
 
 const SIZE: Dimensions = Dimensions::new(64, 64);
 
-/// Makes a video from lavfi sources.
+/// Creates a video from lavfi sources.
 async fn video(tools: &Tools, place: &Path, video_source: &str, audio_source: &str) {
     let mut run = Run::new(Program::Ffmpeg, TIMEOUT).args(["-f", "lavfi", "-i", video_source]);
     if !audio_source.is_empty() {
@@ -28,7 +28,7 @@ async fn faults_are_found() {
     let black = "testsrc2=s=64x64:r=24:d=4,drawbox=t=fill:c=black:enable='between(t,1,2.2)'";
     let blink = "testsrc2=s=64x64:r=24:d=4,drawbox=t=fill:c=black:enable='between(t,1,1.3)'";
     let dark_end = "testsrc2=s=64x64:r=24:d=4,drawbox=t=fill:c=black:enable='gte(t,3)'";
-    // A sine with a peak of -18 dB; in stereo it has -21 LUFS.
+    // A sine with a peak of -18 dB has a loudness of -21 LUFS in stereo.
     let standard = "sine=f=1000:r=48000:d=4,volume=7dB";
     let quiet = "sine=f=1000:r=48000:d=4,volume=-30dB";
     let silence = "anullsrc=r=48000:d=4";

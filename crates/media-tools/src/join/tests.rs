@@ -126,7 +126,7 @@ async fn audio_continues_across_the_join() {
     assert!(samples.len().abs_diff(4 * 48_000) < 2_400, "{}", samples.len());
     let steps = samples.windows(2).map(|pair| (pair[1] - pair[0]).abs());
     assert!(samples.iter().any(|sample| sample.abs() > 1_000));
-    // The steepest step of the chords is far below that of a click.
+    // The steepest step of the chords is far below the step of a click.
     assert!(steps.max().unwrap() < 1_000);
 }
 

@@ -1,4 +1,4 @@
-//! Synthesis of music: the choice of notes, and their waveform.
+//! Synthesis of music: selects the notes and renders their waveform.
 
 use std::f32::consts::TAU;
 
@@ -7,37 +7,38 @@ use crate::video::SAMPLE_RATE;
 
 use super::Mood;
 
-/// Samples of one period of the wave.
+/// Number of samples of one period of the waveform.
 const WAVE_SAMPLES: usize = 2_048;
-/// How long a chord decays after its end, in seconds.
+/// Time for which a chord decays after its end, in seconds.
 const RELEASE_SECONDS: f32 = 1.6;
 /// Frequency ratio between the two channels.
 const DETUNE: f32 = 1.0025;
 /// Overall volume, 0 to 1.
 const LOUDNESS: f32 = 0.5;
-/// The echo: delay in seconds, and share of the signal.
+/// Delay of the echo in seconds, and its share of the signal.
 const ECHO: (f32, f32) = (0.41, 0.34);
 
 /// Parameters of a mood.
 struct MoodStyle {
-    /// Rows of chords; the notes of a chord are half tones above the key.
+    /// Sequences of four chords. The notes of a chord are half tones above the key.
     rows: &'static [[[i32; 4]; 4]],
     /// Duration of a chord in seconds.
     chord: f32,
     /// The lowest key as a MIDI note: 60 is middle C.
     key: i32,
-    /// Max plucked notes during a chord.
+    /// Maximum number of plucked notes during a chord.
     plucks: u32,
     /// Probability of each plucked note.
     share: f32,
-    /// Strength of the second overtone, which makes the voices sharper.
+    /// Strength of the second harmonic, from which the higher ones follow. Strong harmonics make
+    /// the timbre sharper.
     edge: f32,
 }
 
 const MAJOR: [i32; 4] = [0, 7, 12, 16];
 const MINOR: [i32; 4] = [0, 7, 12, 15];
 
-/// A chord, moved by `step` half tones.
+/// Returns a chord, transposed by `step` half tones.
 const fn on(step: i32, chord: [i32; 4]) -> [i32; 4] {
     let [a, b, c, d] = chord;
     [a + step, b + step, c + step, d + step]
@@ -108,26 +109,27 @@ const WARM: MoodStyle = MoodStyle {
 
 /// A note of a score.
 struct Note {
-    /// Start and end, in samples.
+    /// Start time, in samples.
     from: u64,
+    /// End time, in samples.
     to: u64,
     attack: f32,
-    /// Decay time before the end, in seconds; a plucked note decays from its start.
+    /// Decay time before the end, in seconds. A plucked note decays from its start.
     release: f32,
     hertz: f32,
     loudness: f32,
-    /// Stereo position, from 0 (left) to 1 (right).
+    /// Stereo position from 0 (left) to 1 (right).
     side: f32,
 }
 
-/// The notes of a score, sorted by start.
+/// Notes of a score, sorted by start, and the waveform of their tones.
 pub(super) struct Score {
     notes: Vec<Note>,
     wave: Vec<f32>,
 }
 
 impl Score {
-    /// Composes a score of this duration.
+    /// Composes a score with this duration.
     pub(super) fn new(mood: Mood, rng: &mut Rng, seconds: f64) -> Self {
         let style = match mood {
             Mood::Calm => CALM,
@@ -161,7 +163,7 @@ impl Score {
                 let (true, Some(tone)) = (is_played, tone) else {
                     continue;
                 };
-                // A pulse is low, plucked strings are an octave higher.
+                // The pulse of a tense mood is low; plucked strings are an octave higher.
                 let octave = if mood == Mood::Tense { 0 } else { 12 };
                 let from = from + step * pluck as f32;
                 notes.push(Note {
@@ -187,7 +189,7 @@ impl Score {
 pub(super) struct Player<'a> {
     score: &'a Score,
     sample: u64,
-    /// Index of the first note that has not started.
+    /// Index of the first note in the score that has not started.
     next: usize,
     sounding: Vec<&'a Note>,
     echo: Vec<[f32; 2]>,
@@ -235,7 +237,7 @@ impl<'a> Player<'a> {
 }
 
 impl Note {
-    /// Volume of the note at this sample, from 0 to 1.
+    /// Returns the volume of the note at this sample, from 0 to 1.
     fn envelope(&self, now: u64) -> f32 {
         let rate = SAMPLE_RATE as f32;
         let started = ((now - self.from) as f32 / rate / self.attack).min(1.0);
@@ -245,7 +247,7 @@ impl Note {
 }
 
 impl Score {
-    /// The value of a tone at a sample since its start.
+    /// Returns the value of a tone at a sample, counted from the start of the note.
     fn tone(&self, hertz: f32, sample: u64) -> f32 {
         let phase = f64::from(hertz) * sample as f64 / f64::from(SAMPLE_RATE);
         let place = phase.fract() * WAVE_SAMPLES as f64;
@@ -255,7 +257,7 @@ impl Score {
     }
 }
 
-/// One period of a soft waveform.
+/// Returns one period of a soft waveform.
 fn wave(edge: f32) -> Vec<f32> {
     let overtones = [1.0, edge, edge * edge, edge * edge * 0.5];
     let turns = (0..WAVE_SAMPLES).map(|place| place as f32 / WAVE_SAMPLES as f32 * TAU);
@@ -269,12 +271,12 @@ fn wave(edge: f32) -> Vec<f32> {
         .collect()
 }
 
-/// A smooth step from 0 to 1.
+/// Returns a smooth step from 0 to 1.
 fn smooth(part: f32) -> f32 {
     part * part * (3.0 - 2.0 * part)
 }
 
-/// Frequency of a MIDI note.
+/// Returns the frequency of a MIDI note.
 fn hertz(note: i32) -> f32 {
     440.0 * 2.0_f32.powf((note - 69) as f32 / 12.0)
 }

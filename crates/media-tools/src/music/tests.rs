@@ -9,7 +9,7 @@ async fn heard(path: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// Mean amplitude of the samples.
+/// Returns the mean amplitude of the samples.
 fn loudness(samples: &[i32]) -> i64 {
     samples.iter().map(|sample| i64::from(sample.abs())).sum::<i64>() / samples.len().max(1) as i64
 }
@@ -29,7 +29,7 @@ async fn music_has_the_requested_length_without_gaps() {
                 (length, 48_000, 2)
             );
             let samples = heard(&place).await;
-            // Half-second parts without the first and the last.
+            // Parts of half a second, without the first and the last part.
             let parts: Vec<i64> = samples.chunks(48_000).map(loudness).collect();
             assert!(
                 parts[1..parts.len() - 2].iter().all(|part| *part > 600),
@@ -105,7 +105,7 @@ async fn invalid_music_is_rejected() {
         let refused = tools.fit_music(source, second, &place).await;
         assert!(matches!(refused, Err(Error::Input(_))), "{refused:?}");
     }
-    // A short recording suffices for a shorter duration.
+    // A short recording is sufficient for a shorter duration.
     tools.fit_music(&short, second / 2, &place).await.unwrap();
     std::fs::remove_file(&place).unwrap();
     for length in [

@@ -7,7 +7,7 @@ use crate::video::VideoSpec;
 
 use super::*;
 
-/// A video of two seconds with audio.
+/// Creates a video of two seconds with audio.
 async fn video(tools: &Tools, scratch: &Scratch) -> PathBuf {
     let size = Dimensions::new(128, 96);
     let spec = VideoSpec {

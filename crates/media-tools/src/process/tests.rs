@@ -7,7 +7,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Tools with this script as ffmpeg.
+/// Creates tools that run this script as ffmpeg.
 fn scripted(folder: &Path, script: &str) -> Tools {
     let path = folder.join("program");
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -88,7 +88,7 @@ async fn programs_are_killed_after_the_timeout() {
     assert_eq!(tools.running().available_permits(), 1);
 }
 
-/// Waits until a file has a line, and returns it.
+/// Waits until a file contains a line, and returns the line.
 async fn line_of(path: &Path) -> String {
     loop {
         match std::fs::read_to_string(path) {
@@ -121,7 +121,7 @@ async fn dropping_the_future_kills_the_program_and_removes_partial_files() {
     assert!(!video.exists() && !scratch.file("video.mp4.part").exists());
     let status = PathBuf::from(format!("/proc/{id}/stat"));
     loop {
-        // The process is gone, or a zombie.
+        // The process has ended, or is a zombie.
         match std::fs::read_to_string(&status) {
             Ok(stat) if !stat.contains(") Z ") => tokio::task::yield_now().await,
             _ => break,
@@ -133,7 +133,7 @@ async fn dropping_the_future_kills_the_program_and_removes_partial_files() {
 #[tokio::test]
 async fn concurrency_is_limited() {
     let scratch = Scratch::make().unwrap();
-    // The second run would find the folder of the first one.
+    // If two runs were concurrent, `mkdir` would fail in the second one.
     let tools = scripted(
         scratch.path(),
         "mkdir \"$1\" && head -c 4000000 /dev/urandom | cksum && rmdir \"$1\"",

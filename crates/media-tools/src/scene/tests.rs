@@ -31,7 +31,7 @@ fn pixels(file: &[u8]) -> Vec<u8> {
     pixels.flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect()
 }
 
-/// Mean difference between the bytes of two frames.
+/// Returns the mean difference between the bytes of two frames.
 fn apart(one: &[u8], other: &[u8]) -> f64 {
     let (one, other) = (pixels(one), pixels(other));
     assert_eq!(one.len(), other.len());
@@ -103,7 +103,7 @@ fn caption(text: &str, style: CaptionStyle, width: u32, height: u32) -> String {
     )
 }
 
-/// Number of almost white pixels in these rows of a frame.
+/// Returns the number of almost white pixels in these rows of a frame.
 fn white(frame: &[u8], rows: std::ops::Range<usize>, wide: usize) -> usize {
     let pixels = pixels(frame);
     let rows = &pixels[rows.start * wide * 3..rows.end * wide * 3];
@@ -168,7 +168,7 @@ async fn captions_need_the_font() {
     tools.scene_from_image(&spec, &grey(90), &place).await.unwrap();
 }
 
-/// A video with a dark and a bright half.
+/// Creates a video with a dark and a bright half.
 async fn video(tools: &Tools, place: &Path, millis: u64, size: Dimensions) {
     let video = VideoSpec {
         size,
@@ -191,9 +191,9 @@ async fn videos_are_trimmed_looped_or_frozen() {
     for (length, wanted, ends_bright) in [
         (2_000, 600, false),
         (1_000, 1_000, true),
-        // The video freezes for the rest.
+        // The last frame is shown for the rest of the scene.
         (1_000, 1_400, true),
-        // The second loop is at its start.
+        // The second repetition of the video has just started.
         (1_000, 1_700, true),
         (1_000, 2_200, false),
     ] {

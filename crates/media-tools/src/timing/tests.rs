@@ -35,7 +35,8 @@ fn time_is_divided_by_letters_and_marks() {
     assert_eq!(spread("–", whole)[0].to, whole);
 }
 
-/// The word `pause` is muted, which marks the known start and end of its neighbors.
+/// The timed words are those of the text, do not overlap, and start and end with the audible part
+/// of the file.
 #[tokio::test]
 async fn words_are_timed_by_audio() {
     let tools = Tools::find();
@@ -71,7 +72,7 @@ async fn words_are_timed_by_audio() {
                     "{voice} {speed}: {pair:?}"
                 );
             }
-            // The times of the first and last word match the audible part of the file.
+            // The times of the first and the last word match the audible part of the file.
             let scratch = Scratch::make().unwrap();
             let path = scratch.file("speech.wav");
             std::fs::write(&path, &speech.bytes).unwrap();

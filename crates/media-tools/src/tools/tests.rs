@@ -16,7 +16,7 @@ async fn installed_programs_report_their_version() {
         assert!(version_output.starts_with(begins), "{version_output}");
     }
     assert_eq!(versions.len(), 3);
-    // The same address: the versions are cached.
+    // The address is the same, so the versions are cached.
     assert!(std::ptr::eq(versions, tools.clone().versions().await));
 }
 

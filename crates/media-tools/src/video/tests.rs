@@ -61,7 +61,7 @@ async fn banners_do_not_move() {
     for frame in [first.unwrap(), last.unwrap()] {
         let frame = Image::decode(&frame).unwrap();
         let is_chip = |pixel: &&[u8]| pixel[0] > 230 && pixel[1].abs_diff(0xB8) < 20 && pixel[2] < 90;
-        // The signed image's own pixels, below the mark.
+        // A row of the mark, below its letters.
         let below = frame.rgba().chunks_exact(4).skip(320 * 175).take(320);
         assert!(below.filter(is_chip).count() > 40);
     }

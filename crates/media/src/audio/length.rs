@@ -1,4 +1,4 @@
-//! Duration of a recording, measured by ffprobe if it is installed.
+//! Duration of a recording, which ffprobe measures if it is installed.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use tollgate_types::{Error, RequestId};
 
 use crate::read::invalid;
 
-/// Longest recording that is accepted: 24 hours.
+/// Maximum duration of a recording: 24 hours.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 3_600);
-/// Longest duration of one byte, in microseconds. It assumes a bit rate of at least 8 kbit/s.
+/// Maximum duration of one byte of a recording, in microseconds. It corresponds to a bit rate of 8
+/// kbit/s.
 const MICROS_PER_BYTE: u64 = 1_000;
 
 /// Returns the duration of a recording, or `None` if ffprobe is not installed or fails. Returns an
-/// error if the file is not a recording.
+/// error if the file is not a recording or too long.
 pub(super) async fn of(tools: &Tools, request: RequestId, audio: &Bytes) -> Result<Option<Duration>, Error> {
     if !tools.has(Program::Ffprobe) {
         return Ok(None);
@@ -44,7 +45,7 @@ async fn probe(tools: &Tools, audio: &Bytes) -> Result<Probe, Fault> {
     tools.probe_within(&place, limits).await
 }
 
-/// Returns the longest possible duration of a file of `bytes` bytes, in microseconds.
+/// Returns the maximum duration of a recording of `bytes` bytes, in microseconds.
 pub(super) fn max_micros(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(MICROS_PER_BYTE)
 }

@@ -1,4 +1,4 @@
-//! Parses speech and transcription requests. It checks the limits that apply to all models.
+//! Parses speech and transcription requests and checks the limits that apply to all models.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -8,19 +8,19 @@ use tollgate_upstream::{AudioFormat, Timestamps, TranscriptFormat};
 
 use crate::read::{Members, invalid, text};
 
-/// Limit of `input` and of `instructions`, in characters.
+/// Maximum length of `input` and of `instructions`, in characters.
 const MAX_INPUT_CHARS: usize = 4_096;
-/// Limit of a voice name or id, in characters.
+/// Maximum length of a voice name or voice id, in characters.
 const MAX_VOICE_CHARS: usize = 200;
 /// Allowed values of `speed`, as minimum and maximum.
 const SPEED_RANGE: (f64, f64) = (0.25, 4.0);
-/// Largest recording that is accepted: 25 MiB.
+/// Maximum size of a recording, in bytes: 25 MiB.
 const MAX_AUDIO_BYTES: usize = 25 << 20;
-/// Largest request body: the recording, and 1 MiB for the other form fields.
+/// Maximum size of a request body, in bytes: the recording, and 1 MiB for the other form fields.
 pub(super) const MAX_FORM_BYTES: usize = MAX_AUDIO_BYTES + (1 << 20);
-/// Limit of the `prompt` of a transcription, in characters.
+/// Maximum length of the `prompt` of a transcription, in characters.
 const MAX_PROMPT_CHARS: usize = 8_192;
-/// Longest file name, in characters. Longer names lose their beginning.
+/// Maximum length of a file name, in characters. Longer names lose their beginning.
 const MAX_NAME_CHARS: usize = 200;
 
 /// A parsed speech request.
@@ -58,7 +58,7 @@ pub(super) fn speech(body: &[u8]) -> Result<Speech, Error> {
     Ok(request)
 }
 
-/// Returns a voice name, or a custom voice id and `true`.
+/// Returns a voice name and `false`, or a custom voice id and `true`.
 fn voice(value: Option<Value>) -> Result<(String, bool), Error> {
     let (path, value, is_own) = match value.ok_or_else(|| missing("voice"))? {
         Value::Object(mut object) => {
@@ -96,9 +96,9 @@ pub(super) struct Recording {
     pub(super) temperature: Option<f64>,
     pub(super) format: TranscriptFormat,
     pub(super) timestamps: Timestamps,
-    /// Whether the transcript is translated into English.
+    /// Whether the recording is translated into English.
     pub(super) translate: bool,
-    /// Parameters that were accepted and have no effect.
+    /// Names of the parameters that were accepted and have no effect.
     pub(super) ignored: Vec<&'static str>,
 }
 
@@ -133,7 +133,7 @@ pub(super) fn recording(fields: Vec<FormField>, translate: bool) -> Result<Recor
     Ok(recording)
 }
 
-/// The form fields that were not read yet, and the names of the fields that were.
+/// The form fields that were not read yet, and the names of the fields that were looked up.
 struct Form {
     fields: Vec<FormField>,
     known: Vec<&'static str>,
@@ -203,12 +203,13 @@ impl Form {
     }
 }
 
-/// Returns the last path component of a file name, without control characters.
+/// Returns the last path component of a file name, without control characters; `audio` if nothing
+/// is left.
 fn name_of(filename: Option<String>) -> String {
     let name = filename.unwrap_or_default();
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let length = last.chars().count();
-    // The file extension shows the audio format, so the end of the name stays.
+    // The file extension shows the audio format, so the end of the name is retained.
     let suffix = last.chars().skip(length.saturating_sub(MAX_NAME_CHARS));
     let name: String = suffix.filter(|letter| !letter.is_control()).collect();
     match name.is_empty() {
@@ -248,7 +249,8 @@ fn temperature(text: Option<String>) -> Result<Option<f64>, Error> {
         .ok_or_else(|| invalid("temperature", "must be a number from 0 to 1"))
 }
 
-/// Parses `timestamp_granularities`. Timed formats have segment timestamps by default.
+/// Parses `timestamp_granularities`. If it is absent, response formats with timestamps have segment
+/// timestamps.
 fn timestamps(form: &mut Form, format: TranscriptFormat) -> Result<Timestamps, Error> {
     const NAME: &str = "timestamp_granularities";
     let mut granularities = form.all("timestamp_granularities[]");
@@ -270,8 +272,8 @@ fn timestamps(form: &mut Form, format: TranscriptFormat) -> Result<Timestamps, E
     Ok(timestamps)
 }
 
-/// Reads OpenAI parameters that have no effect here. Default values are accepted. Other values are
-/// errors, because they would change the answer.
+/// Reads OpenAI parameters that have no effect here, and returns their names. Other values than the
+/// defaults are errors, because they would change the response.
 fn ignored(form: &mut Form) -> Result<Vec<&'static str>, Error> {
     let mut ignored = Vec::new();
     match form.text("stream")?.as_deref() {
@@ -289,7 +291,8 @@ fn ignored(form: &mut Form) -> Result<Vec<&'static str>, Error> {
     Ok(ignored)
 }
 
-/// Returns the text unless it is blank. Returns an error if it has more than `max` characters.
+/// Returns the text, or `None` if it is blank. Returns an error if it has more than `max`
+/// characters.
 fn bounded(text: Option<String>, path: &str, max: usize) -> Result<Option<String>, Error> {
     match text.filter(|text| !text.trim().is_empty()) {
         Some(text) if text.chars().count() > max => {

@@ -27,10 +27,10 @@ pub fn routes() -> OpenApiRouter<MediaState> {
         .routes(routes!(create_translation))
 }
 
-/// Create speech from text.
+/// Creates speech from text.
 ///
-/// The response body is the audio file. It is streamed as the model generates it. A response that
-/// breaks off is not charged.
+/// The response body is the audio file. It is streamed while the model generates it. A response
+/// that ends early is not charged.
 #[utoipa::path(
     post, path = "/v1/audio/speech", tag = "Audio", operation_id = "create_speech",
     request_body = CreateSpeech,
@@ -67,7 +67,7 @@ async fn create_speech(
     Ok(response(media_type, body))
 }
 
-/// Transcribe a recording.
+/// Transcribes a recording.
 ///
 /// The recording may have at most 25 MiB. The response is JSON, plain text or subtitles, depending
 /// on `response_format`.
@@ -89,7 +89,7 @@ async fn create_transcription(
     Ok(response(media_type, Body::from(text)))
 }
 
-/// Transcribe a recording and translate it into English.
+/// Transcribes a recording and translates it into English.
 ///
 /// The recording may have at most 25 MiB and be in any language. The response is JSON, plain text
 /// or subtitles, depending on `response_format`.

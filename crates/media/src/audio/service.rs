@@ -1,5 +1,5 @@
-//! Speech and transcription: parses the request, routes it, holds its cost, calls the provider and
-//! builds the response.
+//! Speech and transcription. Each function parses the request, routes it, holds its cost, calls the
+//! provider and builds the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,15 @@ use crate::submission::Submission;
 const SPEECH: &str = "/v1/audio/speech";
 const TRANSCRIPTIONS: &str = "/v1/audio/transcriptions";
 const TRANSLATIONS: &str = "/v1/audio/translations";
-/// Upper bound of audio output tokens for each input character, for models with a price for tokens.
+/// Maximum number of audio output tokens for each input character, for models that are priced by
+/// tokens.
 const MAX_TOKENS_PER_CHARACTER: u64 = 8;
-/// Smallest estimate of audio output tokens. It covers very short texts.
+/// Minimum estimate of audio output tokens, which covers very short texts.
 const MIN_SPEECH_TOKENS: u64 = 512;
-/// Upper bound of transcript tokens if the model declares no output limit.
+/// Maximum number of transcript tokens if the model declares no output limit.
 const MAX_TRANSCRIPT_TOKENS: u64 = 16_384;
-/// Upper bound of audio input tokens for each second of a recording. Typical models use a fourth of
-/// this.
+/// Maximum number of audio input tokens for each second of a recording. Typical models use a
+/// quarter of this.
 const MAX_TOKENS_PER_SECOND: u64 = 40;
 
 /// Converts text to speech. Returns the audio and its media type.
@@ -76,7 +77,8 @@ pub(super) async fn transcribe(
     let mut call = transcription(&routed, &recording);
     routed.retain_transcribers(&call)?;
     submission.check_texts([&recording.prompt, &None]).await?;
-    // An account without balance must not start an ffprobe process.
+    // An account without balance must not start an ffprobe process, so the balance is checked
+    // first.
     let min = transcription_demand(&routed.model, &call, Duration::from_micros(1));
     submission.check_balance(&routed.model, &min).await?;
     let tools = &submission.state.media_jobs.tools;
@@ -96,7 +98,7 @@ pub(super) async fn transcribe(
     Ok(written.of(transcript, &charge))
 }
 
-/// Holds the maximum cost of the call. Records the token window for the rate limit headers, also if
+/// Holds the maximum cost of the call. Records the token window for the rate limit headers, even if
 /// the call is refused.
 async fn admit<C: ReferencesMedia>(
     submission: &Submission<'_>,
@@ -173,7 +175,7 @@ fn transcription_demand(model: &Model, call: &TranscriptionCall, length: Duratio
     demand(model, tokens, Usage::ZERO.with(Unit::Audio, micros(length)))
 }
 
-/// Upper bounds of the tokens of one call.
+/// Upper bounds of the tokens of one call, by origin.
 #[derive(Default)]
 struct TokenBounds {
     text: u64,

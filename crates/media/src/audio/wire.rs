@@ -21,7 +21,8 @@ pub struct CreateSpeech {
     input: String,
     /// The voice: one of the model's voices, or a custom voice.
     voice: VoiceName,
-    /// How to speak the text, for example its tone or accent. Only some models follow instructions.
+    /// Instructions on how to speak the text, for example its tone or accent. Only some models
+    /// follow instructions.
     #[schema(max_length = 4096)]
     instructions: Option<String>,
     /// Audio format: `mp3`, `opus` (in an Ogg container), `aac`, `flac`, `wav` or `pcm`. `pcm` is

@@ -1,5 +1,5 @@
 //! Executes a composition job: script, voices, visuals, segments, video. Each output is a recorded
-//! step. A worker that takes over the job continues after the last finished step.
+//! step. If another worker takes over the job, it continues after the last finished step.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,9 +40,9 @@ const MAX_CONCURRENT_VOICES: usize = 2;
 pub(super) const LEAD_IN: Duration = Duration::from_millis(300);
 /// Pause after the narration of a scene.
 const LEAD_OUT: Duration = Duration::from_millis(500);
-/// Duration of a scene that has no narration, no video and no requested duration.
+/// Duration of a scene without narration, video and requested duration, in seconds.
 const SILENT_SCENE_SECONDS: f64 = 4.0;
-/// Longest scene that is rendered, in seconds.
+/// Maximum duration of a rendered scene, in seconds.
 const MAX_SCENE_SECONDS: f64 = 60.0;
 
 /// Executes jobs of the kind `video.compose`.
@@ -82,19 +82,19 @@ enum SceneVisual {
 pub(super) struct VisualMedia {
     pub(super) media: MediaId,
     pub(super) is_video: bool,
-    /// Whether a simulated model made the media. The rendered scene then has a banner.
+    /// Whether a simulated model generated the media. The rendered scene then has a banner.
     pub(super) simulated: bool,
     /// Duration of a video, in microseconds.
     pub(super) duration: Option<u64>,
     spent: Option<CallUsage>,
 }
 
-/// A scene with all media that its rendering needs.
+/// A scene with all media that are necessary to render it.
 pub(super) struct ReadyScene<'a> {
     pub(super) scene: &'a Scene,
     pub(super) voice_clip: Option<VoiceClip>,
     pub(super) visual_media: VisualMedia,
-    /// Duration of the scene, rounded up to a whole frame.
+    /// Duration of the scene, rounded up to whole frames.
     pub(super) duration: Duration,
     /// Captions, with times relative to the start of the scene.
     pub(super) captions: Vec<Caption>,
@@ -259,7 +259,7 @@ impl CompositionHandler {
                 }
             });
         let visual_tasks: Vec<_> = visual_tasks.collect();
-        // Each visual step counts its own working time.
+        // The working time is measured by each visual step itself.
         work.pause_work().await?;
         let generated = stage.run(work, &meter, visual_tasks).await;
         work.resume_work().await?;
@@ -343,7 +343,8 @@ impl CompositionHandler {
         Ok(length.and_then(|length| u64::try_from(length.as_micros()).ok()))
     }
 
-    /// Returns the usage of a finished visual step.
+    /// Returns the usage of a finished visual step; `None` for an unfinished step and for media of
+    /// the caller.
     fn spent_on(
         &self,
         work: &Work,
@@ -355,15 +356,16 @@ impl CompositionHandler {
         Ok(part.transpose()?.and_then(|part| scene_visual.spent(&part)))
     }
 
-    /// Returns the usage of a finished voice step; `None` for the built-in voice.
+    /// Returns the usage of a finished voice step; `None` for an unfinished step and for the
+    /// built-in voice.
     fn spent_on_voice(&self, work: &Work, step: u32) -> Result<Option<CallUsage>, StopReason> {
         let done = work.step(step).filter(|step| step.state == StepState::Done);
         let voice_clip = done.map(|step| self.opened::<VoiceClip>(work, &step.outcome));
         Ok(voice_clip.transpose()?.and_then(|voice_clip| voice_clip.spent))
     }
 
-    /// Returns the result of a plan: the storyboard and the maximum cost of each step. At this
-    /// point the script is already billed.
+    /// Returns the result of a plan: the storyboard and the maximum cost of each step. The script
+    /// has already been billed.
     async fn planned(
         &self,
         work: &Work,
@@ -400,7 +402,7 @@ impl CompositionHandler {
         }
     }
 
-    /// Runs a step that calls no provider. An unfinished step is repeated.
+    /// Runs a step that calls no provider. An unfinished step is executed again.
     pub(super) async fn run_local_step<T: Serialize + DeserializeOwned>(
         &self,
         work: &Work,
@@ -592,8 +594,8 @@ fn add(bill: &mut Vec<UsagePart>, payload: &Composition, number: u32, name: &str
     }
 }
 
-/// Converts an error to a stop reason: temporary errors are retried after 5 seconds, others fail
-/// the job.
+/// Converts an error to a stop reason. A temporary error pauses the job for 5 seconds; other errors
+/// fail it.
 pub(super) fn fault(error: Error) -> StopReason {
     match crate::generation::is_passing(&error) {
         true => StopReason::Later(Duration::from_secs(5)),

@@ -27,19 +27,19 @@ use crate::generation::is_passing;
 use crate::read::invalid;
 use crate::storage::{Facts, INPUT_RETENTION};
 
-/// Age of the job up to which temporary model errors are retried.
+/// Age of the job up to which temporary errors of a model are retried.
 const MODEL_TIMEOUT: Duration = Duration::from_secs(600);
-/// Pause before a retry of a failed model call.
+/// Delay before a failed model call is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// Largest audio of one scene that is accepted from a model: 64 MiB.
+/// Maximum size of the audio of one scene, in bytes: 64 MiB.
 const MAX_VOICE_BYTES: usize = 64 << 20;
-/// Voice of a speech model if the request names none.
+/// Voice of a speech model if the storyboard names no voice.
 const DEFAULT_VOICE: &str = "alloy";
-/// Voice of the built-in synthesizer (espeak-ng) if the request names none.
+/// Voice of the built-in synthesizer (espeak-ng) if the storyboard names no voice.
 const DEFAULT_BUILT_IN_VOICE: &str = "en-us";
 
 impl CompositionHandler {
-    /// Generates the script with a chat model; returns `None` if the request already has scenes.
+    /// Generates the script with a chat model. Returns `None` if the request already has scenes.
     pub(super) async fn script(
         &self,
         work: &Work,
@@ -150,8 +150,8 @@ impl CompositionHandler {
             .await
     }
 
-    /// Stores a provider's speech with estimated word times. The words are spread over the audio
-    /// between leading and trailing silence, in proportion to their length.
+    /// Stores a provider's speech with estimated word timestamps. The words are spread over the
+    /// audio between leading and trailing silence, in proportion to their length.
     async fn timed_voice(
         &self,
         work: &Work,
@@ -215,8 +215,8 @@ impl CompositionHandler {
         Ok(VoiceClip::new(stored.id, micros, words, spent))
     }
 
-    /// Runs a step that makes one synchronous model call. A call whose answer was lost is repeated,
-    /// and only one call is charged.
+    /// Runs a step that makes one synchronous model call. If the response to a call was lost, the
+    /// call is repeated, and only one call is charged.
     async fn run_model_step<T: serde::Serialize + serde::de::DeserializeOwned>(
         &self,
         work: &Work,
@@ -262,7 +262,7 @@ impl CompositionHandler {
         }
     }
 
-    /// Routes the model, with the prices of the time of acceptance.
+    /// Routes the model. The prices are those of the time of acceptance.
     pub(super) async fn routed(
         &self,
         work: &Work,
@@ -313,7 +313,8 @@ fn speech_spec(voice: &Voice) -> SpeechSpec {
     spec
 }
 
-/// Checks the settings of the built-in voice by speaking one letter.
+/// Checks the settings of the built-in voice: speaks one letter, and returns an error if the voice
+/// does not exist.
 pub(super) async fn check_voice(tools: &Tools, voice: &Voice) -> Result<(), Error> {
     match tools.speak("a", &speech_spec(voice)).await {
         Ok(_) => Ok(()),
@@ -325,7 +326,7 @@ pub(super) async fn check_voice(tools: &Tools, voice: &Voice) -> Result<(), Erro
     }
 }
 
-/// Returns the complete audio of a speech call, also if it is streamed.
+/// Returns the complete audio of a speech call. Collects the chunks if the response is streamed.
 async fn whole(
     pipeline: &Arc<Pipeline>,
     admission: tollgate_pipeline::Admission<SpeechCall>,

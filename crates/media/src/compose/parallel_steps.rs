@@ -14,13 +14,13 @@ use tollgate_types::usage::Outcome as Ending;
 
 use crate::generation::report_progress;
 
-/// Smallest change of the progress that is reported, in percent.
+/// Minimum change of the progress that is reported, in percentage points.
 const MIN_REPORTED_PERCENT: u8 = 2;
 
 /// Reason why a composition stops or pauses.
 #[derive(Debug)]
 pub(super) enum StopReason {
-    /// Storage failed. The next worker that takes the job continues it.
+    /// Storage failed. The next worker that claims the job continues it.
     Storage(StorageError),
     /// The job pauses and continues after this time.
     Later(Duration),
@@ -39,7 +39,8 @@ impl From<StorageError> for StopReason {
 }
 
 impl StopReason {
-    /// Returns the priority among several reasons: reasons that end the job outrank pauses.
+    /// Returns the priority of a reason if several steps stop. Reasons that end the job have a
+    /// higher priority than pauses.
     fn weight(&self) -> u8 {
         match self {
             StopReason::Storage(_) => 4,
@@ -51,7 +52,8 @@ impl StopReason {
     }
 }
 
-/// A stage of the job. `from` and `to` are its share of the job's progress, in percent.
+/// A stage of the job. `from` and `to` are the progress of the job at its start and its end, in
+/// percent.
 pub(super) struct Stage {
     pub(super) phase: &'static str,
     pub(super) from: u8,
@@ -74,7 +76,7 @@ impl Meter {
         })
     }
 
-    /// Sets the progress of a step. The progress never falls.
+    /// Sets the progress of a step. The progress never decreases.
     pub(super) fn set(&self, number: usize, percent: u8) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(task) = tasks.get_mut(number) {

@@ -1,4 +1,4 @@
-//! Stored data of a composition: its payload, the outcomes of its steps and its result. All of it
+//! Stored data of a composition: its payload, the outcomes of its steps, and its result. All data
 //! is encrypted.
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub(super) struct Composition {
     /// Whether the request is a plan, which returns a storyboard and no video.
     pub(super) is_plan: bool,
     pub(super) recipe: String,
-    /// Topic of a script that a model writes. The storyboard then has no scenes yet.
+    /// Topic of a script that a model writes. The storyboard has no scenes in this case.
     pub(super) topic: Option<Topic>,
     pub(super) board: Storyboard,
     #[serde(rename = "cast")]
@@ -35,14 +35,14 @@ pub(super) struct Topic {
     pub(super) images: Vec<Image>,
 }
 
-/// An image of the caller.
+/// An image of the caller, by URL and as a stored copy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Image {
     pub(super) address: String,
     pub(super) media: Option<MediaId>,
 }
 
-/// Usage of one model call, for billing.
+/// Model, provider and usage of one model call, for billing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CallUsage {
     pub(super) model: String,
@@ -58,7 +58,7 @@ pub(super) struct Written {
     /// The storyboard with the scenes of the script; without scenes if the script was withheld.
     pub(super) board: Storyboard,
     pub(super) spent: CallUsage,
-    /// Whether a content filter withheld the script. It is billed all the same.
+    /// Whether a content filter withheld the script. A withheld script is billed, too.
     #[serde(default)]
     pub(super) is_withheld: bool,
 }
@@ -101,7 +101,7 @@ pub(super) struct Composed {
     pub(super) measured: Option<Measured>,
 }
 
-/// Subtitle files of the narration.
+/// Ids of the stored subtitle files of the narration.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Subtitles {
     pub(super) srt: MediaId,
@@ -116,7 +116,7 @@ pub(super) struct Measured {
     pub(super) loudness: Option<i32>,
 }
 
-/// Cost of one step.
+/// Cost or maximum cost of one step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PriceLine {
     pub(super) name: String,
@@ -149,7 +149,7 @@ impl VoiceClip {
         }
     }
 
-    /// Returns the words with their times shifted by `after`.
+    /// Returns the words with `after` added to their times.
     pub(super) fn words(&self, after: std::time::Duration) -> Vec<Word> {
         let time = |micros: &u64| after + std::time::Duration::from_micros(*micros);
         let words = self.words.iter();

@@ -1,5 +1,5 @@
-//! Parses composition requests. It checks the limits that apply to all models; limits of a model
-//! are checked after routing.
+//! Parses composition requests and checks the limits that apply to all models. The limits of a
+//! model are checked after routing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use super::storyboard::{
 };
 use crate::read::{Members, invalid, nested};
 
-/// Limit of `topic`, in characters.
+/// Maximum length of `topic`, in characters.
 const MAX_TOPIC_CHARS: usize = 2_000;
-/// Limit of `script`, in characters.
+/// Maximum length of `script`, in characters.
 const MAX_SCRIPT_CHARS: usize = 12_000;
-/// Limit of scene ids, titles and voice names, in characters.
+/// Maximum length of scene ids, titles and voice names, in characters.
 const MAX_NAME_CHARS: usize = 200;
 /// Allowed `duration` of a scene in seconds, as minimum and maximum.
 const SCENE_SECONDS: (f64, f64) = (1.0, 30.0);
@@ -46,7 +46,7 @@ pub(super) enum Content {
     Board(Box<Storyboard>),
 }
 
-/// A setting that is given by the caller, taken from the recipe or disabled.
+/// A setting: a value of the caller, the value of the storyboard or recipe, or disabled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Choice<T> {
     #[default]
@@ -56,7 +56,7 @@ pub(super) enum Choice<T> {
 }
 
 impl<T: Clone> Choice<T> {
-    /// Returns the setting, with `fallback` as the value from the recipe.
+    /// Returns the effective setting; `fallback` is the value of the storyboard or recipe.
     pub(super) fn or(&self, fallback: Option<T>) -> Option<T> {
         match self {
             Choice::FromRecipe => fallback,
@@ -76,7 +76,7 @@ pub(super) struct Request {
     pub(super) scenes: Option<u32>,
     pub(super) script_model: Option<String>,
     pub(super) visual_model: Option<String>,
-    /// Addresses of images, one for each scene.
+    /// URLs of images, one for each scene.
     pub(super) images: Vec<String>,
     pub(super) voice: Choice<Voice>,
     pub(super) captions: Choice<CaptionsParams>,
@@ -88,7 +88,8 @@ pub(super) struct Request {
     pub(super) webhook_url: Option<String>,
 }
 
-/// Caption settings of a request. Missing ones come from the recipe or the defaults.
+/// Caption settings of a request. Missing settings are those of the storyboard, of the recipe or of
+/// the defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CaptionsParams {
     style: Option<String>,
@@ -96,7 +97,8 @@ pub(super) struct CaptionsParams {
     words_per_line: Option<u32>,
 }
 
-/// Music settings of a request. Missing ones come from the recipe or the defaults.
+/// Music settings of a request. Missing settings are those of the storyboard, of the recipe or of
+/// the defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MusicParams {
     mood: Option<String>,
@@ -219,7 +221,7 @@ fn images(members: &mut Members) -> Result<Vec<String>, Error> {
         .collect()
 }
 
-/// Checks the scheme of a media address. The content is checked when it is fetched.
+/// Checks the scheme of a media URL. The content is checked when it is fetched.
 fn check_address(path: &str, address: String) -> Result<String, Error> {
     let known = ["https://", "http://", "data:"];
     match known.iter().any(|scheme| address.starts_with(scheme)) {
@@ -361,8 +363,8 @@ fn music(members: &mut Members) -> Result<MusicParams, Error> {
     }
 }
 
-/// Parses a setting: an object is custom, `false` and `"none"` disable it, and an absent member
-/// leaves it to the recipe.
+/// Parses a setting. An object is a custom value, `false` and `"none"` disable the setting, and an
+/// absent member selects the value of the storyboard or recipe.
 fn choice<T>(
     members: &mut Members,
     name: &'static str,

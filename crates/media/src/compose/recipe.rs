@@ -8,10 +8,10 @@ use tollgate_catalog::ModelKind;
 use tollgate_media_tools::{CaptionPosition, CaptionStyle, Mood, Motion, Transition};
 
 const RECIPES: &str = include_str!("../../data/recipes.toml");
-/// Recipe of requests that name none.
+/// Recipe of requests that name no recipe.
 pub(super) const DEFAULT_RECIPE: &str = "explainer";
 
-/// Source of the visuals of scenes that name none.
+/// Source of the visuals of scenes that name no visual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Visuals {
@@ -32,7 +32,7 @@ impl Visuals {
         }
     }
 
-    /// Returns the kind of model that generates the visuals.
+    /// Returns the kind of model that generates the visuals; `None` for images of the caller.
     pub(super) const fn kind(self) -> Option<ModelKind> {
         match self {
             Visuals::Images => Some(ModelKind::Image),
@@ -42,7 +42,7 @@ impl Visuals {
     }
 }
 
-/// Default settings of a composition. `data/recipes.toml` lists the recipes.
+/// Default settings of a composition. `data/recipes.toml` contains the recipes.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) slug: String,

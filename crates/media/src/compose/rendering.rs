@@ -1,6 +1,5 @@
-//! Renders a composition. Each scene becomes a segment, which is stored after its rendering. Then
-//! the segments are joined with voices and music. The final video is inspected before the job
-//! completes.
+//! Renders a composition. Each scene is rendered as a segment and stored. Then the segments are
+//! joined with voices and music. The final video is inspected before the job completes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,9 +23,10 @@ use crate::job_payload::StoredMedia;
 use crate::storage::{Facts, INPUT_RETENTION, RETENTION};
 use crate::videos::read_video;
 
-/// Maximum number of segments that are rendered concurrently. Each encoder uses all cores.
+/// Maximum number of segments that are rendered concurrently. The number is small, because each
+/// encoder uses all cores.
 const MAX_CONCURRENT_SEGMENTS: usize = 2;
-/// Volume of the audio of a caller's own video; 1 leaves it unchanged.
+/// Volume of the audio of the caller's videos; 1 leaves it unchanged.
 const SOURCE_AUDIO_VOLUME: f64 = 1.0;
 
 /// Outcome of the video step: the stored video and its subtitles.
@@ -102,7 +102,7 @@ impl CompositionHandler {
             }
             false => {
                 let pixels = pixels_of(&bytes);
-                // The rendered scene gets its own banner, so the banner of the image is removed.
+                // The rendered scene has its own banner, so the banner of the image is removed.
                 let decode = move || {
                     let image = Image::decode(&bytes)?;
                     Ok(Sketch::without_banner(&image).unwrap_or(image))
@@ -394,7 +394,7 @@ impl CompositionHandler {
     }
 }
 
-/// Returns the banner that marks simulated media. It stays fixed while the camera moves.
+/// Returns the banner that marks simulated media. The banner does not move with the camera.
 fn simulated(size: Dimensions) -> Result<Image, tollgate_media_tools::Error> {
     Sketch::new(size, 0, "").banner()
 }
@@ -415,7 +415,7 @@ fn is_black(image: &Image) -> bool {
     dark * 100 >= all * 95
 }
 
-/// Returns the time at which a frame is shown.
+/// Returns the time at which a frame is shown, from the start of the video.
 fn at(frame: u64) -> Duration {
     Duration::from_micros(frame * 1_000_000 / u64::from(FRAME_RATE))
 }

@@ -11,8 +11,8 @@ use crate::job_payload;
 use crate::jobs::unavailable;
 use crate::storage::MediaStorage;
 
-/// Returns the result fields that are specific to compositions. The caller of this function adds
-/// the fields of the video.
+/// Returns the result fields that only compositions have. The caller of this function adds the
+/// fields of the video.
 pub(crate) async fn result_fields(
     storage: &MediaStorage,
     vault: &tollgate_accounts::Vault,
@@ -45,8 +45,8 @@ pub(crate) async fn result_fields(
     Ok(result_fields)
 }
 
-/// Returns the storyboard in the form in which a request can send it. Inline media are replaced by
-/// signed addresses.
+/// Returns the storyboard in a form that a request can contain. Inline media are replaced by signed
+/// URLs.
 async fn storyboard(composed: &Composed, addresses: &Addresses<'_>) -> Result<Value, Error> {
     let mut board = composed.board.clone();
     for scene in &mut board.scenes {

@@ -22,7 +22,7 @@ pub fn routes() -> OpenApiRouter<MediaState> {
         .routes(routes!(compose_video))
 }
 
-/// List the recipes for compositions, with their default settings.
+/// Lists the recipes for compositions, with their default settings.
 #[utoipa::path(
     get, path = "/v1/videos/compose/recipes", tag = "Videos", operation_id = "list_compose_recipes",
     responses((status = 200, body = RecipeList), (status = "default", body = ErrorBody)),
@@ -32,11 +32,11 @@ async fn list_recipes(_: ControlCaller, State(state): State<MediaState>) -> Json
     Json(service::recipes(&state))
 }
 
-/// Compose a short video from a script, a voice, scenes, captions and music.
+/// Composes a short video from a script, a voice, scenes, captions and music.
 ///
-/// With `mode: plan` the result is a storyboard with the price of each step. The storyboard can be
-/// changed and sent in a later request. With `mode: render` the result is the video. The response
-/// is a job to poll.
+/// With `mode: plan`, the result is a storyboard with the maximum cost of each step. You can change
+/// the storyboard and send it in a later request. With `mode: render`, the result is the video. The
+/// response is a job to poll.
 #[utoipa::path(
     post, path = "/v1/videos/compose", tag = "Videos", operation_id = "compose_video",
     request_body = ComposeVideo,

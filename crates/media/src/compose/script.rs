@@ -1,4 +1,4 @@
-//! Scripts: builds the request to the chat model and parses its answer.
+//! Scripts: builds the request to the chat model and parses its response.
 
 use std::sync::Arc;
 
@@ -17,25 +17,26 @@ use tollgate_upstream::{Payload, TextCall};
 use super::recipe::Recipe;
 use super::storyboard::{SceneContent, Storyboard};
 
-/// Limit of a generated scene's narration, in characters.
+/// Maximum length of a generated scene's narration, in characters.
 const MAX_SPOKEN_CHARS: usize = 300;
-/// Limit of a generated scene's visual prompt, in characters.
+/// Maximum length of a generated scene's visual prompt, in characters.
 const MAX_VISUAL_CHARS: usize = 600;
-/// Shortest narration and visual prompt that the schema allows, in characters.
+/// Minimum length of the narration and the visual prompt in the schema, in characters.
 const MIN_CHARS: usize = 12;
-/// Maximum number of spoken words of a scene, as requested in the prompt.
+/// Maximum number of words of a scene's narration. The prompt contains this limit.
 const WORDS_PER_SCENE: u32 = 30;
-/// Base output tokens of a script. They include the reasoning of the model.
+/// Maximum number of output tokens of a script without scenes, including the reasoning of the
+/// model.
 const SCRIPT_TOKENS: u64 = 4_096;
-/// Additional output tokens for each scene of a script.
+/// Additional maximum number of output tokens for each scene of a script.
 const SCENE_TOKENS: u64 = 400;
 
-/// The input of a script.
+/// Input for the generation of a script.
 pub(super) struct Brief<'a> {
     pub(super) recipe: &'a Recipe,
     pub(super) topic: &'a str,
     pub(super) scenes: u32,
-    /// Addresses of images that replace the visual prompts of the first scenes.
+    /// URLs of images that replace the visual prompts of the first scenes.
     pub(super) images: &'a [String],
 }
 
@@ -142,7 +143,8 @@ impl Brief<'_> {
         Ok(routed.demand(self.base_demand(&call)))
     }
 
-    /// Returns the demand of the call, without the overhead of the pipeline for structured output.
+    /// Returns the demand of the call, without the overhead that the pipeline adds for structured
+    /// output.
     pub(super) fn base_demand(&self, call: &TextCall) -> Demand {
         let messages = call.common.as_ref().map_or(&[][..], |request| &request.messages);
         let texts = messages.iter().flat_map(|message| &message.parts);
@@ -227,8 +229,8 @@ fn message(role: Role, text: String) -> Message {
     }
 }
 
-/// Reads the script that a model wrote; `None` if it was withheld by a content filter or refused by
-/// the model.
+/// Parses the script that a model wrote. Returns `None` if a content filter withheld the script or
+/// the model refused to write it.
 pub(super) fn draft(answer: Delivered) -> Result<Option<Draft>, Error> {
     let response = match answer {
         Delivered::Whole {

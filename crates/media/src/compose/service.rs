@@ -1,5 +1,6 @@
-//! Lists recipes and accepts compositions. Acceptance parses the request, selects and prices the
-//! models, checks policy and balance, fetches the input media and creates the job with its hold.
+//! Lists recipes and accepts compositions. To accept a composition, the service parses the request,
+//! selects and prices the models, checks policy and balance, fetches the input media and creates
+//! the job with its hold.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::read::invalid;
 use crate::submission::Submission;
 
 pub(super) const ENDPOINT: &str = "/v1/videos/compose";
-/// Limit of all input media of one composition together: 500 MiB.
+/// Maximum total size of the input media of one composition, in bytes: 500 MiB.
 const MAX_INPUT_BYTES: u64 = 500 << 20;
 
 /// Returns all recipes, and whether this server can render them.
@@ -62,7 +63,7 @@ pub(super) async fn compose(submission: Submission<'_>) -> Result<JobReference, 
         check_programs(&submission, &board, speaks, own_voice.is_some())?;
     }
     let tools = &submission.state.media_jobs.tools;
-    // A plan works without the synthesizer. The voice is then checked when the plan is rendered.
+    // A plan works without the synthesizer. The voice is then checked at the start of the render.
     if let Some(voice) = own_voice.filter(|voice| voice.voice.is_some() && tools.can_speak()) {
         check_voice(tools, voice).await?;
     }
@@ -260,8 +261,8 @@ fn add_scenes(board: &mut Storyboard, request: &Request, recipe: &Recipe, script
     Ok(())
 }
 
-/// Checks the number of images. A recipe that shows only the caller's images needs one for each
-/// scene.
+/// Checks the number of images. A recipe that shows only the caller's images needs one image for
+/// each scene.
 fn check_images(request: &Request, recipe: &Recipe, scenes: usize) -> Result<(), Error> {
     let sent = request.images.len();
     if sent > scenes {
@@ -308,7 +309,7 @@ fn scene_count(request: &Request, recipe: &Recipe) -> u32 {
     request.scenes.unwrap_or(default_value)
 }
 
-/// Returns an error if the server lacks a program that the composition needs.
+/// Returns an error if a program is not installed that the composition needs.
 fn check_programs(
     submission: &Submission<'_>,
     board: &Storyboard,

@@ -1,5 +1,5 @@
-//! Models and prices of the steps of a composition. Each step is billed at the price of its model
-//! at the time of acceptance.
+//! Selects the models of a composition and prices its steps. Each step is billed at the price of
+//! its model at the time of acceptance.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::read::invalid;
 use crate::submission::Submission;
 use crate::videos;
 
-/// Model name of the gateway's own voice, which is free of charge.
+/// Model name of the built-in voice, which is free of charge.
 pub(super) const BUILT_IN: &str = "built-in";
 /// Speech rate of a slow voice, in characters per second.
 const SLOW_SPEECH_RATE: f64 = 12.0;
@@ -29,15 +29,15 @@ const SLOW_SPEECH_RATE: f64 = 12.0;
 const SCENE_PADDING_SECONDS: f64 = 0.7;
 /// Estimated duration of a scene without narration, in seconds.
 const SILENT_SCENE_SECONDS: f64 = 4.0;
-/// Longest estimated duration of a composition, in seconds.
+/// Maximum estimated duration of a composition, in seconds.
 const MAX_TOTAL_SECONDS: f64 = 600.0;
 
-/// The models of a composition and their agreed prices.
+/// Models of a composition and their agreed prices.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct ModelPlan {
     /// Chat model of the script.
     pub(super) script: Option<String>,
-    /// Image or video model of the scenes that name none.
+    /// Image or video model of the scenes that name no model.
     pub(super) visual: Option<String>,
     /// Speech model; `None` for the built-in voice.
     pub(super) voice: Option<String>,
@@ -66,7 +66,7 @@ pub(super) enum VisualParams {
 }
 
 impl ModelPlan {
-    /// Selects and routes the models of a storyboard. A storyboard without scenes needs a script
+    /// Selects and routes the models for a storyboard. A storyboard without scenes needs a script
     /// model.
     pub(super) fn find(
         submission: &Submission<'_>,
@@ -166,7 +166,7 @@ impl Terms {
     }
 }
 
-/// Returns whether a model generates images or videos. Returns an error if it generates neither.
+/// Returns the kind of an image or video model. Returns an error for models of other kinds.
 fn visual_kind(submission: &Submission<'_>, name: &str, path: &str) -> Result<ModelKind, Error> {
     let routed = submission
         .state
@@ -179,7 +179,7 @@ fn visual_kind(submission: &Submission<'_>, name: &str, path: &str) -> Result<Mo
     }
 }
 
-/// Renames the parameter of an error to `path`.
+/// Replaces the parameter of an error, also in its message, by `path`.
 pub(super) fn at(path: &str, mut error: Error) -> Error {
     let before = error.param.replace(path.to_owned()).unwrap_or_default();
     error.message = error
@@ -216,7 +216,7 @@ pub(super) fn visual_params(
     }
 }
 
-/// Returns the estimated duration of a scene in seconds. The estimate is rather too long.
+/// Returns the estimated duration of a scene, in seconds. The estimate assumes slow speech.
 pub(super) fn likely_seconds(scene: &Scene) -> f64 {
     let speech_seconds = scene
         .narration
@@ -231,7 +231,8 @@ pub(super) fn likely_seconds(scene: &Scene) -> f64 {
 }
 
 /// Returns the maximum cost of each voice and visual step. Returns an error with the path of the
-/// scene if no provider supports it.
+/// scene if no provider supports it, and an error if the estimated total duration exceeds 600
+/// seconds.
 pub(super) fn items(
     model_plan: &ModelPlan,
     routes: &mut [Routed],

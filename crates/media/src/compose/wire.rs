@@ -52,7 +52,7 @@ pub struct RecipeRecord {
     /// Resolutions that a request can set.
     #[schema(value_type = Vec<String>)]
     resolutions: Vec<&'static str>,
-    /// Whether this server can render the recipe.
+    /// Whether the server has the programs that render videos.
     available: bool,
     /// Programs that are not installed, each with the command to install it.
     missing: Vec<String>,
@@ -200,7 +200,8 @@ pub struct VisualBody {
 /// The voice of the narration.
 #[derive(Serialize, ToSchema)]
 pub struct VoiceBody {
-    /// Id or alias of a speech model, or `built-in` for the gateway's own voice, which is free.
+    /// Id or alias of a speech model, or `built-in` for the gateway's built-in voice, which is free
+    /// of charge.
     model: Option<String>,
     /// Name of one of the model's voices. The built-in voice accepts espeak-ng names such as
     /// `en-us` or `de`.
@@ -215,7 +216,7 @@ pub struct VoiceBody {
 pub struct CaptionsBody {
     /// Caption style: `karaoke`, `plain` or `boxed`.
     style: Option<String>,
-    /// Position in the frame: `top`, `middle` or `bottom`.
+    /// Position of the captions in the frame: `top`, `middle` or `bottom`.
     position: Option<String>,
     /// Number of words that are shown at a time.
     #[schema(minimum = 1, maximum = 8)]
@@ -225,7 +226,7 @@ pub struct CaptionsBody {
 /// Background music: either `mood` or `url`.
 #[derive(Serialize, ToSchema)]
 pub struct MusicBody {
-    /// Mood of music that the gateway generates free of charge: `calm`, `bright`, `tense` or
+    /// Mood of the music, which the gateway generates free of charge: `calm`, `bright`, `tense` or
     /// `warm`.
     mood: Option<String>,
     /// An http(s) or data URL of an audio file that replaces the generated music.

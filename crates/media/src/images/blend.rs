@@ -9,15 +9,15 @@ use crate::read::fill;
 /// Subject in the template's prompt if the request has an image and no prompt.
 const DEFAULT_SUBJECT: &str = "the subject of the given picture, unchanged";
 
-/// Returns the template's prompt with the request's prompt filled in.
+/// Returns the template's prompt, filled with the request's prompt.
 pub(super) fn prompt(request: &Request, template: &Template) -> String {
     let shows = request.variation_of.is_some() || !request.images.is_empty();
     template.blend(request.prompt.as_deref(), shows.then_some(DEFAULT_SUBJECT))
 }
 
-/// Returns the request, with missing parameters from the template. Parameters that the model does
-/// not support are omitted. Names of resolutions and qualities differ between providers, so they
-/// are used only if the model lists them.
+/// Returns the request. Parameters that it lacks are those of the template, unless the model does
+/// not support them. Names of resolutions and qualities differ between providers, so a template's
+/// name is used only if the model lists it.
 pub(super) fn filled(request: &Request, template: &Template, model: &MediaEntry) -> Request {
     let (mut request, params) = (request.clone(), &template.params);
     if request.requested_size.size.is_none() {

@@ -1,6 +1,6 @@
 //! Multipart forms of image edits and variations, compatible with OpenAI's API. A form is converted
-//! to the members of a JSON request, with files as data URLs. So the same validation applies to
-//! both.
+//! to the members of a JSON request, with files as data URLs, so that forms and JSON have the same
+//! validation.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,13 +13,13 @@ use tollgate_types::{Error, ErrorCode};
 use super::read::{self, MAX_INPUTS, Request};
 use crate::read::{Members, invalid};
 
-/// Largest form that is accepted, equal to the limit of a JSON request.
+/// Maximum size of a form, in bytes: the limit of a JSON request.
 pub(super) const MAX_FORM_BYTES: usize = MEDIA_BODY;
 /// Fields that are parsed as integers.
 const NUMBERS: [&str; 5] = ["n", "num_images", "seed", "partial_images", "output_compression"];
 /// Fields that are parsed as booleans. All other fields are strings, files or JSON.
 const FLAGS: [&str; 4] = ["sync", "wait", "stream", "image_set"];
-/// Member of a JSON request with the image to vary.
+/// Member of a JSON request that contains the image to vary.
 const VARIATION_OF: &str = "variation_of";
 
 /// Parses the form of an image edit.
@@ -56,7 +56,7 @@ pub(super) fn as_image(mut error: Error) -> Error {
     error
 }
 
-/// Converts form fields to JSON members. Images are returned separately, as addresses.
+/// Converts form fields to JSON members. Images are returned separately, as URLs.
 fn members(fields: Vec<FormField>) -> Result<(Map<String, Value>, Vec<Value>), Error> {
     let (mut members, mut images) = (Map::new(), Vec::new());
     for field in fields {
@@ -83,7 +83,7 @@ fn members(fields: Vec<FormField>) -> Result<(Map<String, Value>, Vec<Value>), E
     Ok((members, images))
 }
 
-/// Returns the address of an image: a data URL of an uploaded file, or the text of a field.
+/// Returns the URL of an image: a data URL of an uploaded file, or the text of a field.
 fn address(name: &str, field: FormField) -> Result<Value, Error> {
     if field.filename.is_none() && Encoding::of(&field.content).is_none() {
         return Ok(text(name, field)?.into());

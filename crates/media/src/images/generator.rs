@@ -21,7 +21,7 @@ use crate::storage::{Facts, RETENTION};
 /// Job kind of image generations.
 pub(crate) const KIND: &str = "image.generation";
 
-/// Largest image that is accepted from a provider: 64 MiB.
+/// Maximum size of an image from a provider, in bytes: 64 MiB.
 const MAX_IMAGE_BYTES: usize = 64 << 20;
 
 /// Generates images with image models.
@@ -46,7 +46,7 @@ pub(crate) struct Params {
     pub(crate) format: Option<Format>,
     pub(crate) seed: Option<u64>,
     pub(crate) inline: bool,
-    /// Billable quantity of one image, in millionths of an image at base price.
+    /// Billable quantity of one image, in millionths of an image at the base price.
     pub(crate) each: u64,
 }
 
@@ -161,7 +161,7 @@ impl MediaGenerator for ImageGenerator {
     ) -> Result<StoredMedia, OutputError> {
         let bytes = collect(content).await?;
         let (format, requested) = (payload.params.format, payload.params.size);
-        // A file that is not converted needs no memory for its pixels.
+        // An output that is not converted needs no memory for its pixels.
         let pixels = match format.map(Format::encoding) {
             Some(wanted) if Encoding::of(&bytes).map(Encoding::mime_type) != Some(wanted.mime_type()) => {
                 pixels_of(&bytes)
@@ -215,7 +215,7 @@ async fn collect(content: OutputContent) -> Result<Bytes, OutputError> {
     Ok(bytes.into())
 }
 
-/// Checks the size of an output and converts it to the requested format.
+/// Checks the size of an output and converts it to the requested format, if necessary.
 fn finish(
     bytes: Bytes,
     format: Option<Format>,
@@ -223,8 +223,8 @@ fn finish(
 ) -> Result<(Bytes, Facts), OutputError> {
     let wrong = |error: tollgate_media_tools::Error| OutputError::Wrong(error.to_string());
     let size = image::dimensions(&bytes).map_err(wrong)?;
-    // A model may round the aspect ratio and lose some rows. An image with less than 80 % of the
-    // requested pixels is smaller than billed.
+    // A model may round the aspect ratio and lose some rows of pixels. An image with less than 80 %
+    // of the requested pixels is rejected, because it is smaller than billed.
     let min_pixels = requested.map_or(0, |(width, height)| u64::from(width) * u64::from(height) * 4 / 5);
     if size.pixels() < min_pixels {
         return Err(OutputError::Wrong(format!(

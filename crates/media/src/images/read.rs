@@ -1,4 +1,4 @@
-//! Parses image requests. It checks the limits that apply to all models; limits of a model are
+//! Parses image requests and checks the limits that apply to all models. The limits of a model are
 //! checked after routing.
 
 use std::collections::BTreeMap;
@@ -9,9 +9,9 @@ use tollgate_upstream::ImageFormat;
 use crate::read::{Members, invalid, text};
 use crate::sizes::SizeParams;
 
-/// Limit of the images that one request generates (contract, Limits).
+/// Maximum number of images that one request generates (contract, Limits).
 pub(super) const MAX_IMAGES: u64 = 4;
-/// Limit of the input images of one request.
+/// Maximum number of input images of one request.
 pub(super) const MAX_INPUTS: usize = 16;
 
 /// A parsed image request.
@@ -23,7 +23,7 @@ pub(super) struct Request {
     pub(super) template: Option<String>,
     pub(super) requested_size: SizeParams,
     pub(super) num_images: Option<u32>,
-    /// Input images, as parameter path and address.
+    /// Input images, as pairs of parameter path and URL.
     pub(super) images: Vec<(String, String)>,
     pub(super) mask: Option<(String, String)>,
     pub(super) variation_of: Option<(String, String)>,
@@ -35,7 +35,7 @@ pub(super) struct Request {
     pub(super) sync: Option<bool>,
     pub(super) metadata: Option<BTreeMap<String, String>>,
     pub(super) webhook_url: Option<String>,
-    /// Parameters that were accepted and have no effect.
+    /// Names of the parameters that were accepted and have no effect.
     pub(super) ignored: Vec<&'static str>,
 }
 
@@ -146,8 +146,8 @@ fn sync(members: &mut Members) -> Result<Option<bool>, Error> {
     }
 }
 
-/// Reads OpenAI parameters that have no effect here. Default values are accepted. Other values are
-/// errors, because they would change the result.
+/// Reads OpenAI parameters that have no effect here, and returns their names. Other values than the
+/// defaults are errors, because they would change the result.
 fn ignored(members: &mut Members) -> Result<Vec<&'static str>, Error> {
     let mut ignored = Vec::new();
     if members.any_text("user")?.is_some() {

@@ -27,9 +27,9 @@ pub fn routes() -> OpenApiRouter<MediaState> {
         .routes(routes!(vary_image))
 }
 
-/// Generate, edit, inpaint or vary images.
+/// Generates, edits, inpaints or varies images.
 ///
-/// By default the response is a job to poll. The response contains the images if the request has
+/// By default, the response is a job to poll. The response contains the images if the request has
 /// `sync: true` or the header `prefer: wait=SECONDS`, or if this is the default of the key. If the
 /// images are not ready after the wait, at most four minutes, the response is the job.
 #[utoipa::path(
@@ -57,7 +57,7 @@ async fn generate_images(
     Ok(response(service::create(submission, prefer).await?, prefer))
 }
 
-/// Edit or inpaint images (compatible with OpenAI's API).
+/// Edits or inpaints images (compatible with OpenAI's API).
 ///
 /// The request is a multipart form with one or more images, and a mask for inpainting. The response
 /// contains the images. If they take longer than four minutes, or if `sync` is false, the response
@@ -81,7 +81,7 @@ async fn edit_images(
     Ok(response(service::edit(submission, fields, prefer).await?, prefer))
 }
 
-/// Create variations of an image (compatible with OpenAI's API).
+/// Creates variations of an image (compatible with OpenAI's API).
 ///
 /// The request is a multipart form. The response contains the images. If they take longer than four
 /// minutes, or if `sync` is false, the response is a job to poll.

@@ -1,5 +1,6 @@
-//! Image generation: parses and routes the request, applies the template, checks the model's
-//! limits, fetches the inputs, accepts the job and, for synchronous requests, waits for it.
+//! Image generation. The service parses and routes the request, applies the template, checks the
+//! model's limits, fetches the inputs, accepts the job and, for synchronous requests, waits for the
+//! result.
 
 use std::time::Duration;
 
@@ -28,9 +29,10 @@ use crate::submission::Submission;
 const GENERATIONS: &str = "/v1/images/generations";
 const EDITS: &str = "/v1/images/edits";
 const VARIATIONS: &str = "/v1/images/variations";
-/// Longest time that a synchronous request stays open (contract, Limits).
+/// Maximum time that a synchronous request stays open (contract, Limits).
 pub(super) const SYNC_TIMEOUT: Duration = Duration::from_secs(240);
-/// Upper bound of output tokens of one image, for models priced by tokens that declare no limit.
+/// Maximum number of output tokens of one image, for models that are priced by tokens and declare
+/// no limit.
 const DEFAULT_IMAGE_TOKENS: u64 = 16_384;
 /// Size defaults for models that declare none: sides are multiples of 16 pixels.
 const SIZE_DEFAULTS: SizeDefaults = SizeDefaults {
@@ -39,7 +41,7 @@ const SIZE_DEFAULTS: SizeDefaults = SizeDefaults {
     ratio: None,
 };
 
-/// Answer to an image request.
+/// Outcome of an image request.
 pub(super) enum Answer {
     /// A job to poll.
     Accepted(JobReference),
@@ -47,16 +49,16 @@ pub(super) enum Answer {
     Completed(Value),
 }
 
-/// Handles a JSON request. It waits for the result if the `sync` parameter, the `prefer` header or
-/// the key's default requests it, in this order.
+/// Handles a JSON request. It waits for the result if `sync` is true or the `prefer` header
+/// requests a wait. Without both parameters, the key's default decides.
 pub(super) async fn create(submission: Submission<'_>, prefer: Option<Duration>) -> Result<Answer, Error> {
     let request = read::request(&submission.body)?;
     let waits = submission.caller.sync;
     serve(submission, GENERATIONS, request, prefer, waits).await
 }
 
-/// Handles the form of an image edit. OpenAI's clients expect the images, so it waits for the
-/// result by default.
+/// Handles the form of an image edit. It waits for the result by default, because OpenAI's clients
+/// expect the images.
 pub(super) async fn edit(
     submission: Submission<'_>,
     fields: Vec<FormField>,
@@ -106,7 +108,7 @@ async fn serve(
     answer(state, ctx, origin, &job).await
 }
 
-/// Builds the answer to a synchronous request: the images, an error, or the job if it is still
+/// Builds the outcome of a synchronous request: the images, an error, or the job if it is still
 /// running.
 async fn answer(state: &MediaState, ctx: &RequestContext, origin: &str, job: &Job) -> Result<Answer, Error> {
     if let Some(charge) = job.charge {
@@ -187,8 +189,8 @@ async fn accept(
     accepted
 }
 
-/// Applies the template and returns the request and its generation params. If no candidate supports
-/// the template's parameters, only its prompt is applied.
+/// Applies the template. Returns the request and its generation params. If no candidate supports
+/// the parameters of the template, only its prompt is applied.
 fn blended(
     mut request: Request,
     template: Option<&Template>,
@@ -298,8 +300,8 @@ fn params(model: &Model, request: &Request) -> Result<Params, Error> {
     })
 }
 
-/// Returns the generation params of a composition scene's image, in the supported aspect ratio
-/// nearest to `shape`, and the maximum demand.
+/// Returns the generation params of an image for a composition scene, and their maximum demand. The
+/// image has the supported aspect ratio nearest to `shape`, which is width and height.
 pub(crate) fn still(
     model: &Model,
     prompt: String,
@@ -320,7 +322,7 @@ pub(crate) fn still(
     Ok((params, demand))
 }
 
-/// Returns the input images; the mask is the last.
+/// Returns the input images of the request; the mask is the last one.
 fn inputs(request: &Request) -> impl Iterator<Item = &(String, String)> {
     request
         .variation_of
@@ -357,7 +359,7 @@ fn parts(count: u32, max: u32) -> Vec<u32> {
     whole.chain(Some(count % max).filter(|rest| *rest > 0)).collect()
 }
 
-/// Returns the maximum demand of the request.
+/// Returns the maximum demand of `count` images.
 fn demand(model: &Model, params: &Params, count: u32, inputs: usize) -> Demand {
     let is_priced_by_token = !model.prices.highest_output(0).is_zero();
     let tokens = model.output_ceiling().unwrap_or(DEFAULT_IMAGE_TOKENS);

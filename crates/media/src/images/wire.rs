@@ -42,17 +42,18 @@ pub struct GenerateImages {
     image_set: Option<bool>,
     /// Quality, one of the model's `limits.qualities`.
     quality: Option<String>,
-    /// File format: `png`, `jpeg` or `webp`. If omitted, the format of the model's output.
+    /// File format: `png`, `jpeg` or `webp`. If omitted, the images have the format of the model's
+    /// output.
     output_format: Option<String>,
     /// Seed for reproducible results, if the model supports it.
     seed: Option<u64>,
-    /// `url` returns signed addresses that are valid for seven days; `b64_json` returns the image
-    /// bytes in base64.
+    /// Format of the images: `url` for signed URLs that are valid for seven days, `b64_json` for
+    /// the image bytes in base64.
     #[schema(default = "url")]
     response_format: Option<String>,
-    /// Whether the response contains the images instead of a job to poll. After four minutes the
+    /// Whether the response contains the images instead of a job to poll. After four minutes, the
     /// response is the job in any case. `wait` is an alias. Defaults to the key's setting, which is
-    /// usually false.
+    /// false unless the operator enables it.
     sync: Option<bool>,
     /// Up to 16 custom key-value pairs. The job record returns them.
     metadata: Option<BTreeMap<String, String>>,
@@ -83,13 +84,14 @@ pub struct EditImages {
     size: Option<String>,
     /// Quality, one of the model's `limits.qualities`.
     quality: Option<String>,
-    /// File format: `png`, `jpeg` or `webp`. If omitted, the format of the model's output.
+    /// File format: `png`, `jpeg` or `webp`. If omitted, the images have the format of the model's
+    /// output.
     output_format: Option<String>,
-    /// `url` returns signed addresses that are valid for seven days; `b64_json` returns the image
-    /// bytes in base64.
+    /// Format of the images: `url` for signed URLs that are valid for seven days, `b64_json` for
+    /// the image bytes in base64.
     #[schema(default = "url")]
     response_format: Option<String>,
-    /// Whether the response contains the images instead of a job to poll.
+    /// Whether the response contains the images instead of a job to poll. Defaults to true.
     #[schema(default = true)]
     sync: Option<bool>,
 }
@@ -107,11 +109,11 @@ pub struct VaryImage {
     n: Option<u32>,
     /// Dimensions in pixels, such as `1024x1536`.
     size: Option<String>,
-    /// `url` returns signed addresses that are valid for seven days; `b64_json` returns the image
-    /// bytes in base64.
+    /// Format of the images: `url` for signed URLs that are valid for seven days, `b64_json` for
+    /// the image bytes in base64.
     #[schema(default = "url")]
     response_format: Option<String>,
-    /// Whether the response contains the images instead of a job to poll.
+    /// Whether the response contains the images instead of a job to poll. Defaults to true.
     #[schema(default = true)]
     sync: Option<bool>,
 }
@@ -143,9 +145,9 @@ pub struct Images {
 /// A generated image.
 #[derive(Serialize, ToSchema)]
 pub struct Image {
-    /// Signed address of the image. Only with response format `url`.
+    /// Signed URL of the image. Only with response format `url`.
     url: Option<String>,
-    /// Time at which the address expires, RFC 3339 in UTC. Only with response format `url`.
+    /// Time at which the URL expires, RFC 3339 in UTC. Only with response format `url`.
     expires_at: Option<String>,
     /// Bytes of the image in base64. Only with response format `b64_json`.
     b64_json: Option<String>,
@@ -155,7 +157,7 @@ pub struct Image {
     height: u32,
     /// Media type, such as `image/png`.
     mime_type: String,
-    /// Prompt that the model used, if it changed yours.
+    /// Prompt that the model used, if it differs from yours.
     revised_prompt: Option<String>,
 }
 

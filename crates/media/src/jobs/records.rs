@@ -20,7 +20,7 @@ use crate::job_payload::{self, Outcome, StoredMedia};
 use crate::storage::MediaStorage;
 use crate::{compose, images, videos};
 
-/// Builds job records for their owners.
+/// Builds the records of jobs for the owners of the jobs.
 pub struct Records {
     /// Decrypts payloads and results.
     pub vault: Vault,
@@ -28,7 +28,7 @@ pub struct Records {
     pub storage: Arc<MediaStorage>,
 }
 
-/// The payload fields that all media jobs have. Jobs of other API crates have none of them.
+/// Payload fields that all media jobs have. Jobs of other API crates have none of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PartialPayload {
@@ -42,14 +42,14 @@ struct PartialHead {
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// A job's result with fresh signed addresses, and the first expiry of these.
+/// Result of a job with newly signed URLs, and the earliest time at which one of them expires.
 pub(crate) struct JobResult {
     pub(crate) body: Value,
     pub(crate) expires_at: Option<Timestamp>,
 }
 
 impl Records {
-    /// Returns the record with its result. The addresses in it are newly signed.
+    /// Returns the record with its result. The URLs in the result are newly signed.
     pub async fn whole(&self, origin: &str, job: &Job) -> Result<JobRecord, Error> {
         let mut record = self.brief(origin, job)?;
         if let Some(job_result) = self.result(origin, job).await? {
@@ -155,8 +155,9 @@ impl Records {
 
 #[async_trait]
 impl JobRenderer for Records {
-    /// Renders the complete record, with addresses for the base URL of the original request.
-    /// Returns `None` for jobs that store no base URL; the webhook then has only the reference.
+    /// Renders the complete record. Its URLs begin with the base URL of the original request.
+    /// Returns `None` for jobs that store no base URL; the webhook then contains only the job
+    /// reference.
     async fn render(&self, job: &Job) -> tollgate_storage::Result<Option<WebhookRecord>> {
         let payload: PartialPayload =
             job_payload::open(&self.vault, job, &job.terms.body).unwrap_or_default();
@@ -199,7 +200,8 @@ fn composition(outcome: &Outcome, data: Vec<Value>, result_fields: Map<String, V
     Value::Object(whole)
 }
 
-/// Returns the phase and the queue position. A handler reports `phase` or `phase/position`.
+/// Returns the phase and the queue position of a job. Handlers report them as `phase` or
+/// `phase/position`.
 fn phase(job: &Job) -> (Option<String>, Option<u32>) {
     match job.status {
         JobStatus::Queued => (Some("accepted".to_owned()), None),
@@ -217,7 +219,8 @@ fn error_of(job: &Job) -> Option<ErrorObject> {
     Some(ErrorBody::from(&Error::from(error)).error)
 }
 
-/// Returns the quantities in plain units, with the field names of the account's usage report.
+/// Returns the quantities as images, seconds, characters and tokens. The field names are those of
+/// the account's usage report.
 fn usage(usage: &Usage) -> Value {
     let quantities = usage.iter().map(|(unit, quantity)| match unit {
         Unit::Image => ("images".to_owned(), plain(quantity)),
@@ -229,7 +232,7 @@ fn usage(usage: &Usage) -> Value {
     Value::Object(quantities.collect())
 }
 
-/// Converts millionths to a JSON number, an integer if possible.
+/// Converts millionths to a JSON number: an integer if there is no fraction.
 fn plain(millionths: u64) -> Value {
     match millionths % 1_000_000 {
         0 => (millionths / 1_000_000).into(),
@@ -237,7 +240,7 @@ fn plain(millionths: u64) -> Value {
     }
 }
 
-/// Returns the error of a failed job for its owner. The cause of an internal error goes to the log.
+/// Returns the error of a failed job for its owner. Logs the cause of an internal error.
 pub(crate) fn job_error(job: &Job, error: &Error) -> JobError {
     if error.code == ErrorCode::InternalError {
         let cause = error.operator_message();

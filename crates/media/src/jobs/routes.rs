@@ -17,7 +17,7 @@ use crate::MediaState;
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-/// Value of `retry-after` for running jobs, in seconds.
+/// Value of the header `retry-after` for jobs that have not ended, in seconds.
 const FIRST_POLL_SECONDS: HeaderValue = HeaderValue::from_static("2");
 
 /// Returns the router of the job endpoints.
@@ -29,7 +29,7 @@ pub fn routes() -> OpenApiRouter<MediaState> {
         .routes(routes!(cancel_job))
 }
 
-/// List the jobs of the account, newest first.
+/// Lists the jobs of the account, newest first.
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "Jobs", operation_id = "list_jobs", params(ListQuery),
     responses((status = 200, body = JobList), (status = "default", body = ErrorBody)),
@@ -47,10 +47,10 @@ async fn list_jobs(
     ))
 }
 
-/// Retrieve a job.
+/// Returns a job.
 ///
 /// With `wait`, the response is sent when the job has ended or the time is over. Each response has
-/// newly signed addresses.
+/// newly signed URLs.
 #[utoipa::path(
     get, path = "/v1/jobs/{job_id}", tag = "Jobs", operation_id = "get_job",
     params(("job_id" = String, Path, description = "Id of the job"), WaitQuery),
@@ -68,7 +68,7 @@ async fn get_job(
     Ok(polled(record))
 }
 
-/// Stream the events of a job until it has ended.
+/// Streams the events of a job until it has ended.
 ///
 /// With `Last-Event-ID`, the stream starts after that event.
 #[utoipa::path(
@@ -104,7 +104,7 @@ fn last_event(headers: &HeaderMap) -> Result<u64, Error> {
     })
 }
 
-/// Cancel a job.
+/// Cancels a job.
 ///
 /// A job that has not started ends immediately and costs nothing. A running job receives a
 /// cancellation request; outputs that the provider has already generated are stored and charged. A
@@ -145,7 +145,8 @@ pub(crate) fn preference_applied(response: &mut Response, wait: Duration) {
     }
 }
 
-/// Returns the response with a job record. Running jobs have the header `retry-after`.
+/// Returns the response with a job record. It has the header `retry-after` if the job has not
+/// ended.
 fn polled(record: JobRecord) -> Response {
     let continues = record.completed_at.is_none();
     let mut response = Json(record).into_response();
@@ -155,8 +156,8 @@ fn polled(record: JobRecord) -> Response {
     response
 }
 
-/// Parses the header `prefer: wait=SECONDS` (RFC 7240), limited to `max`. A malformed header counts
-/// as absent.
+/// Parses the header `prefer: wait=SECONDS` (RFC 7240). The wait is limited to `max`, and `wait`
+/// without a value means `max`. A malformed header counts as absent.
 pub(crate) fn prefer_wait(headers: &HeaderMap, max: Duration) -> Option<Duration> {
     let values = headers
         .get_all(PREFER)

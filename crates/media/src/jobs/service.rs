@@ -1,4 +1,4 @@
-//! Implements polls, lists, event streams and cancellations of jobs.
+//! Implements polling, listing, event streams and cancellation of jobs.
 
 use std::time::Duration;
 
@@ -130,7 +130,8 @@ impl JobSubscriber {
             }
             let job = self.wait().await?;
             let has_new_events = job.last_event > self.after;
-            // The job may have ended between the two reads, so its last events are read once more.
+            // The job may have ended between the two reads, so the stream reads its last events
+            // once more.
             self.has_ended = job.status.is_terminal();
             if !has_new_events && !self.has_ended {
                 return Some((sse::PING, self));
@@ -148,7 +149,8 @@ impl JobSubscriber {
     }
 }
 
-/// Serializes an event as a server-sent event. Its id lets a client resume after a lost connection.
+/// Serializes an event as a server-sent event. A client can use the event's id to resume after a
+/// lost connection.
 fn written(id: JobId, event: &JobEvent) -> Bytes {
     let more: Value = serde_json::from_slice(&event.body).unwrap_or_default();
     let mut data = json!({

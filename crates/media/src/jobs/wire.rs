@@ -9,11 +9,11 @@ use tollgate_storage::{Job, JobFilter};
 use tollgate_types::{Error, ErrorCode, JobStatus};
 use utoipa::{IntoParams, ToSchema};
 
-/// Number of jobs on a page if the request sets no `limit`.
+/// Default number of jobs on a page.
 const DEFAULT_LIMIT: u32 = 20;
-/// Largest value of `limit`.
+/// Maximum value of `limit`.
 const MAX_LIMIT: u32 = 100;
-/// Largest value of `wait`, in seconds.
+/// Maximum value of `wait`, in seconds.
 const MAX_WAIT_SECONDS: u64 = 60;
 
 /// Reference to an accepted job.
@@ -57,14 +57,14 @@ pub struct JobRecord {
     pub started_at: Option<String>,
     /// End time of the job, RFC 3339 in UTC; null until the job has ended.
     pub completed_at: Option<String>,
-    /// Earliest expiry of the addresses in the result, RFC 3339 in UTC. Poll again for new
-    /// addresses, as long as the objects are stored.
+    /// Earliest time at which a URL in the result expires, RFC 3339 in UTC. Poll again for new
+    /// URLs, as long as the objects are stored.
     pub expires_at: Option<String>,
     /// URL that cancels the job on a POST request.
     pub cancel_url: String,
     /// Result of the job; null until it has completed.
     pub result: Option<Value>,
-    /// Error of a failed job.
+    /// Reason why the job failed; null for other jobs.
     pub error: Option<ErrorObject>,
     /// Billed quantities; null until the job has ended.
     pub usage: Option<Value>,
@@ -84,9 +84,10 @@ pub struct JobList {
     pub object: &'static str,
     /// The jobs, without results. `GET /v1/jobs/{job_id}` returns the result of a job.
     pub data: Vec<JobRecord>,
-    /// Id of the first job on the page.
+    /// Id of the first job on the page; null on an empty page.
     pub first_id: Option<String>,
-    /// Id of the last job on the page. Send it as `after` to get the next page.
+    /// Id of the last job on the page; null on an empty page. Send it as `after` to get the next
+    /// page.
     pub last_id: Option<String>,
     /// Whether older jobs exist.
     pub has_more: bool,
@@ -97,11 +98,11 @@ pub struct JobList {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
-    /// Only jobs of this type, such as `video.generation`.
+    /// Selects jobs of this type, such as `video.generation`.
     r#type: Option<String>,
-    /// Only jobs with this status.
+    /// Selects jobs with this status.
     status: Option<String>,
-    /// Only jobs that are older than the job with this id.
+    /// Selects jobs that are older than the job with this id.
     after: Option<String>,
     /// Number of jobs on a page, 1 to 100. Defaults to 20.
     #[param(minimum = 1, maximum = 100)]
@@ -113,7 +114,7 @@ pub struct ListQuery {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct WaitQuery {
-    /// Maximum seconds to wait for the end of the job, 0 to 60. Defaults to 0.
+    /// Maximum time to wait for the end of the job, in seconds, 0 to 60. Defaults to 0.
     #[param(minimum = 0, maximum = 60)]
     wait: Option<u64>,
 }

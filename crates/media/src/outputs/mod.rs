@@ -1,4 +1,4 @@
-//! `/v1/media/{id}`: serves stored objects by signed address, without an API key (choices, J7).
+//! `/v1/media/{id}`: serves stored objects by signed URL, without an API key (choices, J7).
 
 mod routes;
 mod service;

@@ -15,7 +15,7 @@ use super::service::{self, Opened};
 use crate::MediaState;
 use crate::storage::MediaStorage;
 
-/// Lets pages of other origins embed the object.
+/// Header that allows pages of other origins to embed the object.
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Returns the router of the media endpoint.
@@ -23,10 +23,10 @@ pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new().routes(routes!(get_media))
 }
 
-/// Download an object by its signed address.
+/// Downloads an object by its signed URL.
 ///
-/// The result of a job contains the address. No API key is required. The `range` header is
-/// supported. An expired address returns status 410; poll the job for a new address.
+/// The result of a job contains the URL. No API key is required. The `range` header is supported.
+/// An expired URL returns status 410; poll the job for a new URL.
 #[utoipa::path(
     get, path = "/v1/media/{media_id}", tag = "Jobs", operation_id = "get_media",
     params(
@@ -53,7 +53,7 @@ async fn get_media(
     Ok(respond(&state.storage, &opened, &method, &headers).await?)
 }
 
-/// Returns the object or the requested range, or status 304 if the client's copy is current.
+/// Returns the object or the requested range, or status 304 if the client's copy is up to date.
 pub(crate) async fn respond(
     storage: &MediaStorage,
     opened: &Opened,
@@ -74,7 +74,7 @@ pub(crate) async fn respond(
     let plain = HeaderValue::from_static;
     headers.insert(CROSS_ORIGIN, plain("cross-origin"));
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, plain("*"));
-    // The bytes never change. The address is a secret, so shared caches must not store the object.
+    // The bytes never change. The URL is a secret, so shared caches must not store the object.
     headers.insert(CACHE_CONTROL, plain("private, max-age=3600, immutable"));
     Ok(response)
 }

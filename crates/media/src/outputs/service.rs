@@ -1,4 +1,4 @@
-//! Verifies signed addresses and reads the stored objects.
+//! Verifies signed URLs and reads the stored objects.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use tollgate_types::{Error, ErrorCode, MediaId};
 use crate::jobs::unavailable;
 use crate::storage::MediaStorage;
 
-/// An object whose address was verified.
+/// An object whose URL was verified.
 pub(crate) struct Opened {
     /// Metadata of the object.
     pub(crate) media: Media,
@@ -17,8 +17,8 @@ pub(crate) struct Opened {
     pub(crate) disposition: Disposition,
 }
 
-/// Returns the object at a signed address. An invalid signature and an unknown object return the
-/// same error, so that a client cannot probe for ids.
+/// Returns the object at a signed URL. An invalid signature and an unknown object return the same
+/// error, so that a client cannot probe for ids.
 pub(super) async fn open(storage: &MediaStorage, id: &str, query: &str) -> Result<Opened, Error> {
     let id: MediaId = id.parse().map_err(|_| not_found())?;
     let found = storage.media.get(id).await.map_err(|error| unavailable(&error))?;

@@ -1,5 +1,5 @@
 //! Preview images of templates. A preview is drawn from the template's prompt on the first request,
-//! and cached.
+//! and cached in memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tollgate_media_tools::memory::with_pixels;
 use tollgate_media_tools::{Dimensions, Encoding, Sketch};
 use tollgate_types::Error;
 
-/// Longer side of a preview, in pixels.
+/// Length of the longer side of a preview, in pixels.
 const LONG_SIDE: u32 = 512;
 /// JPEG quality of a preview, from 1 to 100.
 const QUALITY: u8 = 80;
@@ -21,15 +21,15 @@ const QUALITY: u8 = 80;
 /// Cache of the previews that were drawn.
 #[derive(Default)]
 pub struct Previews {
-    /// Previews by slug. The lock limits drawing to one at a time, because the endpoint needs no
-    /// key.
+    /// Previews by slug. The lock ensures that only one preview is drawn at a time, because the
+    /// endpoint needs no key.
     cached: Mutex<HashMap<Arc<str>, Preview>>,
 }
 
 /// The preview image of a template.
 #[derive(Clone)]
 pub(super) struct Preview {
-    /// Prompt that is drawn. A changed prompt invalidates the cache entry.
+    /// Prompt from which the preview was drawn. A changed prompt invalidates the cache entry.
     prompt: String,
     /// Bytes of the JPEG file.
     pub(super) bytes: Bytes,

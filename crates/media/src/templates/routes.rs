@@ -18,7 +18,7 @@ use super::service;
 use super::wire::{TemplateList, TemplateQuery};
 use crate::MediaState;
 
-/// Lets pages of other origins embed the preview.
+/// Header that allows pages of other origins to embed the preview.
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Returns the router of the template endpoints.
@@ -30,7 +30,7 @@ pub fn routes() -> OpenApiRouter<MediaState> {
         .routes(routes!(get_template_preview))
 }
 
-/// List the templates for images and videos.
+/// Lists the templates for images and videos.
 #[utoipa::path(
     get, path = "/v1/templates", tag = "Templates", operation_id = "list_templates", params(TemplateQuery),
     responses((status = 200, body = TemplateList), (status = "default", body = ErrorBody)),
@@ -80,7 +80,7 @@ async fn list_video_templates(
     Ok(Json(service::list(&state, &origin, &caller, kind, category)))
 }
 
-/// Retrieve the preview image of a template.
+/// Returns the preview image of a template.
 ///
 /// The preview is a small JPEG that the gateway draws. No API key is required.
 #[utoipa::path(

@@ -10,7 +10,7 @@ use super::preview::Preview;
 use super::wire::{TemplateList, TemplateRecord};
 use crate::MediaState;
 
-/// Returns the templates, optionally filtered by kind and category.
+/// Returns the templates that are visible to the caller, optionally filtered by kind and category.
 pub(super) fn list(
     state: &MediaState,
     origin: &str,

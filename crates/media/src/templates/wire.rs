@@ -25,7 +25,8 @@ pub struct TemplateRecord {
     pub version: u32,
     /// Prompt that the model receives. The request's prompt replaces `{prompt}`, or is appended.
     pub canonical_prompt: String,
-    /// Subject that is used if a request has neither a prompt nor an image.
+    /// Subject that is used if a request has neither a prompt nor an image. Null if the template
+    /// has none.
     pub default_subject: Option<String>,
     /// Id of the model that is used if a request names none; null if no model supports the
     /// template.
@@ -55,6 +56,6 @@ pub struct TemplateList {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct TemplateQuery {
-    /// Only templates of this category, such as `product`.
+    /// Selects templates of this category, such as `product`.
     pub category: Option<String>,
 }

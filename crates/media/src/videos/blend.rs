@@ -12,15 +12,15 @@ use crate::read::fill;
 /// Subject in the template's prompt if the request has input media and no prompt.
 const DEFAULT_SUBJECT: &str = "what is given to begin with, unchanged";
 
-/// Returns the template's prompt with the request's prompt filled in.
+/// Returns the template's prompt, filled with the request's prompt.
 pub(super) fn prompt(request: &Request, template: &Template) -> String {
     let shows = request.extend_from.is_some() || !request.images.is_empty() || !request.references.is_empty();
     template.blend(request.prompt.as_deref(), shows.then_some(DEFAULT_SUBJECT))
 }
 
-/// Returns the request, with missing parameters from the template. Parameters that the model does
-/// not support are omitted. Names of resolutions differ between providers, so a resolution is used
-/// only if the model lists it. An extended video keeps the aspect ratio of its source.
+/// Returns the request. Parameters that it lacks are those of the template, unless the model does
+/// not support them. Names of resolutions differ between providers, so a template's resolution is
+/// used only if the model lists it. An extended video has the aspect ratio of its source.
 pub(super) fn filled(request: &Request, template: &Template, model: &MediaEntry, task: Task) -> Request {
     let (mut request, params) = (request.clone(), &template.params);
     if request.requested_size.size.is_none() {

@@ -1,5 +1,5 @@
-//! Size of extended videos: the size and aspect ratio of the source, as near as the model supports
-//! them.
+//! Size of extended videos: the size and aspect ratio of the source, or the nearest ones that the
+//! model supports.
 
 use tollgate_catalog::MediaEntry;
 use tollgate_catalog::media::{Resolution, parse_ratio, pixels, resolution, size_of};
@@ -9,12 +9,12 @@ use super::generator::Params;
 use super::service::{even, ratio_of};
 use crate::sizes::{SizeParams, nearest_ratio};
 
-/// Two sizes match if their pixels differ by at most a tenth. Providers round sides to different
-/// multiples.
+/// Divisor of the tolerance between sizes: two sizes match if their pixel counts differ by at most
+/// a tenth, because providers round sides to different multiples.
 const SIZE_TOLERANCE_DIVISOR: u64 = 10;
-/// Two aspect ratios match if their natural logarithms differ by at most this.
+/// Maximum difference between the natural logarithms of two aspect ratios that match.
 const MAX_SHAPE_DIFFERENCE: f64 = 0.03;
-/// Sides of videos are even.
+/// Both sides of a video are multiples of this number of pixels.
 const SIDE_MULTIPLE: u32 = 2;
 
 /// Sets the size, aspect ratio and resolution of the params to those of the source video. Returns
@@ -60,7 +60,7 @@ pub(super) fn apply_source_size(
             params.size = own_size;
             params.resolution = step;
         }
-        // The price is that of a new video of this size.
+        // The price is that of a new video with this size.
         Some((_, requested_value))
             if requested_value == Some(source_size) || requested_value == Some(own_size) => {}
         Some((requested_value, _)) => return Err(size_conflict("size", requested_value, source_size, &step)),
@@ -92,8 +92,9 @@ fn is_about(step: &str, source_size: (u32, u32)) -> bool {
         && own <= requested_value + requested_value / SIZE_TOLERANCE_DIVISOR
 }
 
-/// Returns the smallest resolution that is not smaller than the source, or else the largest. For
-/// models that list no resolutions it is the shorter side, such as `704p`.
+/// Returns the smallest resolution that is not smaller than the source, with a tolerance of 10 %,
+/// or else the largest one. For models that list no resolutions, it is the shorter side of the
+/// source, such as `704p`.
 fn step_of(entry: &MediaEntry, source_size: (u32, u32)) -> String {
     let of_step = |name: &String| Some((pixels_of(name, source_size)?, name.clone()));
     let mut steps: Vec<(u64, String)> = entry.resolutions.iter().filter_map(of_step).collect();
@@ -107,8 +108,8 @@ fn step_of(entry: &MediaEntry, source_size: (u32, u32)) -> String {
     }
 }
 
-/// Returns the size of the generated part: the model's nearest size, else the size of its
-/// resolution and aspect ratio, else the size of the source.
+/// Returns the size of the generated part: the nearest size that the model lists, else the size of
+/// its resolution and aspect ratio, else the size of the source.
 fn size_for(entry: &MediaEntry, source_size: (u32, u32), ratio: &str, step: &str) -> (u32, u32) {
     let shape = |(width, height): (u32, u32)| (f64::from(width) / f64::from(height.max(1))).ln();
     let far = |size: &(u32, u32)| (shape(*size) - shape(source_size)).abs();
@@ -179,7 +180,7 @@ mod tests {
                 (1_280, 704),
                 json!([[1_280, 720], "16:9", "720p"]),
             ),
-            // Between two resolutions, below all, above all.
+            // The size is between two resolutions, below all, or above all.
             (
                 STEPS,
                 json!({}),

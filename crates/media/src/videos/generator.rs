@@ -43,13 +43,13 @@ pub(crate) struct Params {
     pub(crate) image: Option<MediaId>,
     #[serde(default)]
     pub(crate) references: Vec<MediaId>,
-    /// Source video that is extended.
+    /// Source video that the job extends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<MediaId>,
-    /// Size of the source video, which the complete video keeps.
+    /// Size of the source video. The complete video has the same size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before_size: Option<(u32, u32)>,
-    /// Whether the gateway appends the new part to the source, because the provider does not.
+    /// Whether the gateway appends the generated part to the source, because the provider does not.
     #[serde(default)]
     pub(crate) is_joined: bool,
     pub(crate) duration: Duration,
@@ -58,7 +58,7 @@ pub(crate) struct Params {
     pub(crate) resolution: String,
     pub(crate) audio: bool,
     pub(crate) seed: Option<u64>,
-    /// Billable quantity of one second, in millionths of a second at base price.
+    /// Billable quantity of one second, in millionths of a second at the base price.
     pub(crate) each: u64,
     /// Id of the original video, if this is a remix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// Returns the standard mode name of the task.
+    /// Returns the standard name of the task's mode.
     pub(super) fn mode(self) -> &'static str {
         match self {
             Task::FromText => "t2v",
@@ -131,7 +131,7 @@ impl Params {
         Usage::ZERO.with(Unit::Video, self.counts(self.duration))
     }
 
-    /// Returns the billable quantity of a duration, limited to the requested duration.
+    /// Returns the billable quantity of a duration. The duration is limited to the requested one.
     fn counts(&self, duration: Duration) -> u64 {
         let micros = u64::try_from(duration.min(self.duration).as_micros()).unwrap_or(u64::MAX);
         Factor::from_millionths(self.each).of(micros)
@@ -272,8 +272,8 @@ async fn probe_output(media_jobs: &MediaJobs, path: &Path) -> Result<Option<Prob
     }
 }
 
-/// Returns the new part's duration if the output contains the source and the new part, or `None` if
-/// it is the new part alone. The output counts as whichever expected duration is nearer.
+/// Returns the duration of the new part if the output contains the source and the new part; `None`
+/// if the output is only the new part. The nearer expected duration decides.
 fn new_duration(generated: Duration, earlier: Duration, requested: Duration) -> Option<Duration> {
     let has_both = generated.abs_diff(earlier + requested) < generated.abs_diff(requested);
     has_both.then(|| generated.saturating_sub(earlier))
@@ -319,7 +319,7 @@ pub(crate) async fn write(content: OutputContent, path: &Path) -> Result<(), Out
     place.flush().await.map_err(file)
 }
 
-/// Detects the media type of a video from its first bytes.
+/// Detects the media type of a video from its first bytes. Returns an error for other files.
 async fn mime_of(path: &Path) -> Result<&'static str, OutputError> {
     let mut head = [0; 12];
     let mut video = File::open(path).await.map_err(file)?;

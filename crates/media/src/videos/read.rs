@@ -1,4 +1,4 @@
-//! Parses video requests. It checks the limits that apply to all models; limits of a model are
+//! Parses video requests and checks the limits that apply to all models. The limits of a model are
 //! checked after routing.
 
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use tollgate_types::{Error, ErrorCode};
 use crate::read::{Members, invalid, text};
 use crate::sizes::SizeParams;
 
-/// Limit of the input images of one request.
+/// Maximum number of input images of one request.
 const MAX_INPUTS: usize = 16;
-/// Largest value of `duration`, in seconds.
+/// Maximum value of `duration`, in seconds.
 const MAX_DURATION_SECONDS: u64 = 600;
 
 /// A parsed video request.
@@ -25,9 +25,9 @@ pub(super) struct Request {
     pub(super) requested_size: SizeParams,
     pub(super) duration: Option<Duration>,
     pub(super) audio: Option<bool>,
-    /// Images from `image`, `image_url` or `images`, as parameter path and address.
+    /// Images from `image`, `image_url` or `images`, as pairs of parameter path and URL.
     pub(super) images: Vec<(String, String)>,
-    /// Images from `reference_images`, as parameter path and address.
+    /// Images from `reference_images`, as pairs of parameter path and URL.
     pub(super) references: Vec<(String, String)>,
     pub(super) extend_from: Option<ExtendRef>,
     pub(super) mode: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct Request {
 pub(super) enum ExtendRef {
     /// The output of the job with this id.
     Job(String),
-    /// The video at this address.
+    /// The video at this URL.
     Address(String),
 }
 
@@ -106,7 +106,7 @@ impl Request {
     }
 }
 
-/// Parses `duration` or its alias `seconds`. Some clients send the seconds as a string.
+/// Parses `duration` or its alias `seconds`, which some clients send as a string.
 fn duration(members: &mut Members) -> Result<Option<Duration>, Error> {
     let Some((name, value)) = members.either("duration", "seconds")? else {
         return Ok(None);
@@ -123,7 +123,7 @@ fn duration(members: &mut Members) -> Result<Option<Duration>, Error> {
     Ok(Some(Duration::from_secs(seconds)))
 }
 
-/// Parses `image`, its alias `image_url`, or `images`. Only one of them is allowed.
+/// Parses `image`, its alias `image_url`, or `images`. Only one of these parameters is allowed.
 fn images(members: &mut Members) -> Result<Vec<(String, String)>, Error> {
     let one = members.either("image", "image_url")?;
     let several = members.texts("images", MAX_INPUTS)?;

@@ -19,7 +19,7 @@ pub fn routes() -> OpenApiRouter<MediaState> {
     OpenApiRouter::new().routes(routes!(generate_video))
 }
 
-/// Generate a video.
+/// Generates a video.
 ///
 /// The response is a job to poll. Most videos take one to fifteen minutes; large ones take longer.
 #[utoipa::path(

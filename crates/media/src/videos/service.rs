@@ -1,5 +1,5 @@
-//! Video generation: parses and routes the request, applies the template, checks the model's
-//! limits, fetches the inputs and accepts the job.
+//! Video generation. The service parses and routes the request, applies the template, checks the
+//! model's limits, fetches the inputs and accepts the job.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(super) async fn create(submission: Submission<'_>) -> Result<JobReference, E
     ))
 }
 
-/// Accepts the job of a parsed request. `endpoint` is the path that received it.
+/// Accepts the job of a parsed request. `endpoint` is the path at which the request arrived.
 pub(super) async fn accept(
     submission: &Submission<'_>,
     request: Request,
@@ -112,7 +112,7 @@ pub(super) async fn accept(
     accepted
 }
 
-/// Accepts a job with the params and inputs of an earlier job, and a new prompt.
+/// Accepts a job with a new prompt and with the params and inputs of an earlier job.
 pub(super) async fn create_remix(
     submission: &Submission<'_>,
     model: &str,
@@ -148,7 +148,8 @@ pub(super) async fn create_remix(
         .await
 }
 
-/// Extends the retention of the inputs of an earlier job for a new one.
+/// Extends the retention of an earlier job's inputs, so that a new job can use them. Returns an
+/// error if they are no longer stored.
 async fn extend_retention(submission: &Submission<'_>, params: &Params) -> Result<(), Error> {
     let storage = &submission.state.storage;
     let now = storage.clock.now();
@@ -182,7 +183,7 @@ fn check_prompt(model: &Model, prompt: &str) -> Result<(), Error> {
     }
 }
 
-/// Returns the billable quantity of one second, in millionths of a second at base price.
+/// Returns the billable quantity of one second, in millionths of a second at the base price.
 fn each(model: &Model, step: &str, audio: bool) -> u64 {
     let audio_factor = if audio {
         model.media.factor(AUDIO)
@@ -192,8 +193,8 @@ fn each(model: &Model, step: &str, audio: bool) -> u64 {
     model.media.factor(step).times(audio_factor).of(1_000_000)
 }
 
-/// Returns the params at the cheapest resolution. The resolution of an extended video is known only
-/// after its source was fetched.
+/// Returns the params at the price of the cheapest resolution. The resolution of an extended video
+/// is known only after its source was fetched.
 fn lowest_priced(model: &Model, params: &Params) -> Params {
     let steps = model.media.entry.resolutions.iter();
     let lowest = steps.map(|step| each(model, step, params.audio)).min();
@@ -271,7 +272,8 @@ fn sorted(entry: &MediaEntry, request: &Request) -> Result<Inputs, Error> {
     })
 }
 
-/// Returns the task of an explicit mode. Returns an error if the mode does not match the inputs.
+/// Returns the task for an explicit mode. Returns an error if the model does not support the mode
+/// or the mode does not match the inputs.
 fn by_mode(entry: &MediaEntry, mode: &str, task: Task) -> Result<Task, Error> {
     if entry.modes.is_empty() && !STANDARD_MODES.contains(&mode) {
         return Err(invalid("mode", "must be 'auto', 't2v', 'i2v' or 'r2v'"));
@@ -302,8 +304,8 @@ fn by_mode(entry: &MediaEntry, mode: &str, task: Task) -> Result<Task, Error> {
     }
 }
 
-/// Applies the template and returns the request and its generation params. If no candidate supports
-/// the template's parameters, only its prompt is applied.
+/// Applies the template. Returns the request and its generation params. If no candidate supports
+/// the parameters of the template, only its prompt is applied.
 fn blended(
     mut request: Request,
     template: Option<&Template>,
@@ -391,9 +393,9 @@ fn params(model: &Model, request: &Request, task: Task) -> Result<Params, Error>
     })
 }
 
-/// Returns the generation params of a composition scene's video, and the maximum demand. The video
-/// has the nearest aspect ratio, no audio if possible, and the shortest duration that covers the
-/// scene.
+/// Returns the generation params of a video for a composition scene, and their maximum demand. The
+/// video has the supported aspect ratio nearest to `shape`, no audio if the model can omit it, and
+/// the shortest duration that covers the scene.
 pub(crate) fn scene(
     model: &Model,
     prompt: String,
@@ -449,9 +451,9 @@ pub(super) fn ratio_of((width, height): (u32, u32)) -> String {
     format!("{}:{}", width / divisor, height / divisor)
 }
 
-/// Adapts the params to the source. An extended video keeps its source's size and aspect ratio,
+/// Adapts the params to the source. An extended video has the size and aspect ratio of its source,
 /// regardless of the template. A video that starts from an image has the supported aspect ratio
-/// nearest to the image, unless another is requested.
+/// nearest to that of the image, unless the request or the template sets a size or aspect ratio.
 fn match_source_size(
     params: &mut Params,
     model: &Model,
@@ -483,8 +485,8 @@ fn match_source_size(
     Ok(())
 }
 
-/// Returns the inputs for the source. If no provider can extend videos itself, the model starts
-/// from the last frame and the gateway joins both parts.
+/// Returns the inputs to store for the source. If no provider can extend videos itself, the model
+/// starts from the last frame and the gateway joins both parts.
 fn start_from_source(
     params: &mut Params,
     inputs: &mut Inputs,
@@ -523,7 +525,7 @@ fn fill(params: &mut Params, inputs: &Inputs, stored: &[Media]) {
     }
 }
 
-/// Returns the maximum demand. Only video seconds are charged.
+/// Returns the maximum demand of the params. Only the seconds of the video are charged.
 fn demand(params: &Params) -> Demand {
     Demand {
         text_bytes: (params.prompt.len() + params.negative_prompt.as_ref().map_or(0, String::len)) as u64,

@@ -25,7 +25,7 @@ pub(super) enum ExtendSource {
     },
 }
 
-/// Fetches the source of `extend_from` from a job or an address.
+/// Fetches the source of `extend_from` from a job or a URL.
 pub(super) async fn extend_source(
     state: &MediaState,
     finder: &Finder<'_>,
@@ -77,7 +77,8 @@ pub(super) async fn extend_source(
     }
 }
 
-/// Returns the first output of a completed job of the account (choices, J9).
+/// Returns the first output of a completed job of the account (choices, J9). Returns an error if
+/// the job is not completed or has no image or video.
 async fn of_job(state: &MediaState, account: AccountId, id: &str) -> Result<MediaId, Error> {
     let path = "extend_from.job_id";
     let unknown = || {

@@ -39,9 +39,10 @@ pub struct GenerateVideo {
     /// Images of subjects that appear in the video. The model's `limits.max_references` is the
     /// maximum. Cannot be combined with `image`.
     reference_images: Option<Vec<String>>,
-    /// A video to extend. The generated part is appended to it.
+    /// Video or image to extend. The generated part is appended to a video; an image is the first
+    /// frame.
     extend_from: Option<ExtendFrom>,
-    /// Generation mode, one of the model's `modes`. `auto` selects the mode by the inputs of the
+    /// Generation mode, one of the model's `modes`. `auto` selects the mode from the inputs of the
     /// request.
     #[schema(default = "auto")]
     mode: Option<String>,

@@ -3,12 +3,14 @@
 
 use super::rounded;
 
-/// Labels are first put into this many groups, so that each point rests on many labels.
+/// Maximum number of groups into which the labels are divided before the fit, so that each point
+/// rests on many labels.
 const GROUPS: usize = 50;
-/// Pseudo-labels added on each side, so that no curve ends at 0 or 1.
+/// Pseudo-labels added to the correct and to the wrong labels of a point, so that no point is at 0
+/// or 1.
 const DOUBT: f64 = 0.5;
 
-/// Labels that share one point.
+/// Labels that share one point of the curve.
 struct Pool {
     predicted: f64,
     right: f64,
@@ -16,8 +18,8 @@ struct Pool {
 }
 
 impl Pool {
-    /// The smoothed share of correct labels: half a label is added on either side, since a few
-    /// labels do not prove a probability of 0.
+    /// Returns the smoothed share of correct labels. Half a label is added to both sides, because a
+    /// small number of labels does not prove a probability of 0 or 1.
     fn height(&self) -> f64 {
         (self.right + DOUBT) / (self.labels + 2.0 * DOUBT)
     }
@@ -31,7 +33,7 @@ impl Pool {
     }
 }
 
-/// Fits the points of the curve to labels: (predicted, correct).
+/// Fits the points (predicted, corrected) of the curve to labels (predicted, correct).
 pub(super) fn fit(mut labels: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     labels.sort_by(|one, two| one.0.total_cmp(&two.0));
     let size = labels.len().div_ceil(GROUPS).max(1);
@@ -62,7 +64,7 @@ pub(super) fn fit(mut labels: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The curve at a prediction: linear between points, constant beyond them.
+/// Returns the value of the curve at a prediction: linear between points, constant beyond them.
 pub(super) fn at(points: &[(f64, f64)], predicted: f64) -> f64 {
     let after = points.partition_point(|point| point.0 <= predicted);
     let before = after.checked_sub(1).and_then(|place| points.get(place));

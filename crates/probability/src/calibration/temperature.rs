@@ -4,15 +4,18 @@ use crate::calibration::TEMPERATURES;
 use crate::example::Known;
 use crate::simplex::{from_logs, log_sum_exp};
 
-/// Lower bound of probabilities before the logarithm.
+/// Lower bound of probabilities before the logarithm, which is infinite at 0.
 const MIN_PROBABILITY: f64 = 1e-12;
-/// Each step shrinks the interval by a factor of 0.618: to 1e-8 in total.
+/// Number of search steps. Each step shrinks the interval by a factor of 0.618; all steps shrink it
+/// to less than 1e-8 of its length.
 const STEPS: u32 = 40;
-/// Regularization towards 1, in nats at an inverse temperature of 0 or 2; a few labels outweigh it.
+/// Strength of the regularization towards a temperature of 1: the penalty in nats at an inverse
+/// temperature of 0 or 2. The log loss of several labels outweighs it.
 const PULL: f64 = 1.0;
 
-/// Finds the temperature with the smallest log loss by a golden-section search over its logarithm.
-/// The loss is convex in the inverse temperature, so the minimum is unique.
+/// Finds the temperature with the smallest regularized log loss by a golden-section search over the
+/// logarithm of the temperature. The loss is convex in the inverse temperature, so the minimum is
+/// unique.
 pub(super) fn fit(examples: &[&Known]) -> f64 {
     let logs: Vec<Vec<f64>> = examples.iter().map(|known| logs(&known.probabilities)).collect();
     let loss = |temperature: f64| {
@@ -44,7 +47,7 @@ pub(super) fn fit(examples: &[&Known]) -> f64 {
         .clamp(*TEMPERATURES.start(), *TEMPERATURES.end())
 }
 
-/// Probabilities at this temperature.
+/// Returns the probabilities at this temperature; they sum to one.
 pub(super) fn apply(probabilities: &[f64], temperature: f64) -> Vec<f64> {
     let cooled: Vec<f64> = logs(probabilities).iter().map(|log| log / temperature).collect();
     from_logs(&cooled)

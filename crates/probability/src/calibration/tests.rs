@@ -3,7 +3,7 @@ use crate::example::Truth;
 use crate::random::Random;
 use crate::simplex::from_logs;
 
-/// Decisions of a model that predicts `softmax(l * scale)` where `softmax(l)` is true.
+/// Returns decisions of a model that predicts `softmax(l * scale)` where `softmax(l)` is true.
 fn examples(kind: AnswerKind, options: usize, number: usize, scale: f64, seed: u64) -> Vec<Example> {
     let mut random = Random::new(seed);
     let each = (0..number).map(|_| {
@@ -70,7 +70,7 @@ fn missing_width_uses_the_nearest() {
     };
     assert!(max(AnswerKind::Choice, 3) < 0.48 && max(AnswerKind::Choice, 8) < 0.48);
     assert!(max(AnswerKind::Choice, 50) > 0.52 && max(AnswerKind::Choice, 255) > 0.52);
-    // Kinds with too few labels, or none.
+    // These kinds have too few labels, or none.
     assert!((max(AnswerKind::Score, 4) - 0.5).abs() < 1e-12);
     assert!((max(AnswerKind::Noul, 2) - 0.5).abs() < 1e-12);
 }
@@ -92,7 +92,7 @@ fn many_yes_and_no_have_a_curve() {
         before = found[0];
     }
     assert!(off < 0.04, "{off}");
-    // The curve applies to yes/no only, and never gives certainty.
+    // The curve applies to yes/no answers only, and never returns 0 or 1.
     assert!(
         many.apply(AnswerKind::Noul, &[1.0, 0.0])[0] < 1.0
             && many.apply(AnswerKind::Noul, &[0.0, 1.0])[0] > 0.0
@@ -100,7 +100,7 @@ fn many_yes_and_no_have_a_curve() {
     assert_eq!(many.apply(AnswerKind::Choice, &[0.9, 0.1]), [0.9, 0.1]);
 }
 
-/// A model that is always right, or always wrong, has a temperature within the bounds.
+/// A model that is always right, or always wrong, has a temperature within the range.
 #[test]
 fn temperatures_have_bounds() {
     let always = |right: usize| -> Vec<Example> {

@@ -8,7 +8,7 @@ const TEST_OPTIONS: EstimateOptions<'static> = EstimateOptions {
     prior: None,
 };
 
-/// Reads a round with these logits, and a bonus for the first label.
+/// Returns the reading of a round with these logits, and with a bonus for the first label.
 fn read(round: &Round, logits: &[f64], first: f64) -> RoundReading {
     let mut logs: Vec<f64> = round.order.iter().map(|option| logits[*option]).collect();
     logs[0] += first;
@@ -18,7 +18,8 @@ fn read(round: &Round, logits: &[f64], first: f64) -> RoundReading {
     }
 }
 
-/// Runs a question to its end.
+/// Runs the estimate of a question to its end. Returns the estimate and the number of rounds of
+/// each batch.
 fn run(
     options: usize,
     how: &EstimateOptions<'_>,
@@ -55,7 +56,7 @@ fn round_counts_follow_the_options() {
         (50, 20, Some(2), true, vec![2]),
         (255, 20, None, false, vec![32, 2]),
         (255, 20, Some(1), false, vec![16, 1]),
-        // Rounds of five: 51 rounds, then 11 and 3 before the final.
+        // With five options per round: 51 rounds, then 11 and 3 before the final round.
         (255, 5, Some(1), false, vec![51, 11, 3, 1]),
         // A single option needs no round.
         (3, 2, Some(1), false, vec![1, 1]),
@@ -75,12 +76,13 @@ fn round_counts_follow_the_options() {
             "{options} {max_labels} {permutations:?} {fast}"
         );
         assert_eq!(found.calls as usize, batches.iter().sum::<usize>());
-        // Without noise all settings find the truth.
+        // Without noise, all settings find the true probabilities.
         check(&found.probabilities, &from_logs(&logits), 1e-5);
     }
 }
 
-/// Rounds share only their winners; a constant added to a round has no effect outside of it.
+/// Rounds share only their winners. A constant added to the logits of a round has no effect outside
+/// of the round.
 #[test]
 fn final_round_links_the_tournament() {
     let logits: Vec<f64> = (0..255).map(|option| 3.0 * (option as f64 * 1.7).sin()).collect();
@@ -203,7 +205,7 @@ fn missing_labels_are_an_error() {
             Err(EstimateError::Unfinished)
         );
     }
-    // Labels with almost no probability are rejected, too.
+    // Labels with almost no probability are rejected.
     for (mass, is_accepted) in [(0.9e-4, false), (1.1e-4, true)] {
         let logprobs = [0.7, 0.3].map(|share: f64| Some((share * mass).ln()));
         let reading = RoundReading {
@@ -213,7 +215,7 @@ fn missing_labels_are_an_error() {
         let (found, _) = run(2, &TEST_OPTIONS, |_| Some(reading.clone()));
         assert_eq!(found.is_ok(), is_accepted, "{mass}: {found:?}");
     }
-    // With one of two orders unread the other one counts, and the mass shows it.
+    // If one of two orders is unread, the estimate uses the other one, and the mass is 0.
     let (found, _) = run(2, &TEST_OPTIONS, |round| {
         (round.order[0] == 0).then(|| read(round, &[1.0, 0.0], 0.0))
     });
@@ -246,7 +248,7 @@ fn silent_round_does_not_fail_the_estimate() {
         .filter(|(option, _)| !silent.contains(option))
         .map(|(_, p)| *p)
         .fold(1.0, f64::min);
-    // One of them still enters the final.
+    // One of the unread options still enters the final round.
     let unread = silent
         .iter()
         .filter(|option| found.probabilities[**option] <= min);

@@ -1,14 +1,14 @@
-//! Calibration error of answers.
+//! Expected calibration error of answers, with its bootstrap interval.
 
 use serde::Serialize;
 
 use crate::random::Random;
 use crate::simplex::mean;
 
-/// Number of bins; each has about as many examples.
+/// Number of bins. All bins have about the same number of answers.
 pub const BINS: usize = 15;
 
-/// A value with its 95 % interval.
+/// A metric with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Point estimate of the metric.
@@ -19,7 +19,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Answers with similar predictions.
+/// Answers with similar predicted probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bin {
     /// Mean predicted probability.
@@ -39,7 +39,8 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    /// Sorts answers into bins. Equal predictions share the bin of their median.
+    /// Sorts answers (predicted, correct) into bins. Equal predictions share the bin of their
+    /// median.
     pub(super) fn of(predicted: &[(f64, f64)]) -> Bins {
         let mut sorted = predicted.to_vec();
         sorted.sort_by(|one, two| one.0.total_cmp(&two.0));
@@ -52,7 +53,7 @@ impl Bins {
         Bins { answers }
     }
 
-    /// The bins that are not empty.
+    /// Returns the bins that are not empty, sorted by prediction.
     pub(super) fn bins(&self) -> Vec<Bin> {
         let mut sums = [(0.0, 0.0, 0_usize); BINS];
         for (bin, predicted, right) in &self.answers {
@@ -71,10 +72,10 @@ impl Bins {
 
     /// Returns the expected calibration error with its bootstrap interval.
     ///
-    /// Chance moves bins away from their predictions, so the estimate is biased upwards, most of
-    /// all for well-calibrated answers; resamples share that bias. The lower end therefore uses the
-    /// answers outside of each resample, whose estimate chance does not increase. The upper end
-    /// starts from the estimate itself. The interval tends to be too wide.
+    /// Chance moves the accuracy of bins away from their predictions, so the estimate is biased
+    /// upwards, most of all for well-calibrated answers. Resamples share that bias. The lower end
+    /// therefore uses the answers outside of each resample, whose estimate is not biased upwards.
+    /// The upper end starts from the estimate itself. The interval tends to be too wide.
     pub(super) fn error(&self, resamples: u32, seed: u64) -> Interval {
         let number = self.answers.len().max(1) as f64;
         let value = self
@@ -112,7 +113,8 @@ impl Bins {
         }
     }
 
-    /// Sum of (predicted − correct) of each bin, where each answer counts `drawn` times.
+    /// Returns the sum of (predicted − correct) of each bin, where each answer counts `drawn`
+    /// times.
     fn apart_of(&self, drawn: &[u32]) -> [f64; BINS] {
         let mut apart = [0.0; BINS];
         for ((bin, predicted, right), times) in self.answers.iter().zip(drawn) {
@@ -121,7 +123,8 @@ impl Bins {
         apart
     }
 
-    /// The same sums, over the answers whose index satisfies `is_meant`.
+    /// Returns the sum of (predicted − correct) of each bin, over the answers whose index satisfies
+    /// `is_meant`.
     fn apart(&self, is_meant: impl Fn(usize) -> bool) -> [Apart; BINS] {
         let mut bins = [Apart::default(); BINS];
         for (place, (bin, predicted, right)) in self.answers.iter().enumerate() {
@@ -143,7 +146,7 @@ struct Apart {
     apart: f64,
     /// Number of answers in the sum.
     number: f64,
-    /// Share of the whole bin in all answers.
+    /// Share of the bin's answers in all answers, including those outside of the sum.
     share: f64,
 }
 

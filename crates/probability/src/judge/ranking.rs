@@ -1,8 +1,8 @@
 //! Ranking metrics. Examples with equal numbers have no order, so the metrics do not depend on the
 //! input order.
 
-/// Probability that a positive example has a greater number than a negative one; ties count half.
-/// `None` if all examples have the same class.
+/// Returns the probability that a positive example has a greater number than a negative one; ties
+/// count half. `None` if all examples have the same class.
 pub(super) fn auroc(examples: &[(f64, bool)]) -> Option<f64> {
     let all = examples.iter().filter(|(_, is)| *is).count() as f64;
     let others = examples.len() as f64 - all;
@@ -19,8 +19,8 @@ pub(super) fn auroc(examples: &[(f64, bool)]) -> Option<f64> {
     Some(pairs / (all * others))
 }
 
-/// Mean error rate among the n most confident answers, over all n. Answers with equal confidence
-/// share their error rate.
+/// Returns the error rate of the n most confident answers, averaged over all n. Answers with equal
+/// confidence share their error rate.
 pub(super) fn aurc(answers: &[(f64, bool)]) -> f64 {
     let (mut area, mut wrong, mut number) = (0.0, 0.0, 0.0);
     for alike in sorted(answers).chunk_by(|one, two| one.0 == two.0).rev() {
@@ -35,8 +35,8 @@ pub(super) fn aurc(answers: &[(f64, bool)]) -> f64 {
     area / answers.len().max(1) as f64
 }
 
-/// Largest share of answers, the most confident ones, with an error rate of at most `errors`.
-/// Answers with equal confidence are taken together.
+/// Returns the largest share of answers, the most confident ones, with an error rate of at most
+/// `errors`. Answers with equal confidence are included or excluded together.
 pub(super) fn coverage(answers: &[(f64, bool)], errors: f64) -> f64 {
     let (mut max, mut wrong, mut number) = (0, 0, 0);
     for alike in sorted(answers).chunk_by(|one, two| one.0 == two.0).rev() {

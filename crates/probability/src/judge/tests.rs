@@ -42,11 +42,12 @@ fn figures_match_manual_calculation() {
     let log_loss =
         -(0.8_f64.ln() + 0.4_f64.ln() + 0.25_f64.ln() + 0.7 * 0.9_f64.ln() + 0.3 * 0.1_f64.ln()) / 4.0;
     assert!(near(report.log_loss, log_loss));
-    // Each answer has its own bin; a soft truth counts by its share.
+    // Each answer has its own bin. An answer with a soft truth counts as correct by its share.
     assert!(near(report.ece.value, (0.2 + 0.6 + 0.5 + 0.2) / 4.0));
-    // The expected level is 0.75, and the truth 2.
+    // The expected level is 0.75; the true level is 2.
     assert!(near(report.score_error.unwrap(), 1.25));
-    // Confidences 0.6, 0.2, 0 (its levels are spread) and 0.8; the first and the last are right.
+    // The confidences are 0.6, 0.2, 0 (its levels are spread) and 0.8. The first and the last
+    // answer are right.
     assert_eq!((report.auroc, report.abstain_auroc), (Some(1.0), None));
     assert!(near(report.aurc, (0.0 + 0.0 + 1.0 / 3.0 + 2.0 / 4.0) / 4.0));
     assert!(near(report.coverage, 0.5));
@@ -69,7 +70,7 @@ fn rankings_do_not_depend_on_the_order_of_equals() {
     }
     assert_eq!(ranking::auroc(&[(0.5, true), (0.9, true)]), None);
     assert!(near(ranking::auroc(&[(0.5, true), (0.9, false)]).unwrap(), 0.0));
-    // Sure and wrong at first, right later on: the largest share counts.
+    // The most confident answers are wrong, later ones are right. The largest share counts.
     let late: Vec<(f64, bool)> = (0..100).map(|place| (f64::from(place), place < 98)).collect();
     assert!(near(ranking::coverage(&late, 0.05), 1.0));
     assert!(near(ranking::coverage(&[(0.9, false)], 0.05), 0.0));
@@ -99,7 +100,7 @@ fn abstaining_and_flips_are_judged() {
     assert_eq!(flip_rate(&[]), None);
 }
 
-/// Decisions that are correct with the probability `right(predicted)`.
+/// Returns decisions that are correct with the probability `right(predicted)`.
 fn predicted(number: usize, right: impl Fn(f64) -> f64, seed: u64) -> Vec<Example> {
     let mut random = Random::new(seed);
     let each = (0..number).map(|_| {
@@ -110,7 +111,7 @@ fn predicted(number: usize, right: impl Fn(f64) -> f64, seed: u64) -> Vec<Exampl
     each.collect()
 }
 
-/// Answers that are overconfident by 0.1, and calibrated ones. The interval contains the true value
+/// For overconfident answers (by 0.1) and calibrated ones, the interval contains the true value
 /// almost always.
 #[test]
 fn intervals_hold_the_truth() {

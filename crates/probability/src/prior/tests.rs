@@ -2,7 +2,7 @@ use super::*;
 use crate::orders;
 use crate::random::Random;
 
-/// Readings in `number` orders by a model with these strengths and this preference.
+/// Returns readings in `number` orders by a model with these strengths and this preference.
 fn readings(strengths: &[f64], preference: &[f64], number: usize) -> Vec<WholeReading> {
     let options: Vec<usize> = (0..strengths.len()).collect();
     let read = |order: Vec<usize>| WholeReading {
@@ -72,7 +72,7 @@ fn preference_applies_after_enough_samples() {
         }
         prior.learn(&observation(&readings).unwrap());
     }
-    // The noise of a lesson is 0.14 at most, that of 200 a hundredth.
+    // The noise of one observation is at most 0.14, that of the mean of 200 is a hundredth of it.
     check(prior.preference(3).unwrap(), &truth, 0.05);
     assert_eq!((prior.preference(2), prior.samples(2)), (None, 0));
 }

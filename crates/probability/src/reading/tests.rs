@@ -1,6 +1,6 @@
 use super::*;
 
-/// Label probabilities of a completed reading.
+/// Returns the label probabilities of a completed reading.
 fn counted(logprobs: &[Option<f64>], rest: Option<f64>) -> Option<Vec<f64>> {
     let round = Round {
         order: (0..logprobs.len()).collect(),
@@ -29,17 +29,18 @@ fn check(reported: &[Option<f64>], rest: Option<f64>, expected: &[f64]) {
 fn unreported_labels_are_bounded() {
     // All labels are reported.
     check(&[Some(0.7), Some(0.2)], Some(0.1), &[0.7, 0.2]);
-    // Half of the bound, or half of the smallest reported value if that is less or the only bound.
+    // The value is half of `rest`, or half of the smallest reported value if that is less or if
+    // `rest` is absent.
     check(&[Some(0.7), None], Some(0.1), &[0.7, 0.05]);
     check(&[Some(0.5), Some(0.02), None], Some(0.1), &[0.5, 0.02, 0.01]);
     check(&[Some(0.5), Some(0.02), None], None, &[0.5, 0.02, 0.01]);
-    // An equal share of the rest, if that is less.
+    // The value is an equal share of the remaining probability if that is less.
     check(
         &[Some(0.9), None, None, None, None],
         Some(0.2),
         &[0.9, 0.025, 0.025, 0.025, 0.025],
     );
-    // Rounding leaves no rest, but no label is impossible.
+    // Rounding leaves no probability for the label, but no label is impossible.
     check(&[Some(1.0), None], Some(0.1), &[1.0, 1e-9]);
 }
 

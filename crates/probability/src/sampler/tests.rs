@@ -8,8 +8,8 @@ const TEST_OPTIONS: SampleOptions = SampleOptions {
     varies: true,
 };
 
-/// Runs a question to its end. `count` gives the counts of a round from option and draws; the first
-/// draw returns the option with the largest count.
+/// Runs the sampling of a question to its end. `count` returns the count of an option for a number
+/// of draws; the first draw returns the option with the largest count.
 fn run(
     options: usize,
     how: &SampleOptions,
@@ -63,8 +63,8 @@ fn few_options_have_the_posterior_mean() {
         (found.flips, found.mass, found.permutations, found.calls),
         (None, Some(1.0), 2, 2)
     );
-    // After the first draw of option 0, eight of ten answers are labels; a quarter of these is the
-    // last option.
+    // The first draw returns option 0. Then eight of ten answers are labels; a quarter of these is
+    // the last option.
     let (found, batches) = run(4, &TEST_OPTIONS, |option, _| match option {
         0 | 1 => 3,
         3 => 2,
@@ -99,7 +99,7 @@ fn draws_are_shared_by_orders() {
 
 #[test]
 fn many_options_have_a_shortlist() {
-    // The first stage draws three options; only they are drawn again.
+    // The first stage draws three options. The second stage shows only these options.
     let count = |option: usize, draws: u32| match option {
         7 => draws.saturating_sub(4),
         40 | 41 => 2,
@@ -120,7 +120,7 @@ fn many_options_have_a_shortlist() {
         |option, draws| if option == 7 { draws } else { 0 },
     );
     assert_eq!(batches, [vec![1], vec![9, 10]]);
-    // With few labels the first stage uses several rounds.
+    // If a round has only a small number of labels, the first stage uses several rounds.
     let how = SampleOptions {
         max_labels: 26,
         ..TEST_OPTIONS
@@ -165,7 +165,8 @@ fn an_answer_that_is_no_label_is_the_last_one() {
     }
 }
 
-/// Answers the first option regardless of its position; `others` answers are no label.
+/// Answers each draw with the first option, regardless of its position. `others` answers are no
+/// label.
 fn first_option(sampler: &mut Sampler, others: u32) {
     let asked = sampler.pending();
     let drawn = asked.iter().map(|ask| {
@@ -183,7 +184,8 @@ fn first_option(sampler: &mut Sampler, others: u32) {
 
 #[test]
 fn equal_answers_count_as_one_until_the_model_is_seen_to_vary() {
-    // known to vary, other answers in each round, probability of the first option
+    // Columns: whether the model is known to vary, other answers in each round, probability of the
+    // first option.
     for (varies, others, expected) in [
         (true, 0, 21.0 / 22.0),
         (false, 0, 3.0 / 4.0),
@@ -212,8 +214,8 @@ fn missing_answers_are_drawn_again() {
     while !sampler.pending().is_empty() {
         let asked = sampler.pending();
         batches.push(asked.iter().map(|ask| ask.draws).collect());
-        // Four draws at a time. The second round gets no draws in its first batch, and then no
-        // answers.
+        // Each batch draws at most four answers. The second round has no draws in its first batch,
+        // and then no answers.
         let is_second = batches.len() == 2;
         let came = asked.iter().enumerate().map(|(place, ask)| {
             let counts = vec![if place == 0 { ask.draws.min(4) } else { 0 }, 0];

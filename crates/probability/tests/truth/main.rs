@@ -1,5 +1,5 @@
-//! Estimates compared with the truth: a reader with known probabilities and typical model faults.
-//! The table in docs/decisions-quality.md is the output of `cargo test --release -p
+//! Compares estimates with the truth. The reader has known probabilities and typical faults of
+//! models. The table in docs/decisions-quality.md is the output of `cargo test --release -p
 //! tollgate-probability --test truth -- --ignored --nocapture bench_`.
 
 #![expect(
@@ -19,17 +19,17 @@ use tollgate_types::decide::argmax;
 /// Method of estimation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// Every label is reported.
+    /// Readings that report every label.
     Logits,
-    /// This many top tokens are reported.
+    /// Readings that report this number of top tokens.
     Top(usize),
-    /// This many top tokens are reported, in one round of all options.
+    /// Readings that report this number of top tokens, in one round of all options.
     Fast(usize),
-    /// Answers are sampled: number of draws, max labels in a round.
+    /// Sampled answers: the number of draws and the maximum number of labels in a round.
     Draws(u32, usize),
 }
 
-/// How a question is estimated.
+/// Settings of an estimate.
 #[derive(Clone, Copy, Debug)]
 struct How<'a> {
     way: Way,
@@ -38,7 +38,7 @@ struct How<'a> {
     prior: Option<&'a LabelPrior>,
 }
 
-/// Estimates one question.
+/// Estimates the probabilities of one question.
 fn estimate(options: usize, how: How<'_>, reader: &mut Reader) -> Estimate {
     let max_labels = match how.way {
         Way::Logits => 255,
@@ -84,7 +84,7 @@ fn draw(options: usize, how: How<'_>, draws: u32, max_labels: usize, reader: &mu
     sampler.finish().unwrap()
 }
 
-/// Means over many questions.
+/// Means of the results over many questions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     /// Total variation distance to the truth.
@@ -135,7 +135,8 @@ fn measure(
     found
 }
 
-/// A reader without faults, one with some, and one with many.
+/// Noise and label preference of three readers: one without faults, one with moderate and one with
+/// strong faults.
 const NOISES: [(f64, f64); 3] = [(0.0, 0.0), (0.3, 0.5), (0.6, 1.0)];
 
 fn noisy(noise: (f64, f64)) -> Faults {
@@ -146,12 +147,12 @@ fn noisy(noise: (f64, f64)) -> Faults {
     }
 }
 
-/// Options, way, noise; then the max distance to the truth, the min share of top options found, and
-/// the calls.
+/// Options, way, noise; then the maximum distance to the truth, the minimum share of top options
+/// found, and the number of calls.
 type Row = (usize, Way, (f64, f64), f64, f64, f64);
 
-/// Checks that the estimates are within the bounds. Allows two standard errors of a share over this
-/// many questions.
+/// Checks that the estimates are within the bounds. The bounds have a margin of two standard errors
+/// of a share over this many questions.
 fn check(questions: u64, rows: &[Row]) {
     for (options, way, noise, apart, top, calls) in rows {
         let found = measure(questions, *options, *way, None, noisy(*noise), None);
@@ -195,8 +196,8 @@ fn few_options_are_read_through_noise_and_bias() {
     check(200, &rows);
 }
 
-/// The bounds are the values of a tournament linked by its winners alone, and of one round whose
-/// unreported options count zero.
+/// The bounds are the values of two simpler methods: a tournament linked by its winners alone, and
+/// one round whose unreported options count as zero.
 #[test]
 fn many_options_are_read_through_noise_and_bias() {
     let rows = [
@@ -227,7 +228,7 @@ fn draws_are_as_good_as_draws_can_be() {
     check(200, &rows);
 }
 
-/// Other tokens displace labels from the top tokens; the mass shows the reported share.
+/// Other tokens displace labels from the top tokens. The mass is the reported share.
 #[test]
 fn unreported_label_errors_are_bounded() {
     for (options, top, mass, apart) in [
@@ -279,7 +280,7 @@ fn a_learned_preference_saves_calls() {
     }
 }
 
-/// A scale is shown in both directions, and its expected level is correct.
+/// A scale is shown in both directions, and the expected level is correct.
 #[test]
 fn scales_are_read_from_both_ends() {
     let (mut off, questions) = (0.0, 200);

@@ -1,21 +1,21 @@
-//! A simulated reader of labels with known truth and typical model faults.
+//! A simulated reader of labels with a known truth and typical faults of models.
 
 use tollgate_probability::{DrawRound, Random, Round, RoundDraws, RoundReading};
 
-/// The faults of a reader.
+/// Faults of a simulated reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// Standard deviation of the noise that each context adds to each option's log-probability.
+    /// Standard deviation of the noise that each prompt adds to each option's log-probability.
     pub noise: f64,
     /// Preference for the first label, as a logarithm.
     pub first: f64,
     /// Total probability of all labels.
     pub mass: f64,
-    /// Number of reported top tokens.
+    /// Number of top tokens that the reader reports.
     pub top: usize,
 }
 
-/// No faults: reports all labels exactly.
+/// No faults: the reader reports all labels exactly.
 pub const NONE: Faults = Faults {
     noise: 0.0,
     first: 0.0,
@@ -23,7 +23,7 @@ pub const NONE: Faults = Faults {
     top: usize::MAX,
 };
 
-/// Reads all rounds of one question.
+/// Reads the rounds of one question.
 pub struct Reader {
     logits: Vec<f64>,
     faults: Faults,
@@ -31,8 +31,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A question with normal logits of standard deviation 2.1: of 50 options the top 20 have about
-    /// 95 % of the probability, of 255 about 72 %.
+    /// Creates the reader of a question with normally distributed logits of standard deviation 2.1.
+    /// Of 50 options, the top 20 have about 95 % of the probability; of 255, about 72 %.
     pub fn new(options: usize, faults: Faults, seed: u64) -> Reader {
         let mut random = Random::new(seed);
         Reader {
@@ -42,7 +42,7 @@ impl Reader {
         }
     }
 
-    /// A question with these logits.
+    /// Creates the reader of a question with these logits.
     pub fn with(logits: &[f64], faults: Faults, seed: u64) -> Reader {
         Reader {
             logits: logits.to_vec(),
@@ -51,12 +51,12 @@ impl Reader {
         }
     }
 
-    /// True probabilities of the options.
+    /// Returns the true probabilities of the options.
     pub fn truth(&self) -> Vec<f64> {
         softmax(&self.logits)
     }
 
-    /// Reads the labels of a round.
+    /// Returns the reading of a round.
     pub fn read(&mut self, round: &Round) -> RoundReading {
         let labels: Vec<f64> = self
             .shown(round)
@@ -65,7 +65,8 @@ impl Reader {
             .collect();
         let mut reported = labels.clone();
         reported.sort_by(|one, two| two.total_cmp(one));
-        // The probability outside of the labels is one other token among the reported ones.
+        // The probability outside of the labels belongs to one other token, which is among the
+        // reported ones.
         let other = (self.faults.mass < 1.0).then(|| (1.0 - self.faults.mass).ln());
         reported.extend(other);
         reported.sort_by(|one, two| two.total_cmp(one));
@@ -100,7 +101,7 @@ impl Reader {
         draws
     }
 
-    /// Label probabilities with the noise of a new context.
+    /// Returns the label probabilities, with the noise of a new prompt.
     fn shown(&mut self, round: &Round) -> Vec<f64> {
         let seems = round.order.iter().enumerate().map(|(place, option)| {
             let first = if place == 0 { self.faults.first } else { 0.0 };
@@ -110,13 +111,13 @@ impl Reader {
     }
 }
 
-/// A normal number (Box and Muller).
+/// Returns a normally distributed number (Box and Muller).
 pub fn normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.unit()).cos()
 }
 
-/// Probabilities of logits.
+/// Returns the probabilities of these logits.
 pub fn softmax(logits: &[f64]) -> Vec<f64> {
     let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = logits.iter().map(|logit| (logit - max).exp()).collect();

@@ -140,10 +140,7 @@ const UNCHECKED: &[&str] = &[
     "backends",
     "billing",
     "catalog",
-    "media",
-    "media-tools",
     "pipeline",
-    "probability",
     "storage",
 ];
 

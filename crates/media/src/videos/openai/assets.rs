@@ -16,7 +16,7 @@ use crate::jobs::unavailable;
 const THUMBNAIL_WIDTH: u32 = 480;
 /// Width of one frame of a sprite sheet, in pixels.
 const TILE_WIDTH: u32 = 240;
-/// Number of rows and of columns of a sprite sheet.
+/// Number of rows, and number of columns, of a sprite sheet.
 const TILES_PER_SIDE: u32 = 4;
 
 /// A variant of a video's content.

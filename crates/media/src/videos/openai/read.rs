@@ -1,5 +1,5 @@
-//! Parses the request of `POST /v1/videos`. It has the parameters of `POST /v1/videos/generations`,
-//! as JSON or as a form, and `input_reference` for the first frame.
+//! Parses the requests of `POST /v1/videos`. They have the parameters of `POST
+//! /v1/videos/generations`, as JSON or as a form, and `input_reference` for the first frame.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ use crate::videos::read::{Request, request_of};
 /// OpenAI's parameter for the image of the first frame.
 const REFERENCE: &str = "input_reference";
 
-/// A request body, as JSON or as a form.
+/// A request body, which is JSON or a form.
 pub(super) enum Sent {
     /// The bytes of a JSON body.
     Json(Bytes),
@@ -71,7 +71,7 @@ pub(super) fn as_named_here(mut error: Error) -> Error {
     error
 }
 
-/// Returns the address of the first frame's image.
+/// Returns the URL of the first frame's image.
 fn reference(value: Value) -> Result<String, Error> {
     let Value::Object(mut members) = value else {
         return text(REFERENCE, value);

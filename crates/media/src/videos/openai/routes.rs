@@ -45,7 +45,7 @@ impl<S: Send + Sync> FromRequest<S> for Sent {
     }
 }
 
-/// Create a video (compatible with OpenAI's API).
+/// Creates a video (compatible with OpenAI's API).
 ///
 /// The body is JSON, or a form with a file as `input_reference`. The video is the same job as with
 /// `POST /v1/videos/generations` and is also available at `GET /v1/jobs/{job_id}`.
@@ -71,7 +71,7 @@ async fn create_video(
     Ok(Json(service::create(submission, &sent).await?))
 }
 
-/// List the videos of the account, newest first unless `order` is `asc`.
+/// Lists the videos of the account, newest first unless `order` is `asc`.
 #[utoipa::path(
     get, path = "/v1/videos", tag = "Videos", operation_id = "list_videos", params(VideosQuery),
     responses((status = 200, body = VideoList), (status = "default", body = ErrorBody)),
@@ -85,7 +85,7 @@ async fn list_videos(
     Ok(Json(service::list(&state, &caller, query.decode()?).await?))
 }
 
-/// Retrieve a video and its status.
+/// Returns a video and its status.
 #[utoipa::path(
     get, path = "/v1/videos/{video_id}", tag = "Videos", operation_id = "get_video",
     params(("video_id" = String, Path, description = "Id of the video")),
@@ -100,7 +100,7 @@ async fn get_video(
     Ok(Json(service::get(&state, &caller, &id).await?))
 }
 
-/// Delete a video and its content.
+/// Deletes a video and its content.
 ///
 /// A video that is not completed is cancelled. The job with its cost remains available at `GET
 /// /v1/jobs/{job_id}`.
@@ -118,7 +118,7 @@ async fn delete_video(
     Ok(Json(service::delete(&state, &caller, &id).await?))
 }
 
-/// Download a video, its thumbnail or its sprite sheet.
+/// Downloads a video, its thumbnail or its sprite sheet.
 ///
 /// The `range` header is supported for the video.
 #[utoipa::path(
@@ -158,7 +158,7 @@ async fn get_video_content(
     }
 }
 
-/// Create a new version of a completed video with another prompt.
+/// Creates a new version of a completed video with another prompt.
 ///
 /// Model, size, duration and input images stay the same.
 #[utoipa::path(

@@ -63,8 +63,8 @@ pub(super) async fn get(state: &MediaState, caller: &Caller, id: &str) -> Result
     video(state, &find(state, caller.account_id(), id).await?)
 }
 
-/// Returns the job of a video. Returns an error if it is another account's, deleted, or not a video
-/// job.
+/// Returns the job of a video. Returns an error if the job does not exist in this account, is no
+/// video job, or was deleted.
 pub(super) async fn find(state: &MediaState, account: AccountId, id: &str) -> Result<Job, Error> {
     let shown = || not_found(id);
     let id: JobId = id.parse().map_err(|_| shown())?;
@@ -77,8 +77,8 @@ pub(super) async fn find(state: &MediaState, account: AccountId, id: &str) -> Re
     }
 }
 
-/// Lists the videos that were not deleted. The store lists jobs newest first, so an oldest-first
-/// list reads all jobs of the last 30 days.
+/// Lists the videos that were not deleted. The store lists jobs newest first, so a list with the
+/// oldest first reads all jobs of the last 30 days.
 pub(super) async fn list(
     state: &MediaState,
     caller: &Caller,
@@ -161,7 +161,7 @@ pub(super) async fn delete(state: &MediaState, caller: &Caller, id: &str) -> Res
     })
 }
 
-/// Returns the output of a completed job, if it is still stored.
+/// Returns the output of a completed job; `None` if it is no longer stored.
 pub(super) async fn output_media(state: &MediaState, job: &Job) -> Result<Option<Media>, Error> {
     let Some(sealed) = job.result.as_ref().filter(|_| job.status == JobStatus::Completed) else {
         return Ok(None);
@@ -174,8 +174,8 @@ pub(super) async fn output_media(state: &MediaState, job: &Job) -> Result<Option
     found.map_err(|error| unavailable(&error))
 }
 
-/// Returns the marker of a deleted video: an empty media object whose id is derived from the job's.
-/// The job's row is the billing record and does not change.
+/// Returns the marker of a deleted video: an empty media object whose id is derived from the id of
+/// the job. The row of the job does not change, because it is the billing record.
 fn deletion_marker(job: &Job, now: tollgate_types::Timestamp) -> Media {
     let id = deletion_marker_id(job);
     Media {
@@ -253,7 +253,8 @@ fn video(state: &MediaState, job: &Job) -> Result<Video, Error> {
         completed_at: job.completed_at.map(|at| at.as_seconds()),
         expires_at: outcome.map(|outcome| outcome.created_at.plus(RETENTION).as_seconds()),
         size: format!("{width}x{height}"),
-        // A video may be some frames longer or shorter than requested, so the duration is rounded.
+        // A video may be some frames longer or shorter than requested, so the duration is rounded
+        // to seconds.
         seconds: (duration + Duration::from_millis(500))
             .as_secs()
             .max(1)
@@ -280,7 +281,7 @@ fn error(job: &Job) -> Option<VideoError> {
     }
 }
 
-/// Returns the error for a video that failed or is not completed yet.
+/// Returns the error for a video without content, because it is not completed yet or has failed.
 pub(super) fn not_available(job: &Job) -> Error {
     match job.status.is_terminal() {
         false => {

@@ -6,9 +6,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::read::invalid;
 
-/// Number of videos on a page if the request sets no `limit`.
+/// Default number of videos on a page.
 const DEFAULT_LIMIT: u32 = 20;
-/// Largest value of `limit`.
+/// Maximum value of `limit`.
 const MAX_LIMIT: u32 = 100;
 
 /// A request to create a video. The parameters of `POST /v1/videos/generations` are also accepted.
@@ -53,17 +53,18 @@ pub struct Video {
     pub created_at: i64,
     /// End time of the job, in seconds since the Unix epoch; null until the job has ended.
     pub completed_at: Option<i64>,
-    /// Time until which the content is available at least, in seconds since the Unix epoch.
+    /// Time until which the content is at least available, in seconds since the Unix epoch; null
+    /// until the video is completed.
     pub expires_at: Option<i64>,
     /// Dimensions in pixels, such as `1280x720`.
     pub size: String,
     /// Duration in seconds, such as `"8"`.
     pub seconds: String,
-    /// Prompt that was sent to the model.
+    /// Prompt that was sent to the model; null if it was empty.
     pub prompt: Option<String>,
-    /// Reason why the generation failed.
+    /// Reason why the generation failed; null for other videos.
     pub error: Option<VideoError>,
-    /// Id of the original video, if this is a remix.
+    /// Id of the original video; null if this is not a remix.
     pub remixed_from_video_id: Option<String>,
 }
 
@@ -72,7 +73,7 @@ pub struct Video {
 pub struct VideoError {
     /// Error code of the API, `cancelled` or `expired`.
     pub code: String,
-    /// Description of the error for people.
+    /// Human-readable description of the error.
     pub message: String,
 }
 
@@ -84,9 +85,10 @@ pub struct VideoList {
     pub object: &'static str,
     /// The videos on the page.
     pub data: Vec<Video>,
-    /// Id of the first video on the page.
+    /// Id of the first video on the page; null on an empty page.
     pub first_id: Option<String>,
-    /// Id of the last video on the page. Send it as `after` to get the next page.
+    /// Id of the last video on the page; null on an empty page. Send it as `after` to get the next
+    /// page.
     pub last_id: Option<String>,
     /// Whether more videos exist after this page.
     pub has_more: bool,
@@ -109,12 +111,13 @@ pub struct DeletedVideo {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct VideosQuery {
-    /// Only videos after the video with this id, in the order of the list.
+    /// Selects videos after the video with this id, in the order of the list.
     after: Option<String>,
     /// Number of videos on a page, 1 to 100. Defaults to 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-    /// `desc` (the default) lists the newest videos first, `asc` the oldest.
+    /// Order of the list: `desc` (the default) for the newest videos first, `asc` for the oldest
+    /// first.
     order: Option<String>,
 }
 
